@@ -1,16 +1,11 @@
-//! Results in the forms that other tools read: CSV, Markdown, lm-evaluation-harness.
-
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-use serde_json::{Value, json};
+//! Results in the forms that other tools read: CSV, Markdown.
 
 use tealight_core::display;
 
+use crate::Estimate;
 use crate::features::CORRECT;
 use crate::number::fixed;
-use crate::results::{Question, Results, SetResult};
-use crate::{Estimate, Sample};
+use crate::results::{Results, SetResult};
 
 /// One row a number: set, measure, k, value, interval.
 pub fn csv(results: &Results) -> String {
@@ -92,7 +87,6 @@ pub(crate) fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
     one("sequence_entropy", summary.sequence_entropy);
     one("kl_pstar", summary.kl_pstar);
     one("base_coverage", summary.base_coverage);
-    one("base_nll", summary.base_nll);
     if let Some(richness) = &summary.richness {
         one("hill_1", Some(richness.hill_1));
         one("hill_2", Some(richness.hill_2));
@@ -178,118 +172,10 @@ pub fn features(results: &Results) -> Option<(String, Vec<[String; 5]>)> {
     (!rows.is_empty()).then_some((caption, rows))
 }
 
-/// A task's name in lm-evaluation-harness's files: letters, digits and underscores.
-pub fn task_name(set: &str) -> String {
-    set.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
-}
-
-/// `results_*.json` as lm-evaluation-harness writes it; standard errors are a quarter of the width of
-/// the 95 % interval, near enough for its tables.
-pub fn lm_eval_results(results: &Results) -> Value {
-    let (mut by_task, mut counts, mut better, mut configs) =
-        (json!({}), json!({}), json!({}), json!({}));
-    for set in &results.sets {
-        let task = task_name(&set.name);
-        let mut row = json!({"alias": set.name, "sample_len": set.summary.problems});
-        let mut higher = json!({});
-        for (measure, k, estimate) in measures(set) {
-            let metric = if k.is_empty() {
-                measure
-            } else {
-                measure
-                    .replace("@k", &format!("@{k}"))
-                    .replace("^k", &format!("^{k}"))
-                    .replace("@tau", &format!("@{k}"))
-            };
-            row[format!("{metric},none")] = json!(estimate.value);
-            row[format!("{metric}_stderr,none")] = json!((estimate.high - estimate.low) / 4.0);
-            higher[metric] = json!(true);
-        }
-        by_task[&task] = row;
-        better[&task] = higher;
-        let problems = set.summary.problems;
-        counts[&task] = json!({"original": problems + set.unusable.len(), "effective": problems});
-        configs[&task] = json!({
-            "task": task,
-            "dataset_path": set.dataset,
-            "repeats": set.summary.n,
-            "generation_kwargs": {"do_sample": true, "temperature": set.temperature},
-        });
-    }
-    json!({
-        "results": by_task,
-        "group_subtasks": {},
-        "configs": configs,
-        "versions": {},
-        "n-shot": {},
-        "higher_is_better": better,
-        "n-samples": counts,
-        "config": {"model": "tealight", "model_args": results.model, "limit": null},
-        "git_hash": results.tealight,
-        "total_evaluation_time_seconds": results.seconds.to_string(),
-    })
-}
-
-/// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples.
-#[derive(Serialize)]
-struct LmEvalLine<'a> {
-    doc_id: usize,
-    doc: LmEvalDoc<'a>,
-    target: &'a str,
-    arguments: LmEvalArguments<'a>,
-    resps: [&'a [&'a str]; 1],
-    filtered_resps: &'a [&'a str],
-    filter: &'a str,
-    metrics: [&'a str; 1],
-    exact_match: f64,
-}
-
-#[derive(Serialize)]
-struct LmEvalDoc<'a> {
-    id: Option<&'a str>,
-    prompt: &'a str,
-}
-
-#[derive(Serialize)]
-struct LmEvalArguments<'a> {
-    gen_args_0: LmEvalArgument<'a>,
-}
-
-#[derive(Serialize)]
-struct LmEvalArgument<'a> {
-    arg_0: &'a str,
-    arg_1: BTreeMap<&'a str, &'a str>,
-}
-
-/// A line of `samples_*.jsonl` as lm-evaluation-harness writes it: a problem with all of its samples. `given` is the
-/// prompt as the model was given it: of a chat, what the template made of the messages.
-pub fn lm_eval_sample(
-    index: usize,
-    question: &Question,
-    given: &str,
-    samples: &[Sample],
-) -> serde_json::Result<String> {
-    let texts: Vec<&str> = samples.iter().map(|sample| sample.completion.as_str()).collect();
-    let correct: Vec<f64> = samples.iter().map(|sample| f64::from(sample.is_correct())).collect();
-    let argument = LmEvalArgument { arg_0: given, arg_1: BTreeMap::new() };
-    serde_json::to_string(&LmEvalLine {
-        doc_id: index,
-        doc: LmEvalDoc {
-            id: samples.first().map(|sample| sample.problem.as_str()),
-            prompt: &question.prompt,
-        },
-        target: &question.answer,
-        arguments: LmEvalArguments { gen_args_0: argument },
-        resps: [&texts],
-        filtered_resps: &texts,
-        filter: "none",
-        metrics: ["exact_match"],
-        exact_match: correct.iter().sum::<f64>() / correct.len().max(1) as f64,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{Summary, Tally};
 
@@ -326,9 +212,6 @@ mod tests {
         assert!(csv.contains("\"m, 1\",countdown/test,in,1,pass@k,4,0.5,"), "{csv}");
         assert!(csv.lines().all(|line| line.matches(',').count() >= 8));
         assert!(markdown(&results).contains("| countdown/test |  | 0.250 ["));
-        let lm_eval = lm_eval_results(&results);
-        assert_eq!(lm_eval["results"]["countdown_test"]["pass@4,none"], json!(0.5));
-        assert_eq!(lm_eval["n-samples"]["countdown_test"]["effective"], json!(2));
     }
 
     #[test]

@@ -236,9 +236,6 @@ pub struct Tally {
     /// Mean of `log model(y) - log base(y)` over the base's stored correct answers, in nats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_coverage: Option<f64>,
-    /// Mean over the correct answers of `-log base(y)` a token, in nats, where there are any and it was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_nll: Option<f64>,
     /// How different the first correct answers are as texts.
     #[serde(default)]
     pub text: Option<TextDiversity>,

@@ -81,10 +81,6 @@ pub struct Summary {
     /// problems that have some.
     #[serde(default)]
     pub base_coverage: Option<Estimate>,
-    /// Nats a token that correct answers cost under the base, over the problems that have some; their perplexity is its
-    /// exponential.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_nll: Option<Estimate>,
     /// Diversity of words over eight correct completions a prompt.
     #[serde(default)]
     pub text: Option<Texts>,
@@ -210,7 +206,6 @@ impl Summary {
             token_entropy: (has_logp && tokens > 0 && has_lengths).then(|| -logp / tokens as f64),
             kl_pstar: known(tallies, |tally| tally.kl_pstar),
             base_coverage: known(tallies, |tally| tally.base_coverage),
-            base_nll: known(tallies, |tally| tally.base_nll),
             text: Texts::from_tallies(tallies),
             unjudged: 0,
             unjudged_problems: 0,

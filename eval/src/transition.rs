@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::contrast::{Contrast, Evaluations};
 use crate::inference::{Effect, paired};
-use crate::interval::{Estimate, share};
 use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::number::counted;
 use crate::results::{Question, Results, SetResult};
@@ -195,32 +194,6 @@ impl Aligned<'_> {
             run.iter().map(|tally| tally_pass_at_k(tally, k)).collect()
         };
         paired(&values(&self.runs[first]), &values(&self.runs[second]), 1.0).within(-1.0, 1.0)
-    }
-
-    /// The share of problems in each bucket of how many correct answers they have, with the coverage of
-    /// each there: `U_n / min(n, total)`; empty where totals are not known.
-    pub fn coverage_by_total(&self, run: usize) -> Vec<(String, usize, Estimate)> {
-        let buckets = [(1, 1), (2, 4), (5, 16), (17, 64), (65, 256), (257, u64::MAX)];
-        let mut rows = Vec::new();
-        for (low, high) in buckets {
-            let values: Vec<f64> = self.runs[run]
-                .iter()
-                .filter_map(|tally| {
-                    let total = tally.total.filter(|total| (low..=high).contains(total))?;
-                    let seen = tally.classes.at(crate::Level::Solution).distinct() as f64;
-                    Some(seen / total.min(tally.samples as u64) as f64)
-                })
-                .collect();
-            if !values.is_empty() {
-                let name = match high {
-                    u64::MAX => format!("{low} and more"),
-                    high if high == low => low.to_string(),
-                    high => format!("{low} to {high}"),
-                };
-                rows.push((name, values.len(), share(&values)));
-            }
-        }
-        rows
     }
 }
 

@@ -41,15 +41,6 @@ impl Reached {
     }
 }
 
-/// A coefficient for each of some prompts, and what they lead to together.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PromptBetas {
-    /// The prompt's place and its coefficient; prompts that are expected to be there already are left out.
-    pub betas: Vec<(usize, f64)>,
-    /// The mean over these prompts.
-    pub reached: Reached,
-}
-
 impl BaseValidity {
     /// A validity that is known.
     ///
@@ -115,51 +106,6 @@ impl BaseValidity {
     pub fn common_beta(&self, target: f64) -> Result<f64> {
         let atoms: Vec<(f64, f64)> = self.atoms.iter().map(|one| (one.logit, one.weight)).collect();
         target::common_beta(&atoms, target)
-    }
-
-    /// A coefficient for each of the prompts at `indices`, at which its own validity is expected to be `target`.
-    ///
-    /// # Errors
-    /// A target that is not below 1.
-    pub fn prompt_betas(&self, indices: &[usize], target: f64) -> Result<PromptBetas> {
-        let Some((population, trials)) = &self.measured else {
-            bail!("a coefficient for each prompt needs prompts that were sampled");
-        };
-        // Prompts with the same trials have the same coefficient.
-        let mut of_trials: Vec<(Trials, Option<f64>)> = Vec::new();
-        let mut betas = Vec::new();
-        for index in indices {
-            let one = trials[*index];
-            let known = of_trials.iter().find(|(known, _)| *known == one).map(|(_, beta)| *beta);
-            let beta = match known {
-                Some(beta) => beta,
-                None => {
-                    // beta at which E[sigma(1 / beta + logit A) | c of n] is the target; c / n for A would miss it, and
-                    // has no logit at 0.
-                    let posterior = population.posterior(one);
-                    let base = population::mean(&posterior, &population::validity);
-                    let atoms: Vec<(f64, f64)> =
-                        posterior.iter().map(|atom| (atom.logit, atom.weight)).collect();
-                    let beta = match base < target {
-                        true => Some(target::common_beta(&atoms, target)?),
-                        false => None,
-                    };
-                    of_trials.push((one, beta));
-                    beta
-                }
-            };
-            betas.extend(beta.map(|beta| (*index, beta)));
-        }
-        let share = betas.len() as f64 / indices.len().max(1) as f64;
-        let interval = population.interval_by_trials(&|one, logit| {
-            let beta =
-                of_trials.iter().find(|(known, _)| *known == one).and_then(|(_, beta)| *beta);
-            beta.map_or(target, |beta| population::validity(1.0 / beta + logit))
-        });
-        // Prompts that are left out stand at the target in it: the rest is as much further from it.
-        let apart = |bound: f64| (target + (bound - target) / share.max(1e-9)).clamp(0.0, 1.0);
-        let interval = Some((apart(interval.0), apart(interval.1)));
-        Ok(PromptBetas { betas, reached: Reached { expected: target, interval } })
     }
 
     /// A warning where the completions do not tell what is reached.

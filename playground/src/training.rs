@@ -15,7 +15,6 @@ use tealight_learn::train::AdamW;
 use tealight_learn::train::checkpoint::State;
 use tealight_learn::train::rlvr::{
     self, End, Rewarding, RlvrConfig, Run, Sampling, TrainingData, wants_extra_check,
-    wants_presamples,
 };
 use tealight_nn::device::Precision;
 use tealight_nn::generate::LocalSampler;
@@ -63,11 +62,11 @@ impl Training {
         let (tokenizer, length) = (base.tokenizer, config.settings.length());
         let context = base.architecture.max_positions;
         let problems = Encoded::all(&dataset.problems, &tokenizer, context, length)?;
-        let presamples = match wants_presamples(&config, &plan) {
+        let presamples = match plan.needs_presamples() {
             true => Some(draw(&reference, (&config, &plan), &dataset, &problems, &tokenizer)?),
             false => None,
         };
-        let data = TrainingData::new(&config, &plan, problems.len(), presamples.as_ref())?;
+        let data = TrainingData::new(&plan, problems.len(), presamples.as_ref())?;
         let mut state = State::default();
         if let Some(presamples) = &presamples {
             state.num_tokens += presamples.tokens();

@@ -1,19 +1,15 @@
 //! The policy that a KL coefficient leads to, and the coefficient of a target validity: of a base whose validity is
 //! given, or known from its samples.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_eval::number::counted;
-use tealight_eval::report::sheet;
-use tealight_eval::report::view::{Chart, Line, Section, Table};
 
 use crate::learn::base_validity::{BaseValidity, Reached};
 use crate::learn::objective::target;
 use crate::learn::presample;
-use crate::system::files::{writable_directory, write_atomic};
 use crate::system::range::{above, at_least};
 
 /// Options of `tealight beta`.
@@ -31,9 +27,6 @@ pub struct BetaOptions {
     /// KL coefficients for which the validity of the optimum is printed.
     #[arg(long, value_delimiter = ',', add = at_least(0.0).at_most(1e6))]
     pub beta: Vec<f64>,
-    /// Directory for beta.html and beta.json.
-    #[arg(long)]
-    pub output: Option<PathBuf>,
     /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -82,9 +75,6 @@ impl BetaMeaning {
     }
 }
 
-/// Betas that are drawn, from the largest down, and those among them whose interval is.
-const DRAWN: usize = 41;
-const WITH_BAND: usize = 5;
 /// Betas whose meaning is shown where none is asked for.
 const SHOWN: [f64; 7] = [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01];
 
@@ -96,7 +86,7 @@ pub struct Meaning {
     pub base: BaseValidity,
 }
 
-/// Works out what betas mean, or which lead to target validities, and draws it where a folder is named.
+/// Works out what betas mean, or which lead to target validities.
 pub fn run(options: &BetaOptions) -> Result<Meaning> {
     if options.target.is_empty() && options.beta.is_empty() && options.presamples.is_none() {
         bail!(
@@ -123,13 +113,6 @@ pub fn run(options: &BetaOptions) -> Result<Meaning> {
     if let Some(caution) = widest.and_then(|reached| base.caution(&reached)) {
         tracing::warn!("{caution}; presample with a larger -n, or ask for a lower validity");
     }
-    if let Some(output) = &options.output {
-        writable_directory(output)?;
-        draw_curve(&base, &rows, output)?;
-        let json = serde_json::to_string_pretty(&rows)?;
-        write_atomic(&output.join("beta.json"), json.as_bytes())?;
-        tracing::info!("open {}", output.join("beta.html").display());
-    }
     Ok(Meaning { rows, base })
 }
 
@@ -144,57 +127,4 @@ impl BetaOptions {
         }
         Ok(betas)
     }
-}
-
-/// `beta.html`: validity and its price against beta.
-fn draw_curve(base: &BaseValidity, rows: &[BetaMeaning], output: &Path) -> Result<()> {
-    let betas = (0..DRAWN).map(|i| 2.0_f64 * 0.005_f64.powf(i as f64 / (DRAWN - 1) as f64));
-    let mut curve: Vec<BetaMeaning> = betas.map(|beta| BetaMeaning::new(base, beta)).collect();
-    curve.sort_by(|a, b| a.beta.total_cmp(&b.beta));
-    let chart = |title: &str, y: &str, value: fn(&BetaMeaning) -> f64, band| {
-        let points = curve.iter().map(|row| (row.beta, value(row))).collect();
-        let line = Line { band, ..Line::new("best policy", points) };
-        Chart::new(title, ("beta", y), vec![line]).log()
-    };
-    let band = |row: &BetaMeaning| {
-        base.reached(row.beta).interval.map(|(low, high)| (row.beta, low, high))
-    };
-    // A validity that is given has no interval.
-    let is_given = base.reached(1.0).interval.is_none();
-    let band: Vec<(f64, f64, f64)> = curve.iter().step_by(WITH_BAND).filter_map(band).collect();
-    let header = ["beta", "validity", "95 % interval", "KL cost"].map(str::to_owned).to_vec();
-    let cells = rows.iter().map(|row| {
-        let interval = row.validity_interval;
-        let interval = interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
-        let [beta, validity, cost] =
-            [row.beta, row.validity, row.kl_cost].map(|x| format!("{x:.4}"));
-        vec![beta, validity, interval.unwrap_or("given".into()), cost]
-    });
-    let validity = chart("Validity", "validity", |row| row.validity, band)
-        .from_to(0.0, 1.0)
-        .caption(match is_given {
-            true => "The chance of a correct answer that each beta leads to.",
-            false => {
-                "The chance of a correct answer that each beta leads to, with its 95 % interval."
-            }
-        });
-    let cost = chart("KL cost", "KL cost (nats)", |row| row.kl_cost, vec![])
-        .caption("KL of that policy to the base.");
-    let (about, lead) = match is_given {
-        true => (
-            "Of the best policy under E[v] - beta KL(q||a), in closed form.",
-            format!("Base validity {:.4}", base.mean(&|validity| validity)),
-        ),
-        false => (
-            "Of the best policy under E[v] - beta KL(q||a), averaged over prompts and over the values that the base's \
-             validity on each may have. The interval makes no assumption on how validity is distributed over prompts.",
-            counted(base.prompts(), "prompt"),
-        ),
-    };
-    let section = Section::new("Validity against beta")
-        .text(about)
-        .charts(vec![validity, cost])
-        .table(Table::new(std::iter::once(header).chain(cells).collect()));
-    let page = sheet("KL coefficient and expected accuracy", &lead, vec![section])?;
-    write_atomic(&output.join("beta.html"), page.as_bytes())
 }

@@ -23,7 +23,7 @@ pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 28] = [
+const OURS: [&str; 27] = [
     "config.toml",
     "request.json",
     "metrics.jsonl",
@@ -40,7 +40,6 @@ const OURS: [&str; 28] = [
     "presamples.jsonl",
     "completions",
     "tuning",
-    "lm-eval",
     "report-data",
     "results.json",
     "results.csv",

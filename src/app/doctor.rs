@@ -115,7 +115,7 @@ fn cache() -> Result<String> {
 fn hub_access() -> String {
     let token = match token::token() {
         Some(_) => "a token is set",
-        None => "no token (needed for gated models and for push: HF_TOKEN)",
+        None => "no token (needed for gated models: HF_TOKEN)",
     };
     let offline = if hub::is_offline() { ", HF_HUB_OFFLINE is set" } else { "" };
     format!("{}: {token}{offline}", token::endpoint())

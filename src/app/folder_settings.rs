@@ -24,9 +24,6 @@ use crate::system::telemetry::ReportTo;
 pub(crate) const FREE: &[&str] = &[
     "answer_column",
     "base_dtype",
-    "base_perplexity",
-    "baseline",
-    "beta_per",
     "device",
     "dtype",
     "filter_overlong_prompts",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tealight_core::names;
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::app::evaluate::outcome::{self, Extras, Judged};
+use crate::app::evaluate::outcome::{self, Judged};
 use crate::app::grading::{self, DRAFT, FileToGrade, GradingOptions};
 use crate::system::files::{readable_folder, writable_subfolder};
 use crate::system::process::Process;
@@ -100,8 +100,8 @@ pub fn run(
         std::fs::rename(judging.path().join(DRAFT), path)
             .with_context(|| path.display().to_string())
     })?;
-    let extras = Extras { indices: Some(vec![graded.index]), ..Extras::default() };
-    ranks.first(|| outcome::write(&results, extras, &destination))?;
+    let indices = Some(vec![graded.index]);
+    ranks.first(|| outcome::write(&results, indices, &destination))?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }

@@ -12,7 +12,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Plan;
 use crate::learn::presample::{self, Presamples, presample};
 use crate::learn::rollout::{Collector, Encoded, RewardUse};
-use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check};
 use crate::nn::generate::{Filters, LocalSampler, SamplingParams};
 use crate::nn::model::Decoder;
 use crate::nn::policy::Policy;
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         plan: &Plan,
     ) -> Result<Option<Presamples>> {
         let directory = config.settings.presamples.as_ref();
-        let Some(directory) = directory.filter(|_| wants_presamples(config, plan)) else {
+        let Some(directory) = directory.filter(|_| plan.needs_presamples()) else {
             return Ok(None);
         };
         let request = self.request(dataset, config, wants_extra_check(plan));
@@ -147,7 +147,7 @@ impl<'a> Session<'a> {
         plan: &Plan,
         output: &Path,
     ) -> Result<Option<Presamples>> {
-        if !wants_presamples(config, plan) {
+        if !plan.needs_presamples() {
             return Ok(None);
         }
         let settings = &config.settings;

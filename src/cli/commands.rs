@@ -33,7 +33,7 @@ impl Entry {
     /// Its options, in the order in which they are declared.
     pub(super) fn plain(&self) -> Command {
         let config = Arg::new("config").long("config").value_name("FILE.toml").action(ArgAction::Append).help(
-            "TOML file with options as keys, or recipe:NAME (tealight recipes); flags take precedence over files, later \
+            "TOML file with options as keys, or recipe:NAME (recipe: without a name lists all); flags take precedence over files, later \
              files over earlier ones",
         );
         let quiet = Arg::new("quiet")

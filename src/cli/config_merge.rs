@@ -330,7 +330,7 @@ mod tests {
         let message = run(&[], &["lr = 0.1"]).unwrap_err().to_string();
         assert!(message.contains("did you mean `learning_rate`"), "{message}");
         let message = run(&[], &["scale_rewards = true"]).unwrap_err().to_string();
-        assert!(message.contains("; use --baseline group-std"), "{message}");
+        assert!(message.contains(":baseline=group-std"), "{message}");
         for (text, key, kind) in [
             ("num_generations = \"two\"", "num_generations", "two"),
             ("epsilon-high = []\nnum_generations = 4", "epsilon_high", "f64"),

@@ -2,13 +2,12 @@
 
 use clap::Args;
 
-use super::commands::{Entry, command};
+use super::commands::Entry;
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, show, verify};
-use super::recipes;
 use super::theory::{beta, gap, lab, prove};
-use super::tools::{bench, doctor, objectives, pages, tasks};
-use super::training::{export, presample, push, sft, study, train};
+use super::tools::{bench, doctor, objectives, tasks};
+use super::training::{export, presample, sft, study, train};
 use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
@@ -178,19 +177,6 @@ Example:
         run: |m, _| export::run(m),
     },
     Entry {
-        name: "push",
-        options: |command| push::Flags::augment_args(push::Settings::augment_args(command)),
-        about: "Upload a model or adapter to the Hub, with a model card",
-        more: "\
-The token is HF_TOKEN, or the one that `hf auth login` saved. Repeat an interrupted push:
-files that arrived are not sent again.
-
-Example:
-  tealight push study/dph-js-0.4-seed0 --repo me/countdown-dph-js",
-        check: |m| resolve::<push::Settings>(m).map(drop),
-        run: |m, _| push::run(m),
-    },
-    Entry {
         name: "gap",
         options: GapOptions::augment_args,
         about: "Measure how far a run is from its objective's optimum, and why: network or training",
@@ -255,9 +241,9 @@ Examples:
         about: "Print the optimal policy's accuracy for a KL coefficient, or the reverse",
         more: "\
 Examples:
-  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1 --output betas
+  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
   tealight presample --dataset countdown -n 64 --output base
-  tealight beta --presamples base --target 0.9 --output betas",
+  tealight beta --presamples base --target 0.9",
         check: |m| resolve::<BetaOptions>(m).map(drop),
         run: |m, _| beta::run(&resolve(m)?),
     },
@@ -297,17 +283,6 @@ Examples:
         run: |m, _| tasks::run(&resolve(m)?),
     },
     Entry {
-        name: "recipes",
-        options: recipes::RecipesOptions::augment_args,
-        about: "List the recipes that come with the program, or print one",
-        more: "\
-Examples:
-  tealight recipes
-  tealight train --config recipe:countdown --config recipe:objectives/dph-js --output runs/js",
-        check: |m| resolve::<recipes::RecipesOptions>(m).map(drop),
-        run: |m, _| recipes::run(&resolve(m)?),
-    },
-    Entry {
         name: "doctor",
         options: doctor::DoctorOptions::augment_args,
         about: "Check this machine and this build",
@@ -315,16 +290,5 @@ Examples:
 Exits with status 1 where a check fails. The checks make no network requests.",
         check: |m| resolve::<doctor::DoctorOptions>(m).map(drop),
         run: |m, _| doctor::run(&resolve(m)?),
-    },
-    Entry {
-        name: "completions",
-        options: pages::CompletionsOptions::augment_args,
-        about: "Print a completion script for a shell, or the reference of every option",
-        more: "\
-Examples:
-  tealight completions bash > ~/.local/share/bash-completion/completions/tealight
-  tealight completions reference > docs/reference.md",
-        check: |m| resolve::<pages::CompletionsOptions>(m).map(drop),
-        run: |m, _| pages::run(&resolve(m)?, command()),
     },
 ];

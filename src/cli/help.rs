@@ -78,13 +78,12 @@ const HEADINGS: [&str; 12] = [
 ];
 
 /// The groups of commands in `tealight --help`.
-const COMMANDS: [(&str, &str); 6] = [
+const COMMANDS: [(&str, &str); 5] = [
     ("Commands", "eval train compare grade audit report"),
     ("Objectives", "study objectives tasks presample beta gap lab prove"),
-    ("Models and samples", "generate sft export push show"),
+    ("Models and samples", "generate sft export show"),
     ("Verifiers", "verify"),
-    ("Settings", "recipes"),
-    ("This machine", "doctor bench completions"),
+    ("This machine", "doctor bench"),
 ];
 
 /// Whether `-h` of a command shows an option.

@@ -7,6 +7,7 @@ mod evaluation;
 mod help;
 mod ranges;
 mod recipes;
+mod reference;
 mod table;
 mod theory;
 mod tools;
@@ -24,6 +25,7 @@ use clap::{ArgMatches, Command};
 use tealight_matmul::InstructionSet;
 
 use self::help::Layout;
+pub use self::reference::reference;
 use crate::app::evaluate::Doubtful;
 use crate::system::machine;
 use crate::system::process::{self, Launched, Process};

@@ -1,13 +1,7 @@
-//! The recipes that come with the program: `--config recipe:NAME` reads one, `tealight recipes` lists them.
-
-use std::io::Write;
+//! The recipes that come with the program: `--config recipe:NAME` reads one.
 
 use anyhow::{Result, bail};
-use clap::Args;
-use serde::{Deserialize, Serialize};
 use tealight_core::similar::nearest;
-
-use crate::system::telemetry::out;
 
 /// The prefix of a recipe's name where a file may stand too.
 const PREFIX: &str = "recipe:";
@@ -64,25 +58,6 @@ pub(super) const RECIPES: [Recipe; 35] = [
     recipe!("papers/unlikeliness"),
 ];
 
-impl Recipe {
-    /// The command whose options it sets.
-    pub(in crate::cli) fn command(&self) -> &'static str {
-        // Only a study has several objectives.
-        let has_objectives = self.text.lines().any(|line| line.starts_with("objectives = "));
-        match self.name {
-            name if name.ends_with("-base") => "sft",
-            _ if has_objectives => "study",
-            _ => "train",
-        }
-    }
-
-    /// The first line of its comment: its title.
-    fn about(&self) -> &'static str {
-        let line = self.text.lines().next().unwrap_or_default();
-        line.trim_start_matches(['#', ' ']).trim_end_matches('.')
-    }
-}
-
 /// The recipe of a name.
 pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     if let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) {
@@ -91,35 +66,13 @@ pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     let meant = nearest(name, RECIPES.iter().map(|recipe| recipe.name));
     let meant = meant.map_or(String::new(), |known| format!("did you mean `{known}`? "));
     let shown: String = name.chars().take(64).collect();
-    bail!("no recipe `{shown}`; {meant}`tealight recipes` lists them")
+    let all: Vec<&str> = RECIPES.iter().map(|recipe| recipe.name).collect();
+    bail!("no recipe `{shown}`; {meant}there are {}", all.join(", "))
 }
 
 /// The text of `recipe:NAME`; none of what begins otherwise, which is a file.
 pub(in crate::cli) fn named(file: &str) -> Result<Option<&'static str>> {
     file.strip_prefix(PREFIX).map(|name| find(name).map(|recipe| recipe.text)).transpose()
-}
-
-#[derive(Debug, Clone, Args, Serialize, Deserialize)]
-pub(in crate::cli) struct RecipesOptions {
-    /// Name of one recipe, which is then printed; without a name all of them are listed.
-    #[arg(value_name = "NAME")]
-    name: Option<String>,
-}
-
-pub(in crate::cli) fn run(options: &RecipesOptions) -> Result<()> {
-    let mut out = out();
-    if let Some(name) = &options.name {
-        return Ok(write!(out, "{}", find(name)?.text)?);
-    }
-    let width = RECIPES.iter().map(|recipe| recipe.name.len()).max().unwrap_or(0);
-    for recipe in &RECIPES {
-        writeln!(out, "{:width$}  {:5}  {}", recipe.name, recipe.command(), recipe.about())?;
-    }
-    writeln!(
-        out,
-        "\nUse one with --config recipe:NAME; tealight recipes NAME > own.toml copies it."
-    )?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -147,15 +100,6 @@ mod tests {
             }
         }
         assert_eq!(count, RECIPES.len());
-    }
-
-    #[test]
-    fn the_first_line_of_a_recipe_is_a_title_that_the_list_has_room_for() {
-        for recipe in &RECIPES {
-            let (title, first) = (recipe.about(), recipe.text.lines().next().unwrap_or_default());
-            assert!(first.starts_with("# ") && first.ends_with('.'), "{}: {first}", recipe.name);
-            assert!((10..=66).contains(&title.chars().count()), "{}: {title}", recipe.name);
-        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ const HINTS: &[(&str, &str)] = &[
         "use-bias-correction-kl",
         "--objective kl-k3 is TRL's KL without this correction; kl-k2 has the gradient of reverse KL",
     ),
-    ("scale-rewards", "use --baseline group-std, batch-std or group-mean"),
+    ("scale-rewards baseline", "use --objective NAME:baseline=group-std, batch-std or group-mean"),
     (
         "use-vllm vllm-mode vllm-server-base-url vllm-server-host vllm-server-port",
         "name the servers that sample with --engine URL",
@@ -70,7 +70,7 @@ const HINTS: &[(&str, &str)] = &[
     ("load-in-8bit load-in-4bit", "use --base-dtype int8, on a CPU"),
     ("optim", "AdamW is the only optimizer"),
     ("sync-ref-model ref-model-sync-steps", "the base stays the reference for the whole run"),
-    ("push-to-hub hub-model-id", "use tealight push after training"),
+    ("push-to-hub hub-model-id", "use hf upload OWNER/NAME RUN/final after training"),
     (
         "deepspeed fsdp zero-stage",
         "start several processes with mpirun -np N; each holds the whole model and optimizer",
@@ -90,6 +90,11 @@ const HINTS: &[(&str, &str)] = &[
 
 /// Options of earlier versions, and what to use in place of them.
 const REMOVED: &[(&str, &str)] = &[
+    (
+        "target-validity beta-per",
+        "tealight beta --presamples DIR prints the beta that leads to a validity: give it as --beta",
+    ),
+    ("base-perplexity", "leave it out"),
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
     ("test-measure", "a study tests distinct correct answers: leave it out"),
     ("tuned", "name the objective with its configuration, such as kl-full:0.1"),
@@ -117,11 +122,16 @@ const COMMANDS: &[(&str, &str)] = &[
         "launch",
         "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
     ),
-    ("init schema", "tealight recipes NAME > own.toml gives a settings file to begin with"),
+    ("init schema", "--config recipe:NAME --dry-run prints settings to begin with"),
     (
-        "man",
-        "tealight COMMAND --help shows every option, tealight completions reference all of them",
+        "recipes",
+        "--config recipe: lists the recipes; with --dry-run a command prints the settings of one",
     ),
+    (
+        "man completions",
+        "tealight COMMAND --help shows every option, docs/reference.md those of all commands",
+    ),
+    ("push", "hf upload OWNER/NAME RUN/final, of the Python package huggingface_hub"),
     ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
     ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),

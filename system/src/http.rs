@@ -2,7 +2,6 @@
 //! [`Client::send`] does, and it alone decides who sees the user's token: the origin (scheme, host and port) that the
 //! user named, wherever a server points.
 
-use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
@@ -67,8 +66,6 @@ pub enum Content<'a> {
     Nothing,
     /// A text.
     Text(&'a str),
-    /// A whole file.
-    File(&'a File),
 }
 
 /// One request.
@@ -235,7 +232,6 @@ impl Client {
         let response = match request.content {
             Content::Nothing => answered(agent, built.body(()), left),
             Content::Text(text) => answered(agent, built.body(text), left),
-            Content::File(file) => answered(agent, built.body(file), left),
         };
         let (parts, body) = response?.into_parts();
         Ok(Response { status: parts.status, headers: parts.headers, body })

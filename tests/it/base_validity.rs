@@ -154,20 +154,6 @@ fn too_few_samples_give_a_wide_interval_and_a_warning() {
 }
 
 #[test]
-fn one_beta_a_prompt_reaches_the_target_on_average() {
-    let mut base = Simulated::new(Shape::Beta(0.27, 2.2), 3);
-    let known = BaseValidity::measured(base.sampled(8)).expect("solved");
-    let every: Vec<usize> = (0..PROMPTS).collect();
-    let found = known.prompt_betas(&every, 0.6).expect("possible");
-    assert!(found.betas.len() < PROMPTS, "some are there already");
-    let validity_at = |(place, beta): &(usize, f64)| validity(1.0 / beta + base.logits[*place]);
-    let truth = found.betas.iter().map(validity_at).sum::<f64>() / found.betas.len() as f64;
-    assert!((truth - 0.6).abs() < 0.02, "{truth}");
-    let (low, high) = found.reached.interval.expect("measured");
-    assert!(low <= truth && truth <= high && low < 0.6 && 0.6 < high, "{low} {truth} {high}");
-}
-
-#[test]
 fn a_base_that_solves_nothing_has_no_beta() {
     let trials = vec![Trials { correct: 0, num_samples: 8 }; 5];
     let error = BaseValidity::measured(trials).expect_err("nothing is known").to_string();

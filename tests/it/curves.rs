@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, ok, succeeded, words};
 use crate::support::runs::{SMALL, json};
 
 /// A study of seconds: two objectives in two configurations.
@@ -175,38 +175,16 @@ fn curves_are_exact_where_answers_can_be_listed() {
     let mean = |model: &str| -> f64 {
         let evaluated = folder.path(&model.replace('/', "-"));
         let model = format!("{output}/{model}/final");
-        succeeded(&[
-            "eval",
-            "--quiet",
-            "--model",
-            &model,
-            "--dataset",
-            "paths/test",
-            "--max-samples",
-            "12",
-            "-n",
-            "1",
-            "-k",
-            "1",
-            "--exact",
-            "--max-completion-length",
-            "32",
-            "--output",
-            &evaluated,
-        ]);
+        succeeded(command!(
+            "eval --quiet --model {model} --dataset paths/test --max-samples 12 -n 1 -k 1 \
+             --exact --max-completion-length 32 --output {evaluated}"
+        ));
         let results = json(format!("{evaluated}/results.json"));
         results["sets"][0]["summary"]["exact"]["pass@k"]["1"]["value"].as_f64().expect("a number")
     };
     let ends = (mean("grpo-seed0") + mean("grpo-seed1")) / 2.0;
     let ours = results["curves"][0]["curves"][0]["points"][1]["pass@1"].as_f64().expect("a number");
     assert!((ends - ours).abs() < 1e-6, "{ends} {ours}");
-}
-
-#[test]
-fn values_without_a_key_are_refused() {
-    let usage = tealight(&["study", "--objectives", "grpo@{1,2}"]);
-    let stderr = String::from_utf8_lossy(&usage.stderr).into_owned();
-    assert!(usage.status.code() == Some(2) && stderr.contains("learning-rate=1"), "{stderr}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, refusal, stderr_of, succeeded, tealight};
+use crate::support::binary::{Folder, command, ok, refusal, stderr_of, succeeded, tealight};
 use crate::support::embedded::roomy_model;
 
 /// A model whose tokenizer has tokens for the letters of `question`, in place of digits.
@@ -114,24 +114,9 @@ fn a_set_is_the_same_by_its_file_or_by_its_name() {
     let other = folder.write("b.jsonl", numbers(3));
     let evaluate = |dataset: &str, output: &str, more: &[&str]| {
         let mut command = Command::cargo_bin("tealight").expect("the binary");
-        command.current_dir(folder.0.path()).args([
-            "eval",
-            "--dataset",
-            dataset,
-            "--output",
-            output,
-        ]);
-        command.args([
-            "-n",
-            "2",
-            "-k",
-            "1",
-            "--max-completion-length",
-            "3",
-            "--no-greedy",
-            "--instruction",
-            "=",
-        ]);
+        command.current_dir(folder.0.path()).args(command!(
+            "eval --dataset {dataset} --output {output} -n 2 -k 1 --max-completion-length 3 --no-greedy --instruction ="
+        ));
         command.args(more).output().expect("runs")
     };
     for (dataset, output, more) in [

@@ -153,29 +153,6 @@ fn comparing_different_settings_warns() {
     refusal(&["compare", &base, &same, "--across", "colour"]);
 }
 
-#[cfg(unix)]
-#[test]
-fn weights_and_checkpoints_are_as_readable_as_everything_else() {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = Folder::new();
-    let output = folder.path("run");
-    trained(&output, &["--max-steps", "1", "--save-steps", "1"]);
-    let mode = |path: &str| {
-        std::fs::metadata(Path::new(&output).join(path)).expect(path).permissions().mode() & 0o777
-    };
-    let usual = folder.write("usual", "");
-    let file = std::fs::metadata(usual).expect("there").permissions().mode() & 0o777;
-    for path in [
-        "final/model.safetensors",
-        "checkpoint-1/optimizer.safetensors",
-        "checkpoint-1/model.safetensors",
-        "config.toml",
-    ] {
-        assert_eq!(mode(path), file, "{path}");
-    }
-    assert_eq!(mode("checkpoint-1"), mode("final"));
-}
-
 #[test]
 fn a_supervised_run_that_was_stopped_goes_on_to_the_same_bits() {
     let folder = Folder::new();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, refusal};
+use crate::support::binary::{Folder, command, ok, refusal};
 use crate::support::runs::{UNLISTABLE, json};
 
 /// Samples of a problem.
@@ -10,24 +10,10 @@ const SAMPLES: f64 = 128.0;
 
 fn summary(dataset: &str, folder: &Folder) -> Value {
     let output = folder.path(&dataset.replace('/', "-"));
-    ok(&[
-        "eval",
-        "--dataset",
-        dataset,
-        "--max-samples",
-        "12",
-        "-n",
-        "128",
-        "-k",
-        "1,4,8",
-        "--exact",
-        "--no-greedy",
-        "--quiet",
-        "--device",
-        "cpu",
-        "--output",
-        &output,
-    ]);
+    ok(command!(
+        "eval --dataset {dataset} --max-samples 12 -n 128 -k 1,4,8 --exact --no-greedy \
+         --quiet --device cpu --output {output}"
+    ));
     json(format!("{output}/results.json"))["sets"][0].clone()
 }
 
@@ -61,19 +47,6 @@ fn samples_agree_with_probabilities() {
     assert!(sampled["coverage@k"]["8"].is_null());
     assert!(at(exact, "coverage@k", "8") > 0.0 && at(exact, "coverage@k", "8") < 1.0);
     assert!(exact["hill_1"]["value"].as_f64() > Some(1.0), "{exact}");
-}
-
-#[test]
-fn exact_evaluation_refuses_filters_and_servers() {
-    let folder = Folder::new();
-    let file = folder.write("data.jsonl", "{\"question\": \"1+1?\", \"answer\": \"2\"}\n");
-    let error =
-        refusal(&["eval", "--dataset", &file, "--exact", "-n", "1", "--no-greedy", "--quiet"]);
-    assert!(error.contains("--exact") && error.contains("cannot be listed"), "{error}");
-    let error = refusal(&["eval", "--exact", "--top-p", "0.9", "--quiet"]);
-    assert!(error.contains("--exact compares whole distributions"), "{error}");
-    let error = refusal(&["eval", "--exact", "--engine", "http://127.0.0.1:9", "--quiet"]);
-    assert!(error.contains("leave --engine out"), "{error}");
 }
 
 #[test]

@@ -1,10 +1,7 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
-use crate::support::binary::{
-    Folder, command, has, ok, printed, refused, stderr_of, tealight, words,
-};
-use crate::support::embedded::roomy_model;
-use crate::support::runs::{json, train, trained};
+use crate::support::binary::{Folder, command, has, ok, printed, stderr_of, tealight, words};
+use crate::support::runs::{train, trained};
 
 fn shown(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -38,58 +35,6 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
     let table = shown(&run(&["grade", &lines]));
     has(&table, &["0.5000", "number of truncated completions unknown"]);
     assert!(table.contains("lengths unknown"), "{table}");
-}
-
-#[test]
-fn graded_lines_need_the_datasets_gold_answers() {
-    let folder = Folder::new();
-    let line = |id: usize| {
-        format!(
-            "{{\"problem\":\"{id}\",\"sample\":0,\"completion\":\"it is 8\",\"verdict\":\"wrong\",\"answer\":\"8\"}}\n"
-        )
-    };
-    let file = folder.write("own.jsonl", (0..5).map(line).collect::<String>());
-    refused!("grade {file}" => "own.jsonl:1", "--dataset");
-    // With their problems, they are what they were.
-    let output = folder.path("eval");
-    ok(&["eval", "--max-samples", "6", "-n", "4", "--no-greedy", "--output", &output]);
-    let graded = folder.path("graded");
-    let samples = format!("{output}/samples/countdown-train.jsonl");
-    ok(&["grade", &samples, "--dataset", "countdown/train", "-k", "1,4", "--output", &graded]);
-    let pass_at_k = |folder: &str| {
-        json(format!("{folder}/results.json"))["sets"][0]["summary"]["pass@k"].clone()
-    };
-    assert_eq!(pass_at_k(&output), pass_at_k(&graded));
-}
-
-#[test]
-fn exported_samples_hold_the_prompt_that_the_model_was_given() {
-    let folder = Folder::new();
-    let model = roomy_model(&folder);
-    let template = "<user>{% for m in messages %}{{ m.content }}{% endfor %}<assistant>";
-    std::fs::write(format!("{model}/chat_template.jinja"), template).expect("written");
-    let data = folder.write("chat.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
-    let output = folder.path("eval");
-    let arguments = ["eval", "--model", &model, "--dataset", &data, "--instruction", "", "-n", "1"];
-    ok(&[&arguments[..], &["--max-completion-length", "4", "--output", &output]].concat());
-    let line = std::fs::read_dir(format!("{output}/lm-eval")).expect("a folder").flatten();
-    let file =
-        line.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "jsonl"));
-    let row = json(file.expect("samples"));
-    assert_eq!(row["arguments"]["gen_args_0"]["arg_0"], "<user>1+1<assistant>");
-    assert_eq!(row["doc"]["prompt"].as_str().map(str::trim), Some("1+1"));
-}
-
-#[test]
-fn show_says_which_completions_were_cut_off() {
-    let folder = Folder::new();
-    let run = folder.path("run");
-    ok(command!(
-        "train --output {run} --max-steps 1 --log-completions 1 --prompts-per-step 4 \
-         --num-generations 8 --device cpu --max-completion-length 3"
-    ));
-    let text = printed(&["show", &run, "--truncated", "--limit", "1000"]);
-    has(&text, &[" tokens, truncated)", "32 of 32 completions"]);
 }
 
 #[test]
@@ -147,33 +92,25 @@ fn an_adapter_has_its_own_learning_rate_and_the_run_says_so() {
 }
 
 #[test]
-fn show_prints_the_samples_of_an_evaluation() {
-    let folder = Folder::new();
-    let output = folder.path("eval");
-    ok(command!("eval --max-samples 1 -n 2 -k 1 --device cpu --output {output}"));
-    let text = printed(&["show", &output]);
-    assert!(text.contains("  -> ") && text.contains("2 of 2 completions"), "{text}");
-    let json = printed(&["show", &output, "--json", "--limit", "1"]);
-    assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
-    let table = printed(&["eval", "--max-samples", "1", "-n", "1", "-k", "1", "--device", "cpu"]);
-    assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
-}
-
-#[test]
-fn show_prints_prompts_and_gold_answers() {
+fn show_prints_completions_prompts_and_gold_answers() {
     let folder = Folder::new();
     let rows = folder.write("rows.jsonl", "{\"prompt\": \"3,7,8,9=24:\", \"answer\": \"3\"}\n");
     let (evaluation, run) = (folder.path("eval"), folder.path("run"));
-    let own = format!("--dataset {rows} --verifier exact --device cpu");
-    ok(command!("eval {own} -n 1 -k 1 --no-greedy --output {evaluation}"));
+    let own = format!("--dataset {rows} --verifier exact --device cpu --max-completion-length 3");
+    ok(command!("eval {own} -n 2 -k 1 --no-greedy --output {evaluation}"));
     let few = "--max-steps 1 --log-completions 1 --prompts-per-step 1 --num-generations 2";
     ok(command!("train {own} {few} --output {run}"));
-    for (output, count) in [(&evaluation, 1), (&run, 2)] {
-        let text = printed(&["show", output]);
+    for output in [&evaluation, &run] {
+        let text = printed(&["show", output, "--truncated"]);
+        has(&text, &[" tokens, truncated)", "2 of 2 completions"]);
         for line in ["\n  3,7,8,9=24:\n  -> ", "\n  gold answer: 3\n"] {
-            assert_eq!(text.matches(line).count(), count, "{line}: {text}");
+            assert_eq!(text.matches(line).count(), 2, "{line}: {text}");
         }
+        let json = printed(&["show", output, "--json", "--limit", "1"]);
+        assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
     }
+    let table = printed(command!("eval {own} -n 1 -k 1"));
+    assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
 }
 
 #[test]

@@ -43,18 +43,6 @@ fn shards_in_half_precision_load_as_the_values_they_hold() {
 }
 
 #[test]
-fn saved_weights_load_as_the_same_bits() {
-    let policy = support::policy(12, 2);
-    let folder = tempfile::tempdir().expect("a directory");
-    weights::save(&policy.tensors(), &folder.path().join(weights::WHOLE)).expect("saved");
-    let architecture = policy.decoder().architecture();
-    let loaded = weights::load(folder.path(), architecture, Placement::F32);
-    for (name, tensor) in loaded.expect("loads") {
-        assert_eq!(flat(&tensor), flat(&policy.tensors()[&name]), "{name}");
-    }
-}
-
-#[test]
 fn large_weights_are_read_in_parts_to_the_values_they_hold() {
     // Several parts of a file, the last of which is no whole number of a thread's pieces.
     let count = (2 << 20) + 70_001;

@@ -87,9 +87,6 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
             [&["train", "--objective", objective, "--dry-run"], &SHORT[..], &both].concat();
         assert!(tealight(&arguments).status.success(), "{objective}");
     }
-    let target = ["--objective", "kl-reward", "--target-validity", "0.5", "--dry-run"];
-    let error = refusal(&[&["train"], &target[..], &SHORT, &both].concat());
-    assert!(error.contains("--correct-threshold"), "{error}");
     let limit = ["--correct-threshold", "0.1", "--objective", "maxrl"];
     for row in train(&folder, "binary", &[&limit[..], &both].concat()) {
         assert_eq!(row["reward"], row["correct_ratio"], "verdicts are rewards: {row}");
@@ -195,12 +192,4 @@ fn the_threshold_decides_what_an_evaluation_counts() {
         "{}",
         stderr_of(&done)
     );
-    let graded =
-        folder.write("c.jsonl", "{\"id\": \"a\", \"completion\": \"1+1\", \"gold\": \"2\"}\n");
-    let output = folder.path("graded");
-    let options = ["--verifier", "math", "--correct-threshold", "0.5"];
-    let error = refusal(&[&["grade", &graded, "--output", &output], &options[..]].concat());
-    assert!(error.contains("no effect"), "{error}");
-    let error = refusal(&["eval", "--reward-weights", "1,2", "--output", &folder.path("x")]);
-    assert!(error.contains("give --verifier twice"), "{error}");
 }

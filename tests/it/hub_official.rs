@@ -112,12 +112,4 @@ fn the_official_client_and_tealight_share_a_hub_and_a_cache() {
     let before = bench.transfers();
     bench.python("continues", "ours");
     assert_eq!(bench.transfers(), before, "what Tealight brought is fetched again");
-
-    bench.python("uploads", "official");
-    let shelf = bench.hub.shelf.lock().expect("shelf");
-    let own = shelf.repositories.iter().find(|r| r.address.1 == "team/up").expect("a repository");
-    let uploaded = &own.commits[&own.branches["main"]];
-    for (name, bytes) in model().iter().filter(|(name, _)| !name.contains('/')) {
-        assert_eq!(&uploaded[name], bytes, "{name}");
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::hostile_hub::eval;
 use crate::support::embedded;
-use crate::support::hub::{FakeHub, Repository, blob_id, pointer};
+use crate::support::hub::{FakeHub, Repository, blob_id, pointer, sha256};
 
 /// A server whose transfers of the large file are cut in half, the first `cuts` of them.
 fn cutting(cuts: usize, heeds_ranges: bool, is_right: bool) -> FakeHub {
@@ -127,4 +127,29 @@ fn four_processes_that_want_one_model_fetch_it_once() {
         }
     });
     assert_eq!(ranges(&hub), [false]);
+}
+
+#[test]
+fn a_part_of_another_range_or_version_is_never_kept() {
+    let whole = embedded::files()["model.safetensors"].clone();
+    let size = whole.len();
+    // What is sent where the rest is asked for: another version, another part, the rest without saying so.
+    let other_part = format!("Content-Range: bytes {}-{}/{size}\r\n", size / 4, size - 1);
+    for (headers, body) in [
+        (String::new(), vec![b'x'; size / 2]),
+        (other_part, whole[size / 4..].to_vec()),
+        (String::new(), whole[size / 2..].to_vec()),
+    ] {
+        let repository = Repository::new("models", "evil/model", embedded::files());
+        let hub = FakeHub::with_fault(vec![repository], move |request, answer| {
+            let is_part = request.path.starts_with("/repos/") && request.header("range").is_some();
+            if is_part { (206, headers.clone(), body.clone()) } else { answer }
+        });
+        let home = tempfile::tempdir().expect("a folder");
+        let part = leave(home.path(), &whole[..size / 2]);
+        let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[]);
+        let kept = part.with_file_name(sha256(&whole));
+        assert_eq!(is_ok, kept.exists(), "{stderr}");
+        assert!(!is_ok || std::fs::read(&kept).expect("a blob") == whole, "{stderr}");
+    }
 }

@@ -146,15 +146,6 @@ fn blocks_of_a_file_are_kept_as_they_are() {
 fn int8_base_trains_adapters_only() {
     let folder = Folder::new();
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    let error = refusal(&["train", "--base-dtype", "int8", "--output", &whole]);
-    assert!(error.contains("--use-peft"), "{error}");
-    let error = refusal(&["sft", "--base-dtype", "int8", "--output", &whole]);
-    assert!(error.contains("--use-peft"), "{error}");
-    let both = ["eval", "--base-dtype", "int8", "--rollout-dtype", "bfloat16"];
-    let error = refusal(&[&both[..], &["--output", &whole]].concat());
-    assert!(error.contains("leave one out"), "{error}");
-    let error = refusal(&["bench", "--base-dtype", "int8"]);
-    assert!(error.contains("--rollout-only"), "{error}");
     let settings = ["--base-dtype", "int8", "--use-peft", "--lora-r", "4", "--max-samples", "8"];
     let run = |output: &str, more: &[&str]| {
         let done = trained(output, &[&settings[..], more].concat());

@@ -5,13 +5,11 @@ use crate::support::letters::{Letters, StartsAlike, problems};
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use tealight::formats::pretrained::Pretrained;
-use tealight::learn::base_validity::BaseValidity;
 use tealight::learn::objective::{LossType, Objective};
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
 use tealight::learn::train::rlvr::{
-    self, BetaPer, End, Metrics, Rewarding, RlvrConfig, Run, Sampling, Settings, TrainingData,
-    wants_presamples,
+    self, End, Metrics, Rewarding, RlvrConfig, Run, Sampling, Settings, TrainingData,
 };
 use tealight::learn::train::{AdamW, checkpoint::State};
 use tealight::nn::generate::LocalSampler;
@@ -72,9 +70,10 @@ fn train(config: &RlvrConfig) -> Trained {
     let problems = problems();
     let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");
     let plan = config.plan().expect("possible");
-    let presamples = wants_presamples(config, &plan)
+    let presamples = plan
+        .needs_presamples()
         .then(|| base_samples(&base, &encoded, &config.settings, &Letters, &StartsAlike));
-    let data = TrainingData::new(config, &plan, encoded.len(), presamples.as_ref()).expect("some");
+    let data = TrainingData::new(&plan, encoded.len(), presamples.as_ref()).expect("some");
     let rewarding = Rewarding::new(config, &plan, StartsAlike.grading()).expect("binary");
     let run = Run {
         sampling: Sampling::default(),
@@ -166,45 +165,6 @@ fn supervised_objectives_raise_the_chance_of_right_answers() {
         assert!(trained.history[0].reward.is_nan(), "nothing is sampled");
         assert!(after > 1.7 * before, "{objective}: right {before} before, {after} after");
     }
-}
-
-#[test]
-fn a_target_validity_sets_beta_from_the_measured_base() {
-    let base = support::policy(6, 7);
-    let problems = problems();
-    let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");
-    let mut run = config("kl-full", 1);
-    run.settings.num_presamples = 64;
-    let presamples = base_samples(&base, &encoded, &run.settings, &Letters, &StartsAlike);
-    let data = |run: &RlvrConfig| {
-        TrainingData::new(run, &run.plan().expect("possible"), 4, Some(&presamples))
-    };
-    run.settings.target_validity = Some(0.6);
-    let trials = presamples.prompts.iter().map(|prompt| prompt.trials()).collect();
-    let known = BaseValidity::measured(trials).expect("solved");
-    for beta in data(&run).expect("reachable").beta {
-        let reached = known.reached(beta).expected;
-        assert!((reached - 0.6).abs() < 1e-9, "beta {beta} leads to {reached}");
-    }
-    run.settings.beta_per = BetaPer::Prompt;
-    let by_prompt = data(&run).expect("reachable");
-    let found = known.prompt_betas(&[0, 1, 2, 3], 0.6).expect("reachable");
-    for (place, beta) in found.betas {
-        assert_eq!(by_prompt.beta[place], beta);
-    }
-    // Prompts that are there already are left out, and a target that all have is refused.
-    let easiest = known.of_prompts().into_iter().fold(0.0, f64::max);
-    run.settings.target_validity = Some(easiest);
-    assert!(data(&run).expect("some are left").explore.len() < 4);
-    run.settings.beta_per = BetaPer::Run;
-    run.settings.target_validity = Some(presamples.mean_solve_rate() / 2.0);
-    assert!(format!("{:#}", data(&run).expect_err("below")).contains("not above"));
-    let mut refused = config("grpo", 1);
-    refused.settings.target_validity = Some(0.6);
-    assert!(refused.plan().unwrap_err().to_string().contains("reverse KL"));
-    let mut refused = config("kl-reward:baseline=group-std", 1);
-    refused.settings.target_validity = Some(0.6);
-    assert!(refused.plan().unwrap_err().to_string().contains("--baseline loo"));
 }
 
 #[test]
@@ -328,7 +288,7 @@ fn rehearsal_can_use_one_sample_a_prompt() {
     let stored = |objective: &str| {
         let run = config(objective, 1);
         let plan = run.plan().expect("possible");
-        let found = TrainingData::new(&run, &plan, 4, Some(&presamples)).expect("some are correct");
+        let found = TrainingData::new(&plan, 4, Some(&presamples)).expect("some are correct");
         (found.rehearsal.len(), found.stored_prompts.len())
     };
     let ((all, prompts), one) = (stored("js:0.6"), stored("js:0.6:rehearsal-samples=one"));

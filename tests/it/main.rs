@@ -5,7 +5,6 @@ mod adapters;
 #[path = "../../matmul/tests/amx/mod.rs"]
 #[allow(unsafe_code, reason = "matmul's tests have it too")]
 mod amx;
-mod app;
 mod audit;
 mod audit_judge;
 mod base_validity;
@@ -53,7 +52,6 @@ mod padded_vocabulary;
 mod panicking_verifiers;
 mod paper;
 mod prompts;
-mod push;
 mod ranks;
 mod recipes;
 mod reloads;
@@ -65,7 +63,6 @@ mod rounded;
 mod run_failures;
 mod same_bits;
 mod security;
-mod setup;
 mod sglang;
 mod studies;
 mod support;

@@ -144,7 +144,7 @@ fn a_root_folder_keeps_no_lock_of_a_refused_command() {
 #[test]
 fn a_full_disk_is_named_with_the_file_that_it_stopped() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
-    for line in [&["objectives"][..], &["verify", "--gold", "1", "--answer", "1"], &["recipes"]] {
+    for line in [&["objectives"][..], &["verify", "--gold", "1", "--answer", "1"], &["tasks"]] {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tealight"));
         let done = command.args(line).stdout(full()).output().expect("runs");
         let stderr = stderr_of(&done);

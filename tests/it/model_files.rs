@@ -11,7 +11,7 @@ use tealight::nn::model::weights;
 use tealight::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, ok, printed, refusal, tealight, words};
 use crate::support::chat_model::ChatModel;
 use crate::support::runs::json;
 
@@ -24,15 +24,10 @@ fn rendered(path: &str) -> String {
     tokenizer.render(&Prompt::chat([Message::user("Hi")])).expect("a chat")
 }
 
-/// The standard output of a command.
-fn output_of(arguments: &[&str]) -> String {
-    String::from_utf8_lossy(&succeeded(arguments).stdout).into_owned()
-}
-
 /// What a model writes, with its log-probability.
 fn written(model: &ChatModel) -> String {
     let how = "--raw --temperature 0 --max-completion-length 8 --json Hi";
-    output_of(command!("generate --model {} {how}", model.path))
+    printed(command!("generate --model {} {how}", model.path))
 }
 
 fn question(folder: &Folder) -> String {
@@ -62,7 +57,7 @@ fn templates_are_found_where_transformers_finds_them() {
     let row = r#"{"prompt":[{"role":"user","content":"1"}],"answer":"2","tools":[{"name":"add"}]}"#;
     let tools = folder.write("tools.jsonl", row);
     let more = format!("--dataset {tools} --instruction= --device cpu --max-completion-length 4");
-    let shown = output_of(command!("train --dry-run --model {} {more}", model.path));
+    let shown = printed(command!("train --dry-run --model {} {more}", model.path));
     assert!(shown.contains("add"), "{shown}");
     std::fs::create_dir(model.file("additional_chat_templates")).expect("a folder");
     model.write("additional_chat_templates/rag.jinja", "rag");
@@ -92,7 +87,7 @@ fn a_template_that_is_given_replaces_all_others_and_is_saved() {
     let data = question(&folder);
     let more =
         format!("--model {} --dataset {data} --chat-template {template} --device cpu", model.path);
-    let shown = output_of(command!("train --dry-run {more} --max-completion-length 4"));
+    let shown = printed(command!("train --dry-run {more} --max-completion-length 4"));
     assert!(shown.contains("Q: 1+1") && shown.contains("chat_template = "), "{shown}");
     let run = folder.path("run");
     ok(command!("sft {more} --max-steps 1 --batch-size 1 --output {run}"));

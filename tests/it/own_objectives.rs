@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, succeeded, tealight, words};
+use crate::support::binary::{Folder, ok, printed, tealight, words};
 
 const RUN: &str = "train --max-samples 8 --num-generations 4 --prompts-per-step 4 --max-steps 4 --learning-rate 1e-3 \
                    --quiet";
@@ -16,10 +16,6 @@ fn bytes(run: &str) -> Vec<u8> {
     std::fs::read(Path::new(run).join("final/model.safetensors")).expect("a trained model")
 }
 
-fn printed(arguments: &[&str]) -> String {
-    String::from_utf8(succeeded(arguments).stdout).expect("text")
-}
-
 fn error(arguments: &[&str]) -> String {
     let output = tealight(arguments);
     assert!(!output.status.success());
@@ -28,17 +24,7 @@ fn error(arguments: &[&str]) -> String {
 
 /// The largest difference of two models' weights.
 fn apart(one: &str, other: &str) -> f64 {
-    let load = |run: &str| {
-        let file = Path::new(run).join("final/model.safetensors");
-        candle_core::safetensors::load(file, &candle_core::Device::Cpu).expect("weights")
-    };
-    let (one, other) = (load(one), load(other));
-    let gap = |name: &String| -> f64 {
-        let gap = (&one[name] - &other[name]).expect("one shape").abs().expect("numbers");
-        let gap = gap.flatten_all().expect("numbers").max(0).expect("numbers");
-        f64::from(gap.to_scalar::<f32>().expect("one number"))
-    };
-    one.keys().map(gap).fold(0.0, f64::max)
+    crate::ranks::apart(Path::new(one), Path::new(other), "model.safetensors")
 }
 
 #[test]

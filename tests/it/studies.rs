@@ -19,12 +19,6 @@ fn study(output: &str, more: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// The lines of a JSON Lines file.
-fn lines(path: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
 #[test]
 fn filters_of_evaluations_are_reported() {
     let folder = Folder::new();
@@ -95,50 +89,4 @@ fn forgetting_is_the_mean_change_over_the_sets_out_of_the_domain() {
         assert!(text.contains(title), "{file}: {text}");
     }
     assert!(printed.contains(title), "{printed}");
-}
-
-#[test]
-fn perplexity_under_the_base_is_that_of_the_correct_completions() {
-    let folder = Folder::new();
-    let output = folder.path("study");
-    let printed = study(&output, &["--base-perplexity", "--seeds", "0"]);
-    assert!(printed.contains("perplexity"), "{printed}");
-    let results = json(format!("{output}/results.json"));
-    let set = &results["datasets"][0];
-    let nll = |run: &Value| run["summary"]["base_nll"]["value"].as_f64().expect("a number");
-    // By the log-probabilities that samples were drawn with, problem by problem; those of a tuned model are its own.
-    let own = |folder: &str| -> f64 {
-        let mut problems = std::collections::BTreeMap::<String, Vec<f64>>::new();
-        for sample in lines(&format!("{output}/{folder}/samples-countdown-test.jsonl")) {
-            if sample["is_finished"] == true && sample["verdict"] == "correct" {
-                let number = |name: &str| sample[name].as_f64().expect("a number");
-                let problem = sample["problem"].as_str().expect("an id").to_owned();
-                problems.entry(problem).or_default().push(-number("logp") / number("tokens"));
-            }
-        }
-        let mean = |all: &Vec<f64>| all.iter().sum::<f64>() / all.len() as f64;
-        problems.values().map(mean).sum::<f64>() / problems.len() as f64
-    };
-    let base = nll(&set["base"]);
-    assert!((base - own("base")).abs() < 1e-5 && base > 0.0, "{base} {}", own("base"));
-    // The table averages over the problems that both have solved, and says how many these are.
-    let base_nlls = |run: &Value| -> Vec<Option<f64>> {
-        let problems = run["problems"].as_array().expect("problems");
-        problems.iter().map(|problem| problem["base_nll"].as_f64()).collect()
-    };
-    let both: Vec<(f64, f64)> = base_nlls(&set["base"])
-        .into_iter()
-        .zip(base_nlls(&set["tuned"][0]))
-        .filter_map(|(base, tuned)| Some((base?, tuned?)))
-        .collect();
-    let mean =
-        |value: fn(&(f64, f64)) -> f64| both.iter().map(value).sum::<f64>() / both.len() as f64;
-    let table = std::fs::read_to_string(format!("{output}/results.md")).expect("readable");
-    let title = format!("base perplexity ({} problems)", both.len());
-    assert!(table.contains(&title) && !both.is_empty(), "{title}: {table}");
-    for shown in [mean(|both| both.0), mean(|both| both.1)] {
-        assert!(table.contains(&format!(" {:.3} ", shown.exp())), "{}: {table}", shown.exp());
-    }
-    let tuned = nll(&set["tuned"][0]);
-    assert!((tuned - own("none-seed0")).abs() > 1e-5 && tuned > 0.0, "{tuned}");
 }

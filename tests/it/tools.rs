@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, has, ok, printed, refusal, succeeded, tealight};
-use crate::support::runs::{SMALL, json, trained};
+use crate::support::binary::{Folder, command, has, ok, printed, refusal, succeeded, tealight};
+use crate::support::runs::{SMALL, trained};
 use serde_json::Value;
 
 #[test]
@@ -27,17 +27,8 @@ fn the_lab_prints_an_object_for_scripts() {
     }
     assert!((row["validity"].as_f64().expect("number") - 0.9467).abs() < 1e-3);
     assert!((row["pass_at_k"]["1"].as_f64().expect("number") - 0.9467).abs() < 1e-3);
-    let tilted = tealight(&[
-        "lab",
-        "strategies",
-        "--json",
-        "--beta",
-        "1,0.1",
-        "--alpha",
-        "0.5",
-        "--divergence",
-        "js",
-    ]);
+    let tilted =
+        tealight(command!("lab strategies --json --beta 1,0.1 --alpha 0.5 --divergence js"));
     let lines = String::from_utf8_lossy(&tilted.stdout).into_owned();
     assert_eq!(lines.lines().count(), 3, "js to p_beta at two betas, and alpha");
     assert!(lines.lines().next().expect("a line").contains("\"divergence\":\"js\""));
@@ -58,20 +49,6 @@ fn beta_command_computes_beta_from_validity() {
 }
 
 #[test]
-fn the_closed_form_of_beta_is_written_without_a_model() {
-    let folder = Folder::new();
-    let output = folder.path("betas");
-    let asked = ["beta", "--validity", "0.1", "--target", "0.5,0.9", "--output", &output, "--json"];
-    let printed: Value = serde_json::from_slice(&succeeded(&asked).stdout).expect("JSON");
-    let rows = json(format!("{output}/beta.json"));
-    assert_eq!(rows, printed);
-    assert!((rows[1]["beta"].as_f64().expect("a number") - 0.2276).abs() < 1e-4, "{rows}");
-    let page = std::fs::read_to_string(format!("{output}/beta.html")).expect("a page");
-    assert!(page.contains("Base validity 0.1000") && page.contains("0.2276"), "the table");
-    assert!(!page.contains("95 % interval."), "a validity that is given has no interval");
-}
-
-#[test]
 fn presamples_are_drawn_once_continued_and_used() {
     let folder = Folder::new();
     let (sampled, cut) = (folder.path("drawn"), folder.path("cut"));
@@ -84,15 +61,11 @@ fn presamples_are_drawn_once_continued_and_used() {
     let summary = draw(&sampled);
     assert_eq!(summary["prompts"], 8);
     assert_eq!(summary["validity"].as_array().expect("one a prompt").len(), 8);
-    // The validity of the same samples, drawn against beta.
-    let betas = folder.path("betas");
-    let measured = ["--presamples", &sampled, "--target", "0.9", "--json", "--output", &betas];
-    let done = succeeded(&[&["beta"], &measured[..]].concat());
+    // The validity of the same samples.
+    let done = succeeded(command!("beta --presamples {sampled} --target 0.9 --json"));
     let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     let number = |name: &str| rows[0][name].as_f64().expect("number");
     assert!((number("validity") - 0.9).abs() < 1e-6 && number("base_validity") < 0.8, "{rows}");
-    let page = std::fs::read_to_string(format!("{betas}/beta.html")).expect("page");
-    assert!(page.contains("\"y\":\"KL cost (nats)\""), "a chart");
     let file = |output: &str| Path::new(output).join("presamples.jsonl");
     let whole = std::fs::read_to_string(file(&sampled)).expect("samples");
     // As if it had been killed in the middle of the fourth prompt.

@@ -34,7 +34,6 @@ export const WORDS: Word[] = [
   { name: "nats/token", at: /nats\/token|entropy per token/i, text: "Entropy of the next-token distribution at the tokens that were sampled. Near 0, the model writes nearly the same text in every sample." },
   { name: "KL", at: /\bKL\b/, text: "Kullback-Leibler divergence, in nats: how far a distribution is from another. KL to the base grows as training changes the model." },
   { name: "KL(p*)", at: /KL\(p\*\)/, text: "The divergence of the model from p*, the base conditioned on a correct answer: the distribution of a model that is always correct and as diverse as the base." },
-  { name: "base perplexity", at: /base perplexity/i, text: "Perplexity of the model's correct answers under the base, on the problems that every model of the table solves. A value near the base's own means that the model solves problems with answers that the base gives too." },
   { name: "truncated", at: /truncated|clipped/i, text: "Completions that reached the length limit. They count as incorrect." },
   { name: "no answer", at: /no answer/i, text: "Completions in which no answer was found. They count as incorrect." },
   { name: "unjudged", at: /unjudged|not judged/i, text: "Completions that the verifier could not judge. They are left out of every number." },

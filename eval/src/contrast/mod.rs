@@ -20,7 +20,6 @@ use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
 pub use at_equal_numbers::{Matched, Row};
-use second_draw::moves;
 pub use second_draw::{Beyond, Stratum, Transitions};
 
 /// How hard problems are for a model, by its validity.
@@ -69,10 +68,6 @@ pub struct Contrast {
     /// How many problems go from each difficulty to each.
     #[serde(default)]
     pub transitions: Option<Transitions>,
-    /// The same from the difficulties of the base's first draw, as papers count them (alpha-DPG, from one evaluation of
-    /// the base to one of the model): resampling noise is within, and nothing tells how much.
-    #[serde(default)]
-    pub one_draw_transitions: [[f64; 4]; 4],
     /// Where the base's Pass@k overtakes.
     pub crossing: Crossing,
     /// Problems of which the base has a correct sample.
@@ -125,7 +120,6 @@ impl Contrast {
             explore: by_k(Beyond::explore),
             strata: Stratum::all(evaluations, ks),
             transitions: Transitions::new(evaluations),
-            one_draw_transitions: moves(base, runs),
             crossing: crossing(ks, base, runs),
             base_solved: base.iter().filter(|tally| tally.correct > 0).count(),
             retained: mean(&|run| solved(run, true)),

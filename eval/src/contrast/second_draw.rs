@@ -134,7 +134,7 @@ impl Transitions {
 }
 
 /// How many problems go from each difficulty of one evaluation to each of others, on average over these.
-pub(super) fn moves(from: &[Tally], to: &[&[Tally]]) -> [[f64; 4]; 4] {
+fn moves(from: &[Tally], to: &[&[Tally]]) -> [[f64; 4]; 4] {
     let mut table = [[0.0; 4]; 4];
     let each = 1.0 / to.len().max(1) as f64;
     for (from, to) in to.iter().flat_map(|run| from.iter().zip(*run)) {
@@ -305,28 +305,6 @@ mod tests {
     }
 
     #[test]
-    fn transitions_from_one_draw_are_rows_of_the_evaluation_itself() {
-        let counts = |all: &[usize]| -> Vec<Tally> {
-            all.iter().map(|c| Tally { samples: 10, correct: *c, ..Tally::default() }).collect()
-        };
-        // Bounds as the paper has them: easy from .9, medium from .3, hard above 0.
-        let base = counts(&[9, 8, 3, 2, 1, 0, 10]);
-        let (one, other) = (counts(&[10, 9, 0, 3, 1, 0, 8]), counts(&[9, 9, 0, 3, 0, 0, 8]));
-        let runs = [one.as_slice(), other.as_slice()];
-        let evaluations = Evaluations { base: &base, second: None, runs: &runs, table: &runs };
-        let transitions = Contrast::new(&evaluations, &[1]).one_draw_transitions;
-        assert_eq!(
-            transitions,
-            [[1., 1., 0., 0.], [1., 0., 0., 1.], [0., 1., 0.5, 0.5], [0., 0., 0., 1.]]
-        );
-        // From an evaluation to itself nothing moves: there is no noise to see, and so no null.
-        let same = [base.as_slice()];
-        let evaluations = Evaluations { base: &base, second: None, runs: &same, table: &same };
-        let transitions = Contrast::new(&evaluations, &[1]).one_draw_transitions;
-        assert!((0..4).all(|from| (0..4).all(|to| from == to || transitions[from][to] == 0.0)));
-    }
-
-    #[test]
     fn no_second_draw_omits_keep_explore_and_strata() {
         let mut draws = Draws::new(1);
         let [base, _, model] = study(&mut draws, (40, 0.5), &|p| p);
@@ -335,7 +313,5 @@ mod tests {
         let result = Contrast::new(&evaluations, &[1, 16]);
         assert!(result.keep.is_empty() && result.explore.is_empty() && result.strata.is_empty());
         assert!(result.transitions.is_none() && result.pass.len() == 2);
-        // Those from the evaluation that the model is compared with need none.
-        assert_eq!(result.one_draw_transitions.iter().flatten().sum::<f64>(), 40.0);
     }
 }

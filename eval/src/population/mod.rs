@@ -200,36 +200,6 @@ impl Population {
         (1.0 - most(&low, 1.0 - fitted), most(&high, fitted))
     }
 
-    /// The same for a function of a problem's trials too, as they would fall again: of so many completions as these
-    /// problems had.
-    pub fn interval_by_trials(&self, value: &dyn Fn(Trials, f64) -> f64) -> (f64, f64) {
-        let total: f64 = self.cells.iter().map(|cell| cell.count).sum();
-        let mut designs: Vec<(usize, f64)> = Vec::new();
-        for cell in &self.cells {
-            match designs
-                .iter_mut()
-                .find(|(num_samples, _)| *num_samples == cell.trials.num_samples)
-            {
-                Some((_, share)) => *share += cell.count / total,
-                None => designs.push((cell.trials.num_samples, cell.count / total)),
-            }
-        }
-        self.interval(&|logit| {
-            let point = Point::at(logit, 1.0);
-            let expected = |(num_samples, share): &(usize, f64)| {
-                let (mut log_choose, mut sum) = (0.0_f64, 0.0);
-                for correct in 0..=*num_samples {
-                    let trials = Trials { correct, num_samples: *num_samples };
-                    let chance = (log_choose + trials.log_likelihood(&point)).exp();
-                    sum += chance * value(trials, logit);
-                    log_choose += ((num_samples - correct) as f64 / (correct + 1) as f64).ln();
-                }
-                share * sum
-            };
-            designs.iter().map(expected).sum()
-        })
-    }
-
     fn atoms(&self, weights: &[f64]) -> Vec<Atom> {
         let atom = |(point, weight): (&Point, &f64)| Atom { logit: point.logit, weight: *weight };
         self.grid.iter().zip(weights).map(atom).collect()

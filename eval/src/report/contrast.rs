@@ -8,10 +8,6 @@ use crate::inference::{Effect, Family, Finding, Tested, TestedFamily, in_words};
 use crate::number::{counted, fixed, signed};
 use crate::transition::{Aligned, Change};
 
-/// The note on transitions from the base's first draw.
-pub const ONE_DRAW: &str = "Number of problems by difficulty in one evaluation of the base and in the model's, as papers count \
-transitions. These numbers include resampling noise: problems move even where the model is the base";
-
 /// Everything that a contrast says.
 pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
     let summary = format!(
@@ -29,7 +25,6 @@ pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
         .table(matched(contrast))
         .table(strata(contrast))
         .table(contrast.transitions.as_ref().map(|all| transitions(all, name)).unwrap_or_default())
-        .table(one_draw(&contrast.one_draw_transitions, name))
 }
 
 /// The k whose Pass@k a table shows: powers of four and the largest.
@@ -236,18 +231,6 @@ fn transitions(transitions: &Transitions, name: &str) -> Table {
          in the base's first draw, which shows resampling noise. Easy: at least 90 % of samples correct; medium: at least \
          30 %; hard: at least one; unsolved: none.",
     )
-}
-
-fn one_draw(counts: &[[f64; 4]; 4], name: &str) -> Table {
-    let row = |(from, row): (&&str, &[f64; 4])| {
-        let cells = row.iter().map(|count| format!("{count:.1}"));
-        std::iter::once((*from).to_owned()).chain(cells).collect()
-    };
-    let header = difficulties(format!("base's first draw (rows), {name} (columns)"));
-    let rows = DIFFICULTIES.iter().zip(counts).map(row);
-    Table::new(std::iter::once(header).chain(rows).collect())
-        .titled("Transitions from one evaluation", format!("{ONE_DRAW}."))
-        .folded()
 }
 
 fn difficulties(first: String) -> Vec<String> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tealight_core::names;
 
 use super::contrast;
-use super::evaluation_tables::{features, matrix, numbers, totals};
+use super::evaluation_tables::{features, matrix, numbers};
 use super::page;
 use super::recipes::recipes;
 use super::samples::{Sampled, Source, place};
@@ -278,9 +278,6 @@ fn section(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily, is_first: b
         charts.push(levels_chart(set));
     }
     section = section.charts(charts);
-    if !set.summaries[0].coverage.is_empty() {
-        section = section.table(totals(set, names));
-    }
     section = section.table(features(set, names));
     if names.len() > 1 {
         section = section.charts(vec![pareto(set, names)]);

@@ -97,23 +97,6 @@ fn spread(ks: &[usize]) -> Vec<usize> {
     chosen
 }
 
-pub(super) fn totals(set: &Aligned<'_>, names: &[&str]) -> Table {
-    let titles = ["correct answers of a problem", "problems"].map(str::to_owned);
-    let titles = titles.into_iter().chain(names.iter().map(ToString::to_string));
-    let all: Vec<_> = (0..names.len()).map(|run| set.coverage_by_total(run)).collect();
-    let row = |(row, (bucket, count, _)): (usize, &(String, usize, Estimate))| {
-        let counts = [bucket.clone(), count.to_string()].map(Cell::Plain);
-        let shares = all.iter().map(|run| cell(run.get(row).map(|r| &r.2), 3));
-        counts.into_iter().chain(shares).collect()
-    };
-    let rows = all[0].iter().enumerate().map(row);
-    let rows = std::iter::once(header(titles)).chain(rows).collect();
-    Table { rows, ..Table::default() }.titled(
-        "Coverage of the possible answers",
-        "Share of all correct answers of a problem that was sampled.",
-    )
-}
-
 pub(super) fn features(set: &Aligned<'_>, names: &[&str]) -> Table {
     let titles = ["model", "features", "Shannon", "Gini-Simpson", "problems"].map(str::to_owned);
     let mut rows = vec![header(titles)];

@@ -11,7 +11,6 @@ mod evaluation;
 mod evaluation_tables;
 mod forgetting;
 mod greedy;
-pub mod levels;
 mod listing;
 mod page;
 pub mod recipes;
@@ -27,7 +26,7 @@ pub mod view;
 
 pub use evaluation::{warnings, write, write_indexed};
 pub use greedy::greedy_warnings;
-pub use page::{document_page, sheet, shell_argument};
+pub use page::{document_page, shell_argument};
 pub use study::{
     Evaluated, EvaluationFilters, Forgetting, Forgotten, Measured, Study, Training, TrainingPoint,
     Tuned,

@@ -13,23 +13,12 @@ use tealight_core::{display, guard, regular};
 
 use super::samples::SampleChunks;
 use super::steps::{MAX_REFUSED, StepFile, rows, some};
-use super::view::{Document, Recipe, Section, Step};
+use super::view::{Document, Recipe, Step};
 
 const SCRIPT: &str = include_str!("assets/viewer.js");
 const STYLE: &str = include_str!("assets/viewer.css");
 const MATHEMATICS_SCRIPT: &str = include_str!("assets/mathematics.js");
 const MATHEMATICS_STYLE: &str = include_str!("assets/mathematics.css");
-
-/// A page of tables and figures: a title, a sentence, sections.
-pub fn sheet(title: &str, lead: &str, sections: Vec<Section>) -> Result<String> {
-    let document = Document {
-        title: title.to_owned(),
-        lead: vec![lead.to_owned()],
-        sections,
-        ..Document::default()
-    };
-    document_page(&document)
-}
 
 /// The page of a document that has no samples.
 pub fn document_page(document: &Document) -> Result<String> {
@@ -149,14 +138,19 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::view::Table;
+    use crate::report::view::{Section, Table};
 
     #[test]
     fn untrusted_text_never_becomes_markup() {
         let hostile = "</script><!--<script><img src=x onerror=alert(1)>";
         let table = Table::new(vec![vec!["a".into()], vec![hostile.into()]]);
-        let sections = vec![Section::new(hostile).text(hostile).table(table)];
-        let page = sheet(hostile, hostile, sections).unwrap();
+        let document = Document {
+            title: hostile.to_owned(),
+            lead: vec![hostile.to_owned()],
+            sections: vec![Section::new(hostile).text(hostile).table(table)],
+            ..Document::default()
+        };
+        let page = document_page(&document).unwrap();
         assert!(!page.contains("<img"), "{page}");
         assert_eq!(page.matches("<!--").count(), 0);
         let policy = page.split("Content-Security-Policy\" content=\"").nth(1).unwrap();

@@ -6,7 +6,6 @@ use anyhow::Result;
 use tealight_core::{names, regular};
 
 use super::differences::Differences;
-use super::levels::averages;
 use super::samples::{SampleChunks, Sampled, Source, place};
 use super::steps::{StepFile, completions};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, with_header};
@@ -218,9 +217,6 @@ fn sections(
     for set in &study.datasets {
         all.push(dataset(study, set, reported.filter(|reported| reported.is_of(set))));
         all.extend(set.contrasts.iter().map(|(label, found)| contrast::section(found, label)));
-    }
-    for (title, table) in averages(study) {
-        all.push(Section::new(title).table(Table::new(table).titled("", over(&seeds))));
     }
     if let Some(forgetting) = &study.forgetting {
         let note = format!(

@@ -17,8 +17,7 @@ four correct answers, as a change from the base, on the problems where the base 
 under every seed. retained: of the problems that a second draw of the base solves in k tries, the share that the model \
 solves too; in parentheses the share that the base itself solves again. gained: share of problems that the base's second \
 draw does not solve and the model does, minus the same share of the base itself. KL(p*): KL(p* || model) in nats, \
-on the base's correct samples. base perplexity, where it is shown: of a model's correct answers under the base, on the \
-problems that all models solve.";
+on the base's correct samples.";
 
 /// The header over [`rows`].
 pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
@@ -28,10 +27,6 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header.push("distinct".into());
     header.push(matched_title(evaluated));
     header.extend(has_kl(evaluated).then(|| "KL(p*)".to_owned()));
-    header.extend(
-        has_perplexity(evaluated)
-            .then(|| format!("base perplexity ({} problems)", with_nll(evaluated).len())),
-    );
     if has_retained(study, evaluated) {
         let k = study.largest();
         header.extend([
@@ -76,30 +71,6 @@ pub(super) fn matched(contrast: &Contrast) -> Option<&Matched> {
 
 fn has_kl(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.kl_pstar.is_some()
-}
-
-/// Whether the base scored the correct answers.
-fn has_perplexity(evaluated: &Evaluated) -> bool {
-    evaluated.base.summary.base_nll.is_some()
-}
-
-/// The problems of which every model has correct answers that the base scored: on others the means of two models would
-/// be over different problems, and a model that solves hard ones would look further from the base.
-fn with_nll(evaluated: &Evaluated) -> Vec<usize> {
-    let tuned = evaluated.tuned.iter().map(|tuned| &tuned.measured);
-    let all: Vec<&[Tally]> =
-        tuned.chain([&evaluated.base]).map(|run| run.problems.as_slice()).collect();
-    let is_shared = |problem: &usize| {
-        all.iter().all(|run| run.get(*problem).is_some_and(|tally| tally.base_nll.is_some()))
-    };
-    (0..evaluated.base.problems.len()).filter(is_shared).collect()
-}
-
-/// Perplexity under the base of a run's correct answers to these problems; none without a problem.
-fn perplexity(run: &[Tally], problems: &[usize]) -> Option<f64> {
-    let all = problems.iter().map(|problem| run.get(*problem)?.base_nll);
-    let sum = all.sum::<Option<f64>>()?;
-    (!problems.is_empty()).then(|| (sum / problems.len() as f64).exp())
 }
 
 pub(super) fn has_greedy(evaluated: &Evaluated) -> bool {
@@ -153,7 +124,6 @@ fn numbers(study: &Study, evaluated: &Evaluated) -> Vec<Number> {
 /// The rows of a set's table, the base first.
 pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     let numbers = numbers(study, evaluated);
-    let scored = with_nll(evaluated);
     let cells = |name: &str, all: &[&Summary], contrast: Option<&Contrast>| {
         let mut row = vec![name.to_owned()];
         for (digits, number) in &numbers {
@@ -164,12 +134,6 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
         if has_kl(evaluated) {
             let kl = |s: &&Summary| s.kl_pstar.map_or(f64::NAN, |kl| kl.value);
             row.push(with_spread(&all.iter().map(kl).collect::<Vec<_>>(), 2));
-        }
-        if has_perplexity(evaluated) {
-            let runs = runs(evaluated, name);
-            let of_runs: Option<Vec<f64>> =
-                runs.iter().map(|run| perplexity(run, &scored)).collect();
-            row.push(of_runs.map_or(String::new(), |values| with_spread(&values, 3)));
         }
         if has_retained(study, evaluated) {
             row.extend(match contrast.and_then(|contrast| retained(study, contrast)) {

@@ -122,16 +122,6 @@ pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Resu
     })
 }
 
-/// Writes lines of text likewise.
-pub fn write_lines(path: &Path, lines: impl Iterator<Item = Result<String>>) -> Result<()> {
-    whole(path, |out| {
-        for line in lines {
-            writeln!(out, "{}", line?)?;
-        }
-        Ok(())
-    })
-}
-
 /// Writes a file likewise.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     whole(path, |out| Ok(out.write_all(bytes)?))

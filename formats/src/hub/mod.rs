@@ -10,12 +10,10 @@ pub mod dataset;
 mod front_matter;
 pub mod git_object;
 mod patterns;
-pub mod push;
 mod repository;
 mod splits;
 pub mod token;
 mod transfer;
-mod upload;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

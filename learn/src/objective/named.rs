@@ -100,11 +100,6 @@ impl Objective {
         self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group, load))
     }
 
-    /// Whether the user gave this setting, beside the name.
-    pub fn sets(&self, key: &str) -> bool {
-        self.given.iter().any(|(known, _)| known == key)
-    }
-
     /// The key of the objective's own coefficient: `beta` or `weight` where its name takes one, else the first value it
     /// takes.
     pub fn coefficient(&self) -> Option<&'static str> {
@@ -144,14 +139,14 @@ const ELSEWHERE: [(&str, &str); 22] = [
     ("raft", "`reinforce:loss-type=grpo`"),
     ("raft++", "`reinforce:loss-type=grpo:trust-region=ppo`"),
     ("ppo-clip", "`none:baseline=batch:num-iterations=4`"),
-    ("nsr", "the objective that `tealight recipes objectives/nsr` prints"),
-    ("rs-grpo", "the objective that `tealight recipes objectives/rs-grpo` prints"),
-    ("ucpo", "the objective that `tealight recipes objectives/ucpo` prints"),
-    ("rarity", "the objective that `tealight recipes objectives/rarity` prints"),
-    ("mara", "the objective that `tealight recipes objectives/mara` prints"),
-    ("darling", "the objective that `tealight recipes objectives/darling` prints"),
-    ("noise-corrected", "the objective that `tealight recipes objectives/noise-corrected` prints"),
-    ("frpo", "the objective that `tealight recipes objectives/frpo` prints"),
+    ("nsr", "the objective of --config recipe:objectives/nsr"),
+    ("rs-grpo", "the objective of --config recipe:objectives/rs-grpo"),
+    ("ucpo", "the objective of --config recipe:objectives/ucpo"),
+    ("rarity", "the objective of --config recipe:objectives/rarity"),
+    ("mara", "the objective of --config recipe:objectives/mara"),
+    ("darling", "the objective of --config recipe:objectives/darling"),
+    ("noise-corrected", "the objective of --config recipe:objectives/noise-corrected"),
+    ("frpo", "the objective of --config recipe:objectives/frpo"),
     ("set", "`unique-at-k:4` for distinct answers, `pkpo:4` for Pass@k"),
     ("coverage-at-k", "`unique-at-k:4`"),
     ("trajectory-balance", "`kl-reward`, whose optimum is the same"),
@@ -271,7 +266,7 @@ impl<'de> Deserialize<'de> for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::{Baseline, Divergence, Estimator, SampleSource};
+    use crate::objective::{Divergence, Estimator, LossType, SampleSource};
 
     #[test]
     fn names_that_are_not_here_say_what_to_use() {
@@ -323,16 +318,16 @@ mod tests {
         // A rule of one's own takes the place of the preset's baseline.
         let own: Objective = "grpo:advantage=r-mean_others(r)".parse().unwrap();
         assert!(!own.resolved().contains("baseline"), "{}", own.resolved());
-        let more = PlanPatch { baseline: Some(Baseline::Loo), ..PlanPatch::default() };
+        let more = PlanPatch { loss_type: Some(LossType::DrGrpo), ..PlanPatch::default() };
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();
         assert_eq!(
             (&changed.plan, changed.to_string().as_str()),
-            (&parse("grpo:baseline=loo"), "grpo:baseline=loo")
+            (&parse("grpo:loss-type=dr_grpo"), "grpo:loss-type=dr_grpo")
         );
         // The same once more changes nothing; another value of the same key is a contradiction.
         assert_eq!(changed.with(&more).unwrap(), changed);
-        let other = PlanPatch { baseline: Some(Baseline::GroupMean), ..PlanPatch::default() };
+        let other = PlanPatch { loss_type: Some(LossType::Dapo), ..PlanPatch::default() };
         let message = changed.with(&other).unwrap_err().to_string();
         assert!(message.contains("leave one of them out"), "{message}");
         let beta = PlanPatch { beta: Some(0.2), ..PlanPatch::default() };

@@ -3,7 +3,6 @@
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-use super::baseline::Baseline;
 use super::plan::{Anchor, Plan};
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
@@ -11,8 +10,6 @@ use super::target::Target;
 /// Changes of a plan; `None` leaves what the objective says. The fields are the keys of `tealight objectives`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlanPatch {
-    /// Key `baseline`: what is subtracted from a reward.
-    pub baseline: Option<Baseline>,
     /// Key `loss-type`: how tokens are averaged.
     pub loss_type: Option<LossType>,
     /// `epsilon`: the lower clip, and the upper one where the objective has no `epsilon-high`.
@@ -33,7 +30,6 @@ impl PlanPatch {
         let number = |value: Option<f64>| value.map(|value| value.to_string());
         let count = |value: Option<usize>| value.map(|value| value.to_string());
         let words = [
-            ("baseline", self.baseline.as_ref().map(spelled)),
             ("loss-type", self.loss_type.as_ref().map(spelled)),
             ("epsilon", number(self.epsilon)),
             ("epsilon-high", number(self.epsilon_high)),
@@ -46,7 +42,6 @@ impl PlanPatch {
 
     /// Changes a plan, of which `has_epsilon_high` says whether its upper clip has a value of its own.
     pub(super) fn apply(&self, plan: &mut Plan, has_epsilon_high: bool) -> Result<()> {
-        plan.baseline = self.baseline.unwrap_or(plan.baseline);
         plan.loss_type = self.loss_type.unwrap_or(plan.loss_type);
         plan.num_iterations = self.num_iterations.unwrap_or(plan.num_iterations);
         plan.steps_per_generation = self.steps_per_generation.unwrap_or(plan.steps_per_generation);
@@ -124,7 +119,6 @@ mod tests {
         let none = PlanPatch::default;
         vec![
             (none(), ""),
-            (PlanPatch { baseline: Some(Baseline::Loo), ..none() }, ":baseline=loo"),
             (PlanPatch { loss_type: Some(LossType::DrGrpo), ..none() }, ":loss-type=dr_grpo"),
             (PlanPatch { epsilon: Some(0.1), ..none() }, ":epsilon=0.1"),
             (PlanPatch { epsilon: Some(1.5), ..none() }, ":epsilon=1.5"),

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use tealight_core::Prompt;
 use tealight_datasets::{Dataset, Problem};
 use tealight_eval::exact::{Exact, ListedProblem};
 use tealight_eval::{Solver, Tally};
@@ -74,16 +73,6 @@ impl Engine {
                 solver.params.eos = base.tokenizer.eos().to_vec();
                 Box::new(solver)
             }
-        }
-    }
-
-    /// A prompt as the model is given it; a server renders chats itself.
-    pub(super) fn rendered(&self, prompt: &Prompt) -> Result<String> {
-        match (self, prompt) {
-            (Engine::Server(_), Prompt::Chat(chat)) => Ok(serde_json::to_string(chat)?),
-            (Engine::Server(_), Prompt::Text(text)) => Ok(text.clone()),
-            (Engine::Candle(model), _) => model.tokenizer.render(prompt),
-            (Engine::Ours(base, _), _) => base.tokenizer.render(prompt),
         }
     }
 

@@ -11,7 +11,7 @@ use tealight_eval::results::{Results, VERSION};
 use super::EvalOptions;
 use super::engine::Engine;
 use super::eval_sets::{EvalSet, eval_sets};
-use super::outcome::{self, Extras, Judged};
+use super::outcome::{self, Judged};
 use super::request::prepare;
 use super::set::SetEvaluation;
 use crate::app::directory::{Destination, Existing};
@@ -80,7 +80,6 @@ impl<'a> Evaluation<'a> {
         let Self { options, process, engine, .. } = &self;
         let ranks = &process.ranks;
         let sets = eval_sets(&self.sets, &self.datasets, &options.decoding.temperature)?;
-        let extras = Extras { prompts: self.prompts(&sets)?, indices: None };
         let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
         let output = destination.path();
         let mut claim = None;
@@ -108,22 +107,10 @@ impl<'a> Evaluation<'a> {
         };
         let reasons = ranks.first(|| {
             claim.as_ref().map_or(Ok(()), Claim::check)?;
-            outcome::write(&results, extras, &destination)
+            outcome::write(&results, None, &destination)
         })?;
         let verifiers = self.datasets.iter().map(|dataset| &*dataset.verifier);
         let doubt = outcome::doubt(&results, verifiers, &reasons, options.max_unjudged);
         Ok(Judged { results, doubt })
-    }
-
-    /// Each prompt as the model is given it, for lm-evaluation-harness's form of the samples, where that is written.
-    fn prompts(&self, sets: &[EvalSet<'_>]) -> Result<Vec<Vec<String>>> {
-        let rendered = |set: &EvalSet<'_>| -> Result<Vec<String>> {
-            let problems = set.dataset.problems.iter();
-            problems.map(|problem| self.engine.rendered(&problem.prompt)).collect()
-        };
-        match self.options.output.is_some() {
-            true => sets.iter().map(rendered).collect(),
-            false => Ok(Vec::new()),
-        }
     }
 }

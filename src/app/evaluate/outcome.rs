@@ -7,15 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use rayon::prelude::*;
 use tealight_core::names;
 use tealight_datasets::Verifier;
 use tealight_eval::results::{Results, SetResult};
-use tealight_eval::store::{self, Index};
+use tealight_eval::store::Index;
 use tealight_eval::{Summary, SummaryError, Tally, export, note_unjudged, report};
 
 use crate::app::directory::Destination;
-use crate::system::files::{writable_subfolder, write_atomic, write_atomic_by};
+use crate::system::files::{write_atomic, write_atomic_by};
 
 /// Results, and why they are not to be relied on, where that is so.
 pub struct Judged {
@@ -25,23 +24,12 @@ pub struct Judged {
     pub doubt: Option<Doubtful>,
 }
 
-/// Problems whose samples are brought into another form at once.
-const TOGETHER: usize = 512;
-
-/// Prompts and sample indices of an evaluation, which its results do not hold.
-#[derive(Default)]
-pub(crate) struct Extras {
-    /// Of each set, every prompt as the model was given it; without them the problems' own are written.
-    pub prompts: Vec<Vec<String>>,
-    /// Where the samples of each set are that keeps them; without it the files are read to find out.
-    pub indices: Option<Vec<Option<Arc<Index>>>>,
-}
-
 /// Writes every form of `results`, and warns of what makes its numbers mean little; where nothing is kept it only
-/// warns. Returns the reasons of completions that could not be judged, which it has shown.
+/// warns. `indices` say where the samples of each set are that keeps them; without them the files are read to find
+/// out. Returns the reasons of completions that could not be judged, which it has shown.
 pub(crate) fn write(
     results: &Results,
-    extras: Extras,
+    indices: Option<Vec<Option<Arc<Index>>>>,
     destination: &Destination,
 ) -> Result<Vec<String>> {
     let output = destination.path();
@@ -50,7 +38,7 @@ pub(crate) fn write(
         let Some(samples) = set.samples.as_ref().filter(|_| is_read) else { return Ok(None) };
         Ok(Some(Arc::new(Index::open(&names::inside(output, samples)?)?)))
     };
-    let indices = match extras.indices {
+    let indices = match indices {
         Some(indices) => indices,
         None => results.sets.iter().map(open).collect::<Result<_>>()?,
     };
@@ -81,49 +69,12 @@ pub(crate) fn write(
     })?;
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
-    lm_eval(results, &extras.prompts, &indices, output)?;
     // The user named this model.
     let trained = Path::new(&results.model).parent().map(Path::to_owned);
     report::write_indexed(results, &indices, trained.as_slice(), output)?;
     let reasons = warn()?;
     tracing::info!("results, report.html and samples in {}", output.display());
     Ok(reasons)
-}
-
-/// The pair of files that lm-evaluation-harness writes, for the tools that read those.
-fn lm_eval(
-    results: &Results,
-    prompts: &[Vec<String>],
-    indices: &[Option<Arc<Index>>],
-    output: &Path,
-) -> Result<()> {
-    let directory = output.join("lm-eval");
-    writable_subfolder(&directory)?;
-    let text = serde_json::to_string_pretty(&export::lm_eval_results(results))?;
-    write_atomic(&directory.join("results_tealight.json"), text.as_bytes())?;
-    for (number, (set, stored)) in results.sets.iter().zip(indices).enumerate() {
-        let Some(stored) = stored else { continue };
-        let line = |index: usize| -> Result<Option<String>> {
-            let (tally, question) = (&set.problems[index], &set.questions[index]);
-            let samples = stored.samples(&tally.problem)?;
-            if samples.is_empty() {
-                return Ok(None);
-            }
-            let given = prompts.get(number).and_then(|all| all.get(index));
-            let given = given.unwrap_or(&question.prompt);
-            Ok(Some(export::lm_eval_sample(index, question, given, &samples)?))
-        };
-        let count = set.problems.len().min(set.questions.len());
-        let some = |start: usize| -> Vec<Result<String>> {
-            let some = start..count.min(start + TOGETHER);
-            some.into_par_iter().filter_map(|index| line(index).transpose()).collect()
-        };
-        let name = names::file_name(&export::task_name(&set.name));
-        let name = format!("samples_{name}_tealight.jsonl");
-        let lines = (0..count).step_by(TOGETHER).flat_map(some);
-        store::write_lines(&directory.join(name), lines)?;
-    }
-    Ok(())
 }
 
 /// More completions than allowed could not be judged; the results are written, and count the others alone.

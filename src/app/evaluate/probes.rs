@@ -1,12 +1,11 @@
 //! Coverage by a model's own log-probabilities, without sampling it: of all correct answers where they are known, of
 //! the base's stored correct answers where there are some.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 use tealight_datasets::Dataset;
-use tealight_eval::{Tally, store};
+use tealight_eval::Tally;
 
 use crate::learn::presample::{self, PromptSamples};
 use crate::learn::rollout::Encoded;
@@ -88,36 +87,6 @@ pub(crate) fn stored(
     Ok(())
 }
 
-/// Fills in, for every problem with a correct sample in the file `samples`, the mean over those of `-log a(y)` a token,
-/// end of sequence included, under the base at temperature 1. Texts are encoded again, which gives the tokens
-/// that were sampled wherever the model tokenises as its tokenizer does.
-pub(crate) fn under_base(
-    base: &Scorer<'_>,
-    dataset: &Dataset,
-    samples: &Path,
-    tallies: &mut [Tally],
-) -> Result<()> {
-    let known = store::read(samples)?.problems;
-    let tokenizer = base.tokenizer;
-    for (problem, tally) in dataset.problems.iter().zip(tallies) {
-        let stored = known.get(&problem.id).into_iter().flatten();
-        let mut times: BTreeMap<&str, usize> = BTreeMap::new();
-        for sample in stored.filter(|sample| sample.is_correct()) {
-            *times.entry(&sample.completion).or_default() += 1;
-        }
-        if times.is_empty() {
-            continue;
-        }
-        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
-        let texts = EndedTexts::new(&prompt, times.keys().copied(), tokenizer)?;
-        let logps = texts.logps(base.decoder, 1.0)?;
-        let costs = logps.iter().zip(texts.lengths()).map(|(logp, length)| -logp / length as f64);
-        let sum: f64 = costs.zip(times.values()).map(|(cost, times)| cost * *times as f64).sum();
-        tally.base_nll = Some(sum / times.values().sum::<usize>() as f64);
-    }
-    Ok(())
-}
-
 /// Mean of `log a(y) - log model(y)` over the base's correct completions of a prompt, of which there must be one.
 fn mean_gap(model: &Scorer<'_>, prompt: &PromptSamples, temperature: f64) -> Result<f64> {
     let right: Vec<_> = prompt.samples.iter().filter(|sample| sample.is_correct()).collect();
@@ -162,11 +131,6 @@ impl EndedTexts {
             top + logps.iter().map(|logp| (logp - top).exp()).sum::<f64>().ln()
         };
         Ok(of_rows.chunks(self.ends).map(of_text).collect())
-    }
-
-    /// The tokens of each text, end of sequence included.
-    fn lengths(&self) -> impl Iterator<Item = usize> {
-        self.rows.chunks(self.ends).map(|rows| rows[0].completion.len())
     }
 }
 

@@ -239,7 +239,7 @@ fn recorded(options: &GapOptions) -> Result<TrainOptions> {
 fn of_objective(settings: &TrainOptions) -> Result<f64> {
     let rlvr = &settings.rlvr;
     let beta = rlvr.plan()?.kl_coefficient();
-    match beta.filter(|_| rlvr.settings.target_validity.is_none()) {
+    match beta {
         Some(beta) => Ok(beta),
         None => bail!(
             "objective `{}` is not E[v] - beta KL(pi || a); name the beta of the J to compare with: --beta",

@@ -1,9 +1,9 @@
-//! A study's tables as a document: what a model card shows.
+//! A study's tables as a document.
 
 use tealight_core::display;
 use tealight_eval::number::counted;
 use tealight_eval::report::differences::Differences;
-use tealight_eval::report::{Study, curve, greedy_warnings, levels, tables};
+use tealight_eval::report::{Study, curve, greedy_warnings, tables};
 
 /// The study's tables.
 pub(super) fn markdown(study: &Study) -> String {
@@ -45,7 +45,6 @@ pub(super) fn markdown(study: &Study) -> String {
         let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
         add(&title, &tested.pairs());
     }
-    levels::averages(study).iter().for_each(|(title, rows)| add(title, rows));
     if let Some(forgetting) = &study.forgetting {
         add(&forgetting.title(), &forgetting.rows());
     }

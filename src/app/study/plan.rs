@@ -22,7 +22,7 @@ use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
 use crate::learn::objective::ImportanceCorrection;
-use crate::learn::train::rlvr::{wants_extra_check, wants_presamples};
+use crate::learn::train::rlvr::wants_extra_check;
 use crate::system::process::Process;
 use crate::system::telemetry::ReportTo;
 
@@ -167,7 +167,7 @@ impl Prepared {
         for (place, one, seeds) in tuning.chain(studied.iter().map(|one| (1, *one, seeds))) {
             let config = options.budget(one, self.seeds[0], Path::new(""))?;
             let plan = config.plan()?;
-            if wants_presamples(&config, &plan) {
+            if plan.needs_presamples() {
                 let each = config.settings.num_presamples + usize::from(wants_extra_check(&plan));
                 presamples = presamples.max(each * prompts);
             }
@@ -283,7 +283,7 @@ impl Prepared {
     fn training_step(&self, session: &Session<'_>) -> Result<Option<f64>> {
         let needs_none = |one: &&Configuration| {
             let config = self.options.config(one, 0);
-            config.plan().is_ok_and(|plan| plan.is_on_policy() && !wants_presamples(&config, &plan))
+            config.plan().is_ok_and(|plan| plan.is_on_policy() && !plan.needs_presamples())
         };
         let Some(configuration) = self.configurations.iter().find(needs_none) else {
             return Ok(None);

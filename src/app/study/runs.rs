@@ -18,7 +18,7 @@ use crate::formats::adapter;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::checkpoint;
-use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check, wants_presamples};
+use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check};
 use crate::nn::device::{Dtype, Precision};
 use crate::nn::model::Decoder;
 use crate::nn::model::weights::Weights;
@@ -116,7 +116,7 @@ impl StudyOptions {
     ) -> Result<RlvrConfig> {
         let mut config = self.config(configuration, seed);
         let plan = config.plan()?;
-        let needs_presamples = wants_presamples(&config, &plan);
+        let needs_presamples = plan.needs_presamples();
         let settings = &mut config.settings;
         if needs_presamples && settings.presamples.is_none() {
             settings.presamples = Some(presamples.to_owned());

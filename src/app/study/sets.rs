@@ -68,11 +68,6 @@ pub struct SetOptions {
     #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_min_p: f64,
-    /// Report the perplexity of every model's correct completions under the base, by one forward pass of the base over
-    /// each distinct completion.
-    #[arg(long, help_heading = "Evaluation")]
-    #[serde(default)]
-    pub base_perplexity: bool,
     /// Leave out the evaluation at temperature 0.
     #[arg(long, help_heading = "Evaluation")]
     #[serde(default)]
@@ -275,17 +270,6 @@ impl StudySet {
             }
         };
         self.tallies_in(session, &decoder, &draw, label, &samples)
-    }
-
-    /// Adds to the counts of the samples in `folder` what the correct ones cost under the base.
-    pub(crate) fn score_under_base(
-        &self,
-        session: &Session<'_>,
-        folder: &Path,
-        tallies: &mut [Tally],
-    ) -> Result<()> {
-        let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
-        probes::under_base(&session.scorer(), &self.dataset, &samples, tallies)
     }
 
     /// Whether a file holds `n` samples of every problem.

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
+use tealight_eval::Summary;
 use tealight_eval::curve::RunPath;
 use tealight_eval::report::{
     Evaluated, EvaluationFilters, Forgetting, Measured, Study, Training, Tuned, grid,
 };
 use tealight_eval::results::Question;
-use tealight_eval::{Summary, Tally};
 
 use super::paths::PathSet;
 use super::runs::{Run, history, of_all, own_runs};
@@ -164,11 +164,7 @@ impl<'a> Work<'a> {
         folder: &Path,
     ) -> Result<Measured> {
         let options = &self.study.options.sets;
-        let mut tallies: Vec<Tally> =
-            set.tallies(session, model, &self.draw(seed), !options.no_greedy, folder)?;
-        if options.base_perplexity {
-            set.score_under_base(session, folder, &mut tallies)?;
-        }
+        let tallies = set.tallies(session, model, &self.draw(seed), !options.no_greedy, folder)?;
         let samples = folder.strip_prefix(self.output).unwrap_or(folder).join(set.samples_file());
         Ok(Measured {
             summary: Summary::new(&tallies, &self.grid)?,

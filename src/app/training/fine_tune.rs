@@ -80,9 +80,8 @@ impl Session<'_> {
         };
         let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
         let mut state = restore(restored, &policy, &mut optimizer, setup.resume)?;
-        let data = TrainingData::new(config, &plan, problems.len(), presamples.as_ref())?;
+        let data = TrainingData::new(&plan, problems.len(), presamples.as_ref())?;
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
-        data.cautions.iter().for_each(|caution| tracing::warn!("{caution}"));
         self.count_presamples(presamples.as_ref(), setup.resume, &mut state)?;
         state.micro_batch_tokens = config.settings.micro_batch_tokens;
         self.warn_of_space(&checkpoints, &policy);

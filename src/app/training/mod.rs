@@ -29,7 +29,7 @@ use crate::app::{data_file, lengths};
 use crate::formats::pretrained::Pretrained;
 use crate::learn::group_function;
 use crate::learn::train::checkpoint;
-use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base, wants_presamples};
+use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base};
 use crate::solvers::remote::EngineOptions;
 use crate::system::claim::Claim;
 use crate::system::process::Process;
@@ -282,7 +282,7 @@ impl TrainOptions {
             );
         }
         let settings = &options.rlvr.settings;
-        if settings.presamples.is_some() && !wants_presamples(&options.rlvr, &plan) {
+        if settings.presamples.is_some() && !plan.needs_presamples() {
             bail!(
                 "objective `{}` needs no samples of the base: leave --presamples out",
                 options.rlvr.objective

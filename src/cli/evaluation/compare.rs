@@ -93,10 +93,7 @@ fn of_change(change: &Change) -> String {
 fn retained(contrast: &Contrast) -> String {
     let Some(of_run) = &contrast.transitions else {
         return format!(
-            "{}\n{}\n{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with \
-             --second-draw\n",
-            table::plain(&one_draw(&contrast.one_draw_transitions)),
-            report::contrast::ONE_DRAW
+            "{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with --second-draw\n"
         );
     };
     format!(
@@ -105,16 +102,6 @@ fn retained(contrast: &Contrast) -> String {
         report::contrast::retained(contrast),
         table::plain(&transitions(of_run))
     )
-}
-
-/// How many problems went where from the base's first draw.
-fn one_draw(counts_of_draw: &[[f64; 4]; 4]) -> Vec<Vec<String>> {
-    let header = [vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()];
-    let rows = DIFFICULTIES.iter().zip(counts_of_draw).map(|(from, counts)| {
-        let cells = counts.iter().map(|count| format!("{count:.0}"));
-        std::iter::once((*from).to_owned()).chain(cells).collect()
-    });
-    std::iter::once(header.concat()).chain(rows).collect()
 }
 
 /// Diversity at equal accuracy, in words; where features are known, theirs as a table.

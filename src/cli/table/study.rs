@@ -3,7 +3,7 @@
 use tealight_eval::curve::power_line;
 use tealight_eval::number::counted;
 use tealight_eval::report::differences::Differences;
-use tealight_eval::report::{Study, curve, greedy_warnings, levels, tables};
+use tealight_eval::report::{Study, curve, greedy_warnings, tables};
 
 use super::plain;
 use crate::app::study::{Plan, methods};
@@ -19,9 +19,6 @@ pub(in crate::cli) fn study(study: &Study) -> String {
             counted(evaluated.base.summary.problems, "problem"),
             plain(&tables::with_header(study, evaluated))
         ));
-    }
-    for (title, table) in levels::averages(study) {
-        text.push_str(&format!("\n{title}, with 95 % intervals\n{}\n", plain(&table)));
     }
     if let Some(forgetting) = &study.forgetting {
         text.push_str(&format!("\n{}\n{}\n", forgetting.title(), plain(&forgetting.rows())));

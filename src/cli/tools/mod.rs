@@ -3,5 +3,4 @@
 pub(super) mod bench;
 pub(super) mod doctor;
 pub(super) mod objectives;
-pub(super) mod pages;
 pub(super) mod tasks;

@@ -3,7 +3,6 @@
 pub(super) mod export;
 mod foreign;
 pub(super) mod presample;
-pub(super) mod push;
 mod resume;
 pub(super) mod sft;
 pub(super) mod study;

@@ -66,10 +66,6 @@ pub(crate) struct Shelf {
     pub(crate) repositories: Vec<Repository>,
     /// Addresses of repositories by those that they had.
     pub(crate) renamed: HashMap<String, String>,
-    /// Large files that were sent, by SHA-256.
-    pub(crate) objects: HashMap<String, Vec<u8>>,
-    /// How many uploads of large files are still to be cut off.
-    pub(crate) cuts: usize,
     /// Requests to the Hub and to the CDN.
     pub(crate) log: Vec<ReceivedRequest>,
     pub(crate) cdn_log: Vec<ReceivedRequest>,
@@ -115,11 +111,10 @@ impl FakeHub {
             write_cdn(request, answer, stream)
         });
         let endpoint = serve_streams(move |request, stream| {
-            let own = format!("http://{}", stream.local_addr()?);
             let answer = {
                 let mut shelf = on_hub.lock().expect("shelf");
                 shelf.log.push(request.clone());
-                shelf.answer(request, &own, &cdn)
+                shelf.answer(request, &cdn)
             };
             write(request, answer, stream)
         });
@@ -215,7 +210,7 @@ impl Shelf {
         }
     }
 
-    fn answer(&mut self, request: &ReceivedRequest, own: &str, cdn: &str) -> Answer {
+    fn answer(&mut self, request: &ReceivedRequest, cdn: &str) -> Answer {
         let path = decoded(&request.path);
         let renamed = self.renamed.iter().find(|(old, _)| {
             let rest = path.split_once(old.as_str()).map(|(_, rest)| rest);
@@ -230,18 +225,6 @@ impl Shelf {
             request.header("authorization").is_some_and(|value| value == format!("Bearer {TOKEN}"));
         if let Some(rest) = path.strip_prefix("/api/resolve-cache/") {
             return self.cached(request, rest);
-        }
-        if request.method == "PUT"
-            || path.starts_with("/api/repos/")
-            || path.contains("/commit/")
-            || path.contains("/preupload/")
-            || path.ends_with("/objects/batch")
-        {
-            // The address that a large file is sent to carries its own permission.
-            return match is_known || request.method == "PUT" {
-                true => self.write(request, &path, own),
-                false => error_answer(401, "", "Invalid username or password."),
-            };
         }
         match path.strip_prefix("/api/") {
             Some(rest) => self.describe(request, rest),

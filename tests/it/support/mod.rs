@@ -5,7 +5,6 @@ pub(crate) mod chat_model;
 pub(crate) mod embedded;
 pub(crate) mod graph;
 pub(crate) mod hub;
-mod hub_writes;
 pub(crate) mod letters;
 pub(crate) mod metrics;
 pub(crate) mod processes;

@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 use tealight_system::range::SEED;
 
 use super::settings::{LogKl, Settings};
-use crate::objective::{
-    Anchor, Baseline, Divergence, Estimator, Objective, Plan, PlanPatch, target,
-};
+use crate::objective::{Baseline, Objective, Plan, PlanPatch};
 
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
@@ -30,30 +28,10 @@ impl RlvrConfig {
     /// The objective with the overrides of the settings.
     ///
     /// # Errors
-    /// An override that has no effect or makes the objective impossible; a target validity that
-    /// nothing can be computed from.
+    /// An override that has no effect or makes the objective impossible.
     pub fn plan(&self) -> Result<Plan> {
         let settings = &self.settings;
-        if settings.target_validity.is_some() {
-            check_target_validity(&self.objective, settings)?;
-        }
-        let mut plan = self.resolved()?.plan;
-        if let Some(validity) = settings.target_validity {
-            if plan.annealing.beta_end.is_some() {
-                bail!("--target-validity sets one beta: leave `beta-end` out");
-            }
-            // Any base below the target will do until the base is measured.
-            plan.set_beta(target::beta_for(validity / 2.0, validity)?);
-        }
-        if settings.target_validity.is_some()
-            && matches!(plan.anchor, Anchor::Base(_))
-            && matches!(plan.baseline, Baseline::GroupStd | Baseline::BatchStd | Baseline::Batch)
-        {
-            bail!(
-                "--target-validity needs rewards at their own scale, which dividing by a standard \
-                 deviation changes: add --baseline loo"
-            );
-        }
+        let plan = self.resolved()?.plan;
         if plan.is_on_policy() && plan.steps_per_generation > settings.prompts_per_step {
             bail!(
                 "objective `{}`: {} mini-batches of whole prompts need as many --prompts-per-step, not {}: raise it, or \
@@ -88,14 +66,7 @@ impl RlvrConfig {
 
     /// The objective with its overrides, in words.
     pub fn resolved_objective(&self) -> Result<String> {
-        let text = self.resolved()?.resolved();
-        let Some(validity) = self.settings.target_validity else { return Ok(text) };
-        // The beta there stands in until the base has been measured.
-        let word = |word: &str| match word.starts_with("beta=") {
-            true => format!("beta=(for validity {validity})"),
-            false => word.to_owned(),
-        };
-        Ok(text.split(' ').map(word).collect::<Vec<_>>().join(" "))
+        Ok(self.resolved()?.resolved())
     }
 
     /// The settings that override the objective's. Studies give settings to objectives of every kind: the one that
@@ -104,7 +75,6 @@ impl RlvrConfig {
         let settings = &self.settings;
         let is_on_policy = self.objective.plan.is_on_policy();
         PlanPatch {
-            baseline: settings.baseline,
             loss_type: settings.loss_type,
             epsilon: settings.epsilon,
             epsilon_high: settings.epsilon_high,
@@ -113,31 +83,6 @@ impl RlvrConfig {
             steps_per_generation: settings.steps_per_generation.filter(|_| is_on_policy),
         }
     }
-}
-
-fn check_target_validity(objective: &Objective, settings: &Settings) -> Result<()> {
-    let plan = &objective.plan;
-    let names_one = objective.sets("beta") && matches!(plan.anchor, Anchor::Base(_));
-    if settings.beta.is_some() || names_one {
-        bail!("--target-validity sets beta: leave --beta and the objective's own out");
-    }
-    let is_linked = match &plan.anchor {
-        Anchor::None => false,
-        Anchor::Target(matching) => matching.target == target::Target::Tilted,
-        Anchor::Base(regulariser) => {
-            regulariser.divergence == Divergence::ReverseKl
-                && regulariser.estimator != Estimator::K3
-                // The optimum of a rule is another.
-                && plan.rule.is_none()
-        }
-    };
-    if !is_linked {
-        bail!(
-            "--target-validity is the closed form of reverse KL to the base: use kl-reward, kl-full or kl-k2, or a \
-             target p-beta"
-        );
-    }
-    Ok(())
 }
 
 /// Whether a run reads the base once it trains: its objective does, or what it logs. Stored completions are

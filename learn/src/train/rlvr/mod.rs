@@ -43,6 +43,6 @@ pub use health::Health;
 pub use metrics::Metrics;
 pub use rewarding::Rewarding;
 pub use run::{RolloutEngine, Run, Sampling};
-pub use settings::{BetaPer, LENGTH, LogKl, Settings};
+pub use settings::{LENGTH, LogKl, Settings};
 pub use training::{End, Report, Step, train};
-pub use training_data::{Rehearsal, TrainingData, wants_extra_check, wants_presamples};
+pub use training_data::{Rehearsal, TrainingData, wants_extra_check};

@@ -122,7 +122,7 @@ fn sample_weights(
 ) -> (Vec<f64>, Vec<f64>) {
     let weigh = |item: &&Rehearsal| {
         let validity = run.data.solve_rate[item.problem];
-        let beta = run.beta(item.problem, step);
+        let beta = run.beta(step);
         let log_weight = matching.target.log_weight(item.is_correct, validity, beta);
         let (weight, log_weight) = matching.weigh(log_weight);
         // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].

@@ -24,7 +24,7 @@ impl Rewarding {
     /// # Errors
     /// Several verifiers, whose rewards are graded, for an objective of binary rewards.
     pub fn new(config: &RlvrConfig, plan: &Plan, grading: Grading) -> Result<Self> {
-        let is_binary = plan.is_binary() || config.settings.target_validity.is_some();
+        let is_binary = plan.is_binary();
         let refusal = format!(
             "objective `{}` needs binary rewards, and this one is between 0 and 1: give the least reward of a correct \
              completion by --correct-threshold, or train on the rewards themselves (grpo, dr-grpo, rloo, reinforce)",

@@ -113,17 +113,9 @@ impl Run<'_> {
         Plan::progress(step, self.config.settings.max_steps)
     }
 
-    /// The coefficient of a problem at a step.
-    pub(super) fn beta(&self, problem: usize, step: usize) -> f64 {
-        self.data.beta[problem] * self.coefficients(step).beta
-    }
-
-    /// The regulariser's coefficient, or the target's beta, at a step; none where there is neither or prompts have
-    /// their own.
-    pub(super) fn common_beta(&self, step: usize) -> Option<f64> {
-        let first = *self.data.beta.first()?;
-        let is_one = first > 0.0 && self.data.beta.iter().all(|beta| *beta == first);
-        is_one.then(|| self.beta(0, step))
+    /// The regulariser's coefficient, or the target's beta, at a step; 0 where there is neither.
+    pub(super) fn beta(&self, step: usize) -> f64 {
+        self.plan.beta() * self.coefficients(step).beta
     }
 
     /// The weight of the entropy bonus: where it adapts, none while entropy is above its target.

@@ -238,7 +238,7 @@ fn stats(
             },
             lengths,
             solve_rate: run.data.solve_rate.get(group.problem).copied().unwrap_or(1.0),
-            beta: run.beta(group.problem, step),
+            beta: run.beta(step),
             greedy: group
                 .greedy
                 .as_ref()

@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_eval::Truncated;
-use tealight_system::range::{COUNT, LIMIT_OR_ZERO, TOKENS, above, at_least};
+use tealight_system::range::{COUNT, LIMIT_OR_ZERO, TOKENS, at_least};
 
-use crate::objective::{Baseline, LossType};
+use crate::objective::LossType;
 use crate::train::{AdamWConfig, Schedule};
 use tealight_formats::adapter::LoraOptions;
 use tealight_nn::generate::{Filters, SamplingParams};
@@ -23,9 +23,6 @@ pub const LENGTH: usize = 512;
 /// The settings that the runs of a study share; names are TRL's where TRL has one.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct Settings {
-    /// Override the objective's baseline.
-    #[arg(long, value_enum, alias = "advantage", help_heading = "Objective")]
-    pub baseline: Option<Baseline>,
     /// Override the objective's mean of the loss: grpo (over tokens of a completion, then completions), dapo (over all
     /// tokens), dr_grpo (sum of tokens over the maximum length).
     #[arg(long, value_enum, help_heading = "Objective")]
@@ -48,12 +45,6 @@ pub struct Settings {
     #[arg(long, add = at_least(1.0).at_most(1000.0), help_heading = "Objective")]
     #[serde(default)]
     pub steps_per_generation: Option<usize>,
-    /// Set beta so that the optimal policy has this Pass@1, averaged over prompts.
-    #[arg(long, add = above(0.0).below(1.0), help_heading = "Objective")]
-    pub target_validity: Option<f64>,
-    /// Whether --target-validity sets one beta for the run or one for each prompt.
-    #[arg(long, value_enum, default_value_t = BetaPer::Run, help_heading = "Objective")]
-    pub beta_per: BetaPer,
     /// Number of completions for each prompt of a step.
     #[arg(long, default_value_t = 8, add = at_least(1.0).at_most(65_536.0), help_heading = "Rollout")]
     pub num_generations: usize,
@@ -148,16 +139,6 @@ pub struct Settings {
 
 fn tensorboard() -> Vec<ReportTo> {
     vec![ReportTo::Tensorboard]
-}
-
-/// The coefficient that a target validity sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BetaPer {
-    /// One beta for the run, from the base's validity on all prompts.
-    Run,
-    /// One beta for each prompt, from the base's validity on that prompt; prompts at the target already are left out.
-    Prompt,
 }
 
 /// Of which completions the KL to the base is logged, where the objective does not compare them all with it anyway.

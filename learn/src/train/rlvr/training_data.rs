@@ -1,14 +1,9 @@
-//! The data of a run besides fresh rollouts: the base's stored completions, how often it solves every prompt, and the
-//! beta that follows.
+//! The data of a run besides fresh rollouts: the base's stored completions, and how often it solves every prompt.
 
 use std::ops::Range;
 
-use anyhow::{Context, Result, bail};
-use tealight_eval::population::Trials;
+use anyhow::{Result, bail};
 
-use super::config::RlvrConfig;
-use super::settings::BetaPer;
-use crate::base_validity::BaseValidity;
 use crate::objective::{Anchor, Plan, SampleSource};
 use crate::presample::{Presamples, PromptSamples, Split, SplitRule};
 use tealight_nn::policy::Sequence;
@@ -37,26 +32,17 @@ pub struct TrainingData {
     pub stored_prompts: Vec<Range<usize>>,
     /// The base's accuracy on each problem; empty where it was not measured.
     pub solve_rate: Vec<f64>,
-    /// Coefficient or temperature by problem.
-    pub beta: Vec<f64>,
     /// Notes for the log on how the data was divided.
     pub notes: Vec<String>,
-    /// Warnings for the log.
-    pub cautions: Vec<String>,
 }
 
 impl TrainingData {
     /// Of `problems` problems, with the base's samples of them where the plan needs those.
     ///
     /// # Errors
-    /// Nothing to rehearse, nothing to explore, a target validity that the base has already.
-    pub fn new(
-        config: &RlvrConfig,
-        plan: &Plan,
-        problems: usize,
-        presamples: Option<&Presamples>,
-    ) -> Result<Self> {
-        let mut data = Self { beta: vec![plan.beta(); problems], ..Self::of_problems(problems) };
+    /// Nothing to rehearse, nothing to explore.
+    pub fn new(plan: &Plan, problems: usize, presamples: Option<&Presamples>) -> Result<Self> {
+        let mut data = Self::of_problems(problems);
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
@@ -89,9 +75,6 @@ impl TrainingData {
                 presamples.request.num_presamples
             );
         }
-        if let Some(target) = config.settings.target_validity {
-            data.aim(config.settings.beta_per, target, presamples)?;
-        }
         Ok(data)
     }
 
@@ -102,9 +85,7 @@ impl TrainingData {
             rehearsal: vec![],
             stored_prompts: vec![],
             solve_rate: vec![],
-            beta: vec![0.0; problems],
             notes: vec![],
-            cautions: vec![],
         }
     }
 
@@ -163,72 +144,9 @@ impl TrainingData {
             }
         }
     }
-
-    /// Sets beta so that the tilted base is expected to be correct `target` of the time, on the prompts that are
-    /// explored.
-    fn aim(&mut self, per: BetaPer, target: f64, presamples: &Presamples) -> Result<()> {
-        let trials: Vec<Trials> = presamples.prompts.iter().map(PromptSamples::trials).collect();
-        let reached = match per {
-            BetaPer::Run => {
-                // The mean validity of the prompts that are trained on; others have no part in the target.
-                let explored = self.explore.iter().map(|index| trials[*index]).collect();
-                let base = BaseValidity::measured(explored).context("--target-validity")?;
-                let beta =
-                    base.common_beta(target).context("--target-validity, over the prompts")?;
-                self.notes.push(format!(
-                    "target validity {target} from {:.4}, the mean over prompts: beta {beta:.4}",
-                    base.mean(&|validity| validity)
-                ));
-                self.beta.fill(beta);
-                let reached = base.reached(beta);
-                self.cautions.extend(base.caution(&reached).map(advised));
-                reached
-            }
-            BetaPer::Prompt => {
-                let base = BaseValidity::measured(trials).context("--target-validity")?;
-                let before = self.explore.len();
-                let solution = base.prompt_betas(&self.explore, target)?;
-                if solution.betas.is_empty() {
-                    bail!("--target-validity {target}: the base is there already on every prompt");
-                }
-                self.explore = solution.betas.iter().map(|(index, _)| *index).collect();
-                for (index, beta) in &solution.betas {
-                    self.beta[*index] = *beta;
-                }
-                let betas = || solution.betas.iter().map(|(_, beta)| *beta);
-                self.notes.push(format!(
-                    "target validity {target} prompt by prompt: beta {:.4} to {:.4}; {} prompts are \
-                     there already and left out",
-                    betas().fold(f64::INFINITY, f64::min),
-                    betas().fold(0.0, f64::max),
-                    before - self.explore.len(),
-                ));
-                self.cautions.extend(base.caution(&solution.reached).map(advised));
-                solution.reached
-            }
-        };
-        if let Some((low, high)) = reached.interval {
-            self.notes.push(format!(
-                "the best policy's validity at that beta: {:.3} expected, {low:.3} to {high:.3} (95 %, whatever shape \
-                 the population of prompts has)",
-                reached.expected
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// A warning with its fix.
-fn advised(caution: String) -> String {
-    format!("{caution}; raise --num-presamples, or lower --target-validity")
 }
 
 /// Whether prompts are confirmed by a further sample: only where they are split.
 pub fn wants_extra_check(plan: &Plan) -> bool {
     plan.rehearses() && plan.regulariser().is_some_and(|r| r.split.extra_check)
-}
-
-/// Whether the base must be sampled before training: for stored completions, for its solve rates.
-pub fn wants_presamples(config: &RlvrConfig, plan: &Plan) -> bool {
-    plan.needs_presamples() || config.settings.target_validity.is_some()
 }

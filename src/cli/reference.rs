@@ -1,42 +1,18 @@
-//! `tealight completions`: what shells and the book are told of the options.
+//! `docs/reference.md`: every option of every command. A test compares the file with the program's options, and writes
+//! it with `TEALIGHT_BLESS=1`.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
-use anyhow::{Result, bail};
-use clap::{Arg, Args, Command};
-use serde::{Deserialize, Serialize};
+use clap::{Arg, Command};
 
-use crate::system::telemetry::out;
-
-/// What `completions` prints scripts for.
-const SHELLS: &str = "bash, zsh, fish, elvish, powershell";
-
-#[derive(Debug, Clone, Args, Serialize, Deserialize)]
-pub(in crate::cli) struct CompletionsOptions {
-    /// bash, zsh, fish, elvish or powershell; or reference, for every option in Markdown.
-    #[arg(value_name = "SHELL")]
-    shell: Option<String>,
-}
-
-pub(in crate::cli) fn run(options: &CompletionsOptions, mut program: Command) -> Result<()> {
-    let Some(name) = &options.shell else { bail!("name a shell: {SHELLS}") };
-    if name == "reference" {
-        return Ok(out().write_all(markdown(program).as_bytes())?);
-    }
-    let Ok(shell) = name.parse::<clap_complete::Shell>() else {
-        bail!("no completions for `{name}`; there are some for {SHELLS}")
-    };
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut program, "tealight", &mut script);
-    Ok(out().write_all(&script)?)
-}
+use super::commands;
 
 /// An option that so many commands have with the same text is described once.
 const SHARED: usize = 2;
 
 /// Every command with every option, its default and what it means; last the options that several commands share.
-fn markdown(mut program: Command) -> String {
+pub fn reference() -> String {
+    let mut program = commands::command();
     program.build();
     let commands: Vec<&Command> =
         program.get_subcommands().filter(|command| command.get_name() != "help").collect();
@@ -46,7 +22,7 @@ fn markdown(mut program: Command) -> String {
     }
     let is_shared = |option: &&Arg| uses.get(&line(option)).is_some_and(|count| *count >= SHARED);
     let mut text = String::from(
-        "# Every option\n\nWritten by `tealight completions reference`. Keys of `--config` files are the names below, with `-` or `_`. \
+        "# Every option\n\nKeys of `--config` files are the names below, with `-` or `_`. \
          Options that several commands share are described once, in [Shared options](#shared-options).\n",
     );
     let mut shared: Vec<String> = Vec::new();
@@ -128,11 +104,10 @@ fn line(option: &Arg) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::commands;
 
     #[test]
     fn the_reference_describes_a_shared_option_once_and_names_it_at_every_command() {
-        let text = markdown(commands::command());
+        let text = reference();
         assert_eq!(text.matches("- `--config <FILE.toml>`: ").count(), 1);
         let (described, shared) = text.split_once("\n## Shared options\n").expect("a section");
         assert!(shared.contains("- `--config <FILE.toml>`: "), "{shared}");
