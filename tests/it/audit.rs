@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, has, ok, printed, refusal, refused, succeeded};
+use crate::support::binary::{Folder, has, ok, printed, refusal, refused, succeeded, words};
 
 /// Numbers below `below`, the same in every run.
 struct Numbers(u64);
@@ -173,7 +173,6 @@ fn a_planted_template_policy_is_found_by_the_log_probabilities_of_a_model() {
     assert!(value("tuned").abs() < 0.1, "{information}");
     assert!(information["change"]["high"].as_f64() < Some(-1.0), "{information}");
     assert!(text.contains("Completions say less about their prompts: at least"), "{text}");
-    refused!("audit {base} {template} --device cpu" => "--model");
 }
 
 #[test]
