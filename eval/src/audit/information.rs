@@ -1,14 +1,14 @@
 //! How much a completion says about its prompt, by a model's log-probabilities: a lower bound of their mutual
 //! information.
 //!
-//! Of a set S of [`CANDIDATES`] prompts one, number J, was answered by y. The value of a completion is `log |S|
-//! + log r(J)` with `r(j) = q(y | x_j)^t / sum_i q(y | x_i)^t`. Its expectation is at most `I(J; y | S)` for
-//! whatever model q and power t, by `E KL(p(J | y, S) || r) >= 0`; the gap is 0 where t is 1 and q is the
-//! policy that wrote y. Since S, x_J and y are a Markov chain, `I(J; y | S) <= I(x; y)`; and `I(J; y | S) <=
-//! log |S|`. The first tokens of y say no more than all of them, so that only some are scored. A model that
-//! finds y unlikely after all prompts says little by their differences: t is the best of [`POWERS`] on the
-//! other half of the problems, so that the value stays a bound. One model scores the files of all, since bounds
-//! by different models are not comparable.
+//! Of a set S of [`CANDIDATES`] prompts one, number J, was answered by y. The value of a completion is
+//! `log |S| + log r(J)` with `r(j) = q(y | x_j)^t / sum_i q(y | x_i)^t`. Its expectation is at most
+//! `I(J; y | S)` for whatever model q and power t, by `E KL(p(J | y, S) || r) >= 0`; the gap is 0 where t is 1
+//! and q is the policy that wrote y. Since S, x_J and y are a Markov chain, `I(J; y | S)` is at most `I(x; y)`,
+//! and at most `log |S|`. The first tokens of y say no more than all of them, so that only some are scored. A
+//! model that finds y unlikely after all prompts says little by their differences: t is the best of [`POWERS`]
+//! on the other half of the problems, so that the value stays a bound. One model scores the files of all, since
+//! bounds by different models are not comparable.
 
 use std::collections::HashSet;
 
