@@ -1,5 +1,6 @@
 //! Two or more files of completions to one page: `grade` and `compare` in one stroke, and what only texts can say.
 
+mod prompt_scorer;
 mod strategy_judge;
 
 use std::cell::Cell;
@@ -12,7 +13,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::{Prompt, names};
 use tealight_datasets::{Problem, Verifier, judge, verify};
-use tealight_eval::audit::{self, Audit, AuditInput, Pairing, SecondJudge, StrategyJudge, Way};
+use tealight_eval::audit::{
+    self, Audit, AuditInput, Pairing, PromptScorer, SecondJudge, StrategyJudge, Way,
+};
 use tealight_eval::comparable;
 use tealight_eval::report::audit_page::{self, AuditPage};
 use tealight_eval::report::{self, recipes};
@@ -21,13 +24,13 @@ use tealight_eval::store::Index;
 use tealight_eval::transition::{Aligned, align};
 use tempfile::TempDir;
 
-use crate::app::compare::short_names;
 use crate::app::directory::{self, Destination, Existing, as_argument};
 use crate::app::evaluate::Doubtful;
 use crate::app::evaluate::outcome;
 use crate::app::grading::{self, DRAFT, FileToGrade, GradedFile, GradingOptions};
 use crate::system::files::{readable_folder, writable_subfolder, write_atomic};
 use crate::system::process::Process;
+use prompt_scorer::ScorerOptions;
 use strategy_judge::JudgeOptions;
 
 /// Options of `tealight audit`.
@@ -68,6 +71,10 @@ pub struct AuditOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub judge: JudgeOptions,
+    /// A model that scores completions.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub scorer: ScorerOptions,
     /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and
     /// nothing is saved.
     #[arg(long)]
@@ -127,8 +134,8 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         false => directory::begin(Some(&claim), output, existing),
     };
     let strategy_judge = options.judge.open(destination.is_saved().then_some(output), &begin)?;
-    let mut notes = Vec::new();
-    let mut judged = Vec::new();
+    let scorer = options.scorer.load(process)?;
+    let (mut notes, mut judged) = (Vec::new(), Vec::new());
     let set = grading::set_name(&options.files[0]);
     let all_names = names.iter().map(String::as_str).chain([SECOND_DRAW]);
     for ((file, source), name) in files.iter().zip(sources).zip(all_names) {
@@ -163,6 +170,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         ways: &ways,
         second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
         judge: strategy_judge.as_ref().map(|judge| judge as &dyn StrategyJudge),
+        scorer: scorer.as_ref().map(|scorer| scorer as &dyn PromptScorer),
     };
     let audit = audit::audit(&input)?;
     let doubt = judged.iter().find_map(|file| {
@@ -280,7 +288,7 @@ fn aligned<'a>(
         {
             let [a, b] = &difference.values;
             notes.push(format!(
-                "{} differs: {a} in {}, {b} in {}",
+                "different {}: {a} in {}, {b} in {}",
                 difference.key, base.name, other.name
             ));
         }
@@ -316,14 +324,19 @@ impl AuditOptions {
         if is_unique(&names) {
             return Ok(names);
         }
-        let names = short_names(&self.files.iter().map(PathBuf::from).collect::<Vec<_>>());
-        match is_unique(&names) {
-            true => Ok(names),
-            false => bail!(
-                "the same file stands twice, or two files have one name: an audit compares the completions of different \
-                 models, which --names tells apart"
-            ),
-        }
+        // A harness gives the files of all models one name, in folders of the models.
+        let folder = |depth: usize, file: &String| {
+            let folder = Path::new(file).ancestors().nth(depth)?.file_name()?.to_string_lossy();
+            Some(folder.into_owned())
+        };
+        let folders = |depth| self.files.iter().map(|file| folder(depth, file)).collect();
+        let names = (1..8)
+            .map_while(folders)
+            .find(|names: &Vec<String>| is_unique(names) && !grading::is_time(&names[0]));
+        names.context(
+            "the same file stands twice, or two files have one name: an audit compares the completions of different \
+             models, which --names tells apart",
+        )
     }
 
     /// The second verifier.
@@ -374,6 +387,9 @@ impl AuditOptions {
             "verdict_key",
             "judge_engine",
             "judge_model",
+            "model",
+            "device",
+            "dtype",
         ];
         let options = recipes::options(&serde_json::to_value(self)?, &own);
         Ok(format!(

@@ -227,7 +227,7 @@ impl CompareOptions {
 
 /// Short names of folders: without the folders that all of them lie in, and without a last `eval` or `final`, as long
 /// as they differ.
-pub(crate) fn short_names(paths: &[PathBuf]) -> Vec<String> {
+fn short_names(paths: &[PathBuf]) -> Vec<String> {
     let parts: Vec<Vec<String>> = paths
         .iter()
         .map(|path| path.components().map(|part| part.as_os_str().display().to_string()).collect())

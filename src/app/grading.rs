@@ -248,11 +248,13 @@ pub(crate) fn set_name(file: &str) -> String {
     let stem = stem.to_string_lossy();
     let packed = [".jsonl", ".ndjson", ".json", ".csv", ".tsv"];
     let stem = packed.iter().find_map(|extension| stem.strip_suffix(extension)).unwrap_or(&stem);
-    let is_time = |text: &str| {
-        text.len() >= 19 && text.starts_with("20") && text.as_bytes().get(10) == Some(&b'T')
-    };
     let name = stem.rsplit_once('_').filter(|(name, time)| !name.is_empty() && is_time(time));
     name.map_or(stem, |(name, _)| name).to_owned()
+}
+
+/// Whether a name, or a part of one, is the time that harnesses put there.
+pub(crate) fn is_time(text: &str) -> bool {
+    text.len() >= 19 && text.starts_with("20") && text.as_bytes().get(10) == Some(&b'T')
 }
 
 /// Follows grading: writes the judged samples, and logs the progress.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, has, ok, printed, refusal, refused, succeeded};
+use crate::support::binary::{Folder, has, ok, printed, refusal, refused, succeeded, words};
 
 /// Numbers below `below`, the same in every run.
 struct Numbers(u64);
@@ -143,6 +143,36 @@ fn a_planted_template_policy_is_found_by_retrieval_and_not_by_entropy() {
     assert!(interval(&found, ENTROPY).0 > -0.05, "{found}");
     assert!(holds_zero(interval(&found, ALIKE)), "{found}");
     assert!(holds_zero(interval(&found, "/findings/0/1")), "{found}");
+}
+
+#[test]
+fn a_planted_template_policy_is_found_by_the_log_probabilities_of_a_model() {
+    let folder = Folder::new();
+    let sampled = folder.path("sampled");
+    succeeded(&words(&format!(
+        "eval --model countdown --dataset countdown/test --max-samples 40 -n 2 -k 1,2 --device cpu --output {sampled}"
+    )));
+    let base = format!("{sampled}/samples/countdown-test.jsonl");
+    // One text for all prompts, the first that was sampled.
+    let lines = std::fs::read_to_string(&base).expect("read");
+    let rows = || lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let text = rows().find_map(|row| row.get("completion").cloned()).expect("a completion");
+    let same = rows().map(|mut row| {
+        row["completion"] = text.clone();
+        format!("{row}\n")
+    });
+    let template = folder.write("template.jsonl", same.collect::<String>());
+    let more = words("--dataset countdown/test --model countdown --device cpu");
+    let (found, text) = audited(&folder, &[&base, &template], &more);
+    let information = &found["tuned"][0]["information"];
+    assert_eq!((&information["problems"], &information["candidates"]), (&json!(40), &json!(16)));
+    let value = |model: &str| information[model]["value"].as_f64().expect("a value");
+    // A countdown answer uses the numbers of its prompt, and the scorer is the policy.
+    assert!(value("base") > 1.5 && value("base") < 16_f64.ln(), "{information}");
+    // One text says nothing, however unlikely it is after most prompts.
+    assert!(value("tuned").abs() < 0.1, "{information}");
+    assert!(information["change"]["high"].as_f64() < Some(-1.0), "{information}");
+    assert!(text.contains("Completions say less about their prompts: at least"), "{text}");
 }
 
 #[test]

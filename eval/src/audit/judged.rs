@@ -61,8 +61,8 @@ pub struct JudgedStrategies {
     pub asked: usize,
     /// Replies that could not be read: these problems are left out.
     pub unreadable: usize,
-    /// Groups among the base's answers and the tuned model's: the means.
-    pub distinct: [f64; 2],
+    /// Groups among the base's answers and the tuned model's: the means; none where no reply could be read.
+    pub distinct: Option<[f64; 2]>,
     /// The change.
     pub change: Option<Effect>,
     /// By each other way, the share of pairs of different texts of which it says the same as the judge.
@@ -118,8 +118,9 @@ impl JudgedStrategies {
             correct,
             asked: questions.len(),
             unreadable: questions.len() - counts[0].len(),
-            distinct: [0, 1]
-                .map(|model| counts[model].iter().sum::<f64>() / counts[model].len().max(1) as f64),
+            distinct: (!counts[0].is_empty()).then(|| {
+                [0, 1].map(|model| counts[model].iter().sum::<f64>() / counts[model].len() as f64)
+            }),
             change: is_enough.then(|| paired(&counts[1], &counts[0], most).within(-most, most)),
             agreement: ways.iter().enumerate().filter_map(agreement).collect(),
         }
@@ -166,8 +167,8 @@ impl JudgeQuestion {
         let classes = |way: &Way| different.values().map(|one| class(way, one)).collect();
         Self {
             problem: problem.to_owned(),
-            prompt: beginning(prompt),
-            texts: different.values().map(|one| beginning(&one.completion)).collect(),
+            prompt: shortened(prompt),
+            texts: different.values().map(|one| shortened(&one.completion)).collect(),
             answers: [0, 1].map(|model: usize| samples[model].iter().map(place).collect()),
             classes: ways.iter().map(classes).collect(),
         }
@@ -179,6 +180,14 @@ fn order(sample: &Sample) -> u64 {
     fnv(folded(&sample.completion).to_le_bytes())
 }
 
-fn beginning(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).collect()
+/// The begin and the end of a long text: its method, and its answer.
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= MAX_SHOWN {
+        return text.to_owned();
+    }
+    let half = MAX_SHOWN / 2;
+    let begin: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(count - half).collect();
+    format!("{begin}\n[...]\n{end}")
 }

@@ -5,6 +5,7 @@
 //! once, problem by problem, into `rows`. Every interval is one of [`crate::inference`].
 
 mod diversity;
+mod information;
 mod judged;
 mod lost;
 mod pairing;
@@ -22,6 +23,8 @@ use tealight_core::Prompt;
 use tealight_datasets::Problem;
 
 pub use diversity::DiversityChange;
+pub(crate) use information::COMPLETIONS;
+pub use information::{PromptInformation, PromptScorer, Score, ScoreRequest};
 pub use judged::{JudgeQuestion, JudgedStrategies, StrategyJudge};
 pub use lost::{Lost, LostProblem, Moved};
 pub use pairing::{Pairing, pair};
@@ -61,6 +64,8 @@ pub struct AuditInput<'a> {
     pub second: Option<(&'a str, SecondJudge<'a>)>,
     /// A model that puts correct answers into groups by their strategy.
     pub judge: Option<&'a dyn StrategyJudge>,
+    /// A model that scores completions under their own and other prompts.
+    pub scorer: Option<&'a dyn PromptScorer>,
 }
 
 /// An audit: `audit.json`.
@@ -127,8 +132,11 @@ pub struct TunedAudit {
     /// 4: the same by a judge model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judged: Option<JudgedStrategies>,
-    /// 5: how much completions say about their prompts.
+    /// 5: how much completions say about their prompts, by words that both have.
     pub templates: Option<Templates>,
+    /// 5: the same by a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub information: Option<PromptInformation>,
     /// 6: a second rule.
     pub second_rule: Option<SecondRule>,
     /// The headline of each question, tested together (Holm).
@@ -145,6 +153,8 @@ pub(crate) mod finding {
     pub(crate) const GONE: &str = "diversity through incorrect answers that went away";
     /// Retrieval of the prompt.
     pub(crate) const TEMPLATES: &str = "share of completions that point to their prompt";
+    /// The lower bound of the mutual information of prompt and completion.
+    pub(crate) const INFORMATION: &str = "nats that a completion says about its prompt";
 }
 
 /// Audits tuned models against a base.
@@ -175,7 +185,18 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
             );
         }
     }
-    let tuned = (1..set.runs.len()).map(|run| one(input, &rows, run)).collect::<Result<_>>()?;
+    let scores = match input.scorer {
+        Some(scorer) => information::scores(input, scorer)?,
+        None => None,
+    };
+    let mut tuned: Vec<TunedAudit> =
+        (1..set.runs.len()).map(|run| one(input, &rows, run)).collect::<Result<_>>()?;
+    for (one, run) in tuned.iter_mut().zip(1..) {
+        if let (Some(scorer), Some(scores)) = (input.scorer, &scores) {
+            one.information = Some(PromptInformation::new(scorer, &scores[0], &scores[run]));
+        }
+        one.findings = one.tested(set.most());
+    }
     Ok(Audit {
         models: input.names.to_vec(),
         problems: problems.len(),
@@ -209,7 +230,7 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
     if let (Some(found), Some((_, rule))) = (&mut second_rule, input.second) {
         found.examples = disputed(input, rule, [(0, base), (run, tuned)])?;
     }
-    let mut audit = TunedAudit {
+    Ok(TunedAudit {
         model: input.names[run].clone(),
         plans: unsettled(set, run, &change),
         change,
@@ -221,11 +242,10 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
             None => None,
         },
         templates: Templates::new(base, tuned),
+        information: None,
         second_rule,
         findings: Vec::new(),
-    };
-    audit.findings = audit.tested(set.most());
-    Ok(audit)
+    })
 }
 
 impl TunedAudit {
@@ -241,7 +261,10 @@ impl TunedAudit {
         let diversity = self.diversity.as_ref();
         all.push(named(finding::GONE, diversity.map(|change| change.incorrect_gone)));
         all.push(named(finding::ALIKE, diversity.map(|change| change.correct_alike)));
-        all.push(named(finding::TEMPLATES, self.templates.as_ref().map(|found| found.change)));
+        all.push(match &self.information {
+            Some(found) => named(finding::INFORMATION, Some(found.change)),
+            None => named(finding::TEMPLATES, self.templates.as_ref().map(|found| found.change)),
+        });
         let mut family = Family::new(true);
         all.iter().for_each(|(name, effect)| family.add((1, 0), name, *effect));
         let tested: TestedFamily = family.tested();

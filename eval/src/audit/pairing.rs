@@ -18,6 +18,9 @@ pub enum Pairing {
     ByPrompt(HashMap<String, String>),
 }
 
+/// Least words of a question that another prompt may end with.
+const LEAST_WORDS: usize = 3;
+
 /// Whether the second gold answer says the same as the first, of the problem with this place in the first set.
 pub(super) type SameGold<'a> = dyn Fn(usize, &str) -> bool + 'a;
 
@@ -83,11 +86,41 @@ pub fn pair(
 }
 
 /// Places of problems with the same prompt, of prompts that stand once in each file: as they are, or else without what
-/// all prompts of a file begin and end with, such as the roles of a chat or an instruction.
+/// all prompts of a file begin and end with, such as the roles of a chat or an instruction, or else where one such
+/// prompt ends with the other, after examples that are not the same for all.
 fn by_prompt(base: &SetResult, set: &SetResult) -> Vec<(usize, usize)> {
     let (first, second) = (words(base), words(set));
     let pairs = alike(&first, &second);
-    if pairs.is_empty() { alike(&without_frame(first), &without_frame(second)) } else { pairs }
+    if !pairs.is_empty() {
+        return pairs;
+    }
+    let (first, second) = (without_frame(first), without_frame(second));
+    let pairs = alike(&first, &second);
+    if !pairs.is_empty() {
+        return pairs;
+    }
+    let (first_ends, second_ends) = (ends(&first, &second), ends(&second, &first));
+    let pairs = alike(&first_ends, &second);
+    if pairs.is_empty() { alike(&first, &second_ends) } else { pairs }
+}
+
+/// Each prompt from where the longest of `others` begins that it ends with.
+fn ends<'a>(prompts: &[Vec<&'a str>], others: &[Vec<&str>]) -> Vec<Vec<&'a str>> {
+    let is_question = |words: &&Vec<&str>| words.len() >= LEAST_WORDS;
+    let hashes: HashSet<u64> = others.iter().filter(is_question).map(|words| hash(words)).collect();
+    let mut lengths: Vec<usize> = others.iter().filter(is_question).map(Vec::len).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    lengths.dedup();
+    let end = |words: &Vec<&'a str>| {
+        let ends =
+            lengths.iter().filter_map(|length| Some(&words[words.len().checked_sub(*length)?..]));
+        ends.into_iter().find(|end| hashes.contains(&hash(end))).unwrap_or_default().to_vec()
+    };
+    prompts.iter().map(end).collect()
+}
+
+fn hash(words: &[&str]) -> u64 {
+    fnv(words.iter().flat_map(|word| word.bytes().chain([b' '])))
 }
 
 /// The words of each prompt.
@@ -117,7 +150,7 @@ fn alike(first: &[Vec<&str>], second: &[Vec<&str>]) -> Vec<(usize, usize)> {
     let unique = |prompts: &[Vec<&str>]| -> HashMap<u64, usize> {
         let (mut known, mut repeated) = (HashMap::new(), HashSet::new());
         for (i, words) in prompts.iter().enumerate().filter(|(_, words)| !words.is_empty()) {
-            let hash = fnv(words.iter().flat_map(|word| word.bytes().chain([b' '])));
+            let hash = hash(words);
             if known.insert(hash, i).is_some() {
                 repeated.insert(hash);
             }
@@ -210,6 +243,25 @@ mod tests {
         let other = set(&[("a", &tall, "9"), ("b", &many, "7")]);
         let Pairing::ByPrompt(names) = paired(&base, &other).unwrap() else { panic!("by prompt") };
         assert_eq!((names["a"].as_str(), names["b"].as_str()), ("1", "0"));
+    }
+
+    #[test]
+    fn questions_after_other_examples_are_paired_by_what_prompts_end_with() {
+        let plain = set(&[("0", "How many cows are there?", "7"), ("1", "How tall is it?", "9")]);
+        let shown =
+            |example: &str, question: &str| format!("Q: {example}\nA: 1\n\nQ: {question}\nA:");
+        let (many, tall) = (
+            shown("How old is he?", "How many cows are there?"),
+            shown("What is a cow?", "How tall is it?"),
+        );
+        let shots = set(&[("a", &tall, "9"), ("b", &many, "7")]);
+        let pairs = |base, other| match paired(base, other).unwrap() {
+            Pairing::ByPrompt(names) => names,
+            Pairing::ById => panic!("by prompt"),
+        };
+        let (found, back) = (pairs(&plain, &shots), pairs(&shots, &plain));
+        assert_eq!((found["a"].as_str(), found["b"].as_str()), ("1", "0"));
+        assert_eq!((back["1"].as_str(), back["0"].as_str()), ("a", "b"));
     }
 
     #[test]

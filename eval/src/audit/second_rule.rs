@@ -16,6 +16,8 @@ pub struct SecondRule {
     /// Of the base and of the tuned model: completions that both rules judge, those that the first alone accepts, those
     /// that the second alone accepts.
     pub counts: [[usize; 3]; 2],
+    /// Pass@1 on these by each rule, of the base and of the tuned model.
+    pub pass_at_1: [[f64; 2]; 2],
     /// Completions of each that the first rule judges.
     pub completions: [usize; 2],
     /// The share of completions that the rules disagree on, the tuned model's less the base's: a verifier that errs on
@@ -102,8 +104,19 @@ impl SecondRule {
             is_other: sign(before) != sign(after),
             effects: [*before, *after],
         };
+        let pass_at_1 = |correct: fn(&Second) -> usize| {
+            [0, 1].map(|run: usize| {
+                let share =
+                    |pair: &[Second; 2]| correct(&pair[run]) as f64 / pair[run].samples as f64;
+                counted.iter().map(share).sum::<f64>() / counted.len() as f64
+            })
+        };
         Some(Self {
             rules,
+            pass_at_1: [
+                pass_at_1(|one| one.correct + one.only_first - one.only_second),
+                pass_at_1(|one| one.correct),
+            ],
             counts,
             completions: [base, tuned].map(|rows| rows.iter().map(|row| row.samples).sum()),
             disagreement: paired(&share(1), &share(0), 1.0).within(-1.0, 1.0),
@@ -162,6 +175,7 @@ mod tests {
         // The thirty problems without a second verdict say nothing.
         assert!((found.disagreement.value - 0.25).abs() < 1e-12, "{:?}", found.disagreement);
         assert!((found.changes[0].effects[1].value + 0.5).abs() < 1e-12);
+        assert_eq!(found.pass_at_1[1], [0.5, 0.0]);
         assert!(SecondRule::new(&set, (&base, &rows(0, 0)), rules()).is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Every format that is read: the files of `tests/fixtures/grade` hold the same four completions, which `make.py` there
-//! lays out as each program does.
+//! Every format that is read: the files of `tests/fixtures/grade` hold the same four completions, as each program wrote
+//! them or as `make.py` there lays them out.
 
 use std::path::PathBuf;
 
@@ -45,6 +45,7 @@ fn every_format_gives_the_same_counts() {
         ("anthropic.jsonl", true),
         ("lm_eval.jsonl", false),
         ("inspect.eval", false),
+        ("inspect_written.eval", false),
         ("inspect.json", false),
         ("inspect_one_line.json", false),
         ("evalscope_reviews.jsonl", false),
@@ -55,6 +56,7 @@ fn every_format_gives_the_same_counts() {
         ("simple_evals.jsonl", false),
         ("qwen_math.jsonl", false),
         ("verl.jsonl", false),
+        ("verl.jsonl", true),
         ("openrlhf.jsonl", true),
         ("trl.parquet", false),
         ("trl.parquet", true),
@@ -65,8 +67,7 @@ fn every_format_gives_the_same_counts() {
         assert_eq!(numbers, [(2, 1), (2, 2)], "{name}");
         // Without an id, the prompt names the problem, or the dataset's problem with that prompt.
         let by_prompt = name.starts_with("simple")
-            || name.starts_with("verl")
-            || name == "trl.parquet" && !has_dataset;
+            || (name.starts_with("verl") || name == "trl.parquet") && !has_dataset;
         if by_prompt {
             assert!(found.iter().all(|(id, ..)| id.starts_with("prompt-")), "{name}: {found:?}");
         } else {
@@ -124,6 +125,8 @@ fn altered_archives_are_refused() {
         )
         .collect();
     says("overlapping.eval", &restored, "whose members overlap");
+    let message = Source::open(&folder.path().display().to_string()).err().unwrap().to_string();
+    assert!(message.ends_with("a folder; name one of its files of completions"), "{message}");
 }
 
 /// Every prefix and single changed byte of binary fixtures is read or refused, never a panic.

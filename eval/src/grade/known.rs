@@ -119,6 +119,10 @@ impl<'a> Known<'a> {
             let breaks = || text.match_indices('\n').map(|(at, _)| at).take(MAX_LINES);
             let ends = breaks().map(|at| &text[at + 1..]);
             let starts = breaks().map(|at| &text[..at]);
+            // An instruction may follow on the same line.
+            let sentences = text.match_indices(['.', '?', '!']).map(|(at, _)| at + 1);
+            let sentences = sentences.filter(|at| text[*at..].starts_with(' ')).take(MAX_LINES);
+            let starts = starts.chain(sentences.map(|at| &text[..at]));
             let parts = std::iter::once(text).chain(ends).chain(starts);
             let labels = |part: &'_ str| part.split_once(": ").and_then(|(_, rest)| find(rest));
             parts.clone().find_map(find).or_else(|| parts.clone().find_map(labels))
@@ -168,10 +172,22 @@ fn shows(prompt: &Prompt, problem: &Problem) -> bool {
     })
 }
 
+/// The last message of the user in a chat that was rendered and whose special tokens were left out, as verl writes it:
+/// `system\n...\nuser\n...\nassistant\n`. Another text is that message itself.
+fn last_of_user(text: &str) -> &str {
+    let text = text.trim();
+    let chat = text.strip_suffix("</think>").map_or(text, str::trim_end);
+    let chat = chat.strip_suffix("<think>").map_or(chat, str::trim_end);
+    match chat.strip_suffix("assistant") {
+        Some(chat) => chat.rsplit_once("user\n").map_or(chat, |(_, message)| message).trim(),
+        None => text,
+    }
+}
+
 /// What is asked in a prompt: all of its last message by the user, and that without an instruction at its end.
 fn questions<'p>(prompt: &'p Prompt, instruction: Option<&str>) -> Vec<&'p str> {
     let text = match prompt {
-        Prompt::Text(text) => text.as_str(),
+        Prompt::Text(text) => last_of_user(text),
         Prompt::Chat(messages) => {
             let last = messages.iter().rfind(|message| message.role == "user").or(messages.last());
             last.map_or("", |message| message.content.as_str())

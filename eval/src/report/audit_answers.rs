@@ -1,5 +1,6 @@
 //! The six answers of an audit, in a sentence or two each.
 
+use crate::Estimate;
 use crate::audit::{CANDIDATES, JudgedStrategies, Moved, SecondRule, TunedAudit, finding};
 use crate::inference::{Effect, Finding, in_words};
 use crate::number::{counted, signed};
@@ -56,6 +57,10 @@ fn planned(plans: &[Plan]) -> String {
         let difference = some.first().map_or(0.0, |plan| plan.difference);
         let seen = signed(difference, 3);
         match phrases.is_empty() {
+            true if difference.abs() < 5e-4 => format!(
+                "no difference at pass@{k} was observed, so that no number of problems can be planned for it: more of them \
+                 make the interval shorter"
+            ),
             true => format!(
                 "a difference of {seen} at pass@{k} is too small to settle with {} problems",
                 MOST_PROBLEMS
@@ -154,13 +159,12 @@ pub(super) fn strategies(tuned: &TunedAudit) -> String {
 
 /// What the judge model said, and how far the other ways agree with it.
 fn by_judge(judged: &JudgedStrategies) -> String {
-    let change = judged.change.as_ref().map_or_else(
-        || "too few replies to compare".into(),
-        |change| {
-            let [base, tuned] = judged.distinct;
+    let change = match (judged.distinct, &judged.change) {
+        (Some([base, tuned]), Some(change)) => {
             format!("{base:.2} to {tuned:.2}, {}", in_words(change))
-        },
-    );
+        }
+        _ => "too few replies to compare".into(),
+    };
     let agreement = |(way, share): &(String, f64)| format!("{way} {:.0} %", 100.0 * share);
     let agreement: Vec<String> = judged.agreement.iter().map(agreement).collect();
     format!(
@@ -174,16 +178,34 @@ fn by_judge(judged: &JudgedStrategies) -> String {
     )
 }
 
+/// The finding of question 5: by a model where there is one.
+pub(super) fn template_finding(tuned: &TunedAudit) -> &'static str {
+    if tuned.information.is_some() { finding::INFORMATION } else { finding::TEMPLATES }
+}
+
 pub(super) fn templates(tuned: &TunedAudit) -> String {
+    let word = match direction(tuned, template_finding(tuned)) {
+        less if less < 0.0 => "Completions say less about their prompts",
+        more if more > 0.0 => "Completions say more about their prompts",
+        _ => "We see no change in how much completions say about their prompts",
+    };
+    if let Some(found) = &tuned.information {
+        let nats = |of: &Estimate| format!("{:.2} ({:.2} to {:.2})", of.value, of.low, of.high);
+        return format!(
+            "{word}: at least {} nats in the base's and {} in the tuned model's, of at most {:.2} among {} prompts ({}), by \
+             the log-probabilities of {}.",
+            nats(&found.base),
+            nats(&found.tuned),
+            (found.candidates as f64).ln(),
+            found.candidates,
+            adjusted(tuned, finding::INFORMATION, &found.change),
+            found.scorer
+        );
+    }
     let Some(found) = &tuned.templates else {
         return format!(
             "Templates cannot be seen: the files have no prompts, or fewer than {CANDIDATES}."
         );
-    };
-    let word = match direction(tuned, finding::TEMPLATES) {
-        less if less < 0.0 => "Completions say less about their prompts",
-        more if more > 0.0 => "Completions say more about their prompts",
-        _ => "We see no change in how much completions say about their prompts",
     };
     format!(
         "{word}: {:.1} % of the base's and {:.1} % of the tuned model's repeat the words of their own prompt most, among \
@@ -215,11 +237,17 @@ pub(super) fn trusted(tuned: &TunedAudit) -> String {
     };
     format!(
         "By {} in place of {} {conclusion}: they disagree on {:.1} % of the base's completions and {:.1} % of the \
-         tuned model's.",
+         tuned model's. Pass@1 of the base and the tuned model: {:.3} and {:.3} by {}, {:.3} and {:.3} by {}.",
         second.rules[1],
         second.rules[0],
         share(&second.counts[0]),
-        share(&second.counts[1])
+        share(&second.counts[1]),
+        second.pass_at_1[0][0],
+        second.pass_at_1[0][1],
+        second.rules[0],
+        second.pass_at_1[1][0],
+        second.pass_at_1[1][1],
+        second.rules[1]
     ) + &judged_in_part(second)
 }
 

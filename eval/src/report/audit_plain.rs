@@ -1,6 +1,6 @@
 //! The six answers of an audit in plain words; [`audit_answers`](super::audit_answers) has their intervals and tests.
 
-use super::audit_answers::direction;
+use super::audit_answers::{direction, template_finding};
 use crate::audit::{SecondRule, TunedAudit, finding};
 use crate::crossing::CrossingPoint;
 use crate::number::{counted, signed};
@@ -75,9 +75,8 @@ fn strategies(tuned: &TunedAudit) -> Option<String> {
 }
 
 fn templates(tuned: &TunedAudit) -> Option<String> {
-    tuned.templates.as_ref()?;
-    tuned.finding(finding::TEMPLATES)?;
-    Some(match direction(tuned, finding::TEMPLATES) {
+    tuned.finding(template_finding(tuned))?;
+    Some(match direction(tuned, template_finding(tuned)) {
         down if down < 0.0 => {
             "Its answers fit their own prompts less: more of a template.".to_owned()
         }

@@ -135,7 +135,7 @@ impl EndedTexts {
 }
 
 /// The model's log-probability of each completion.
-fn logps(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f64>> {
+pub(crate) fn logps(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f64>> {
     let mut all = Vec::with_capacity(rows.len());
     for part in rows.chunks(ROWS) {
         let logp = by_row(&token_logp(decoder, part, temperature)?.logp, part)?;

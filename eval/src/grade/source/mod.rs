@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
+use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -116,6 +117,9 @@ impl Source<'static> {
     /// # Errors
     /// A file that cannot be read, or whose kind is not known.
     pub fn open(path: &str) -> Result<Self> {
+        if Path::new(path).is_dir() {
+            bail!("{path}: a folder; name one of its files of completions");
+        }
         let unreadable = || format!("{path}: cannot be read");
         let mut file = File::open(path).with_context(unreadable)?;
         let start = start(&mut file).with_context(unreadable)?;
