@@ -2,7 +2,7 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::date;
-use super::super::hedges::{is_bound, is_denied, is_doubted, is_refusal, without_reason};
+use super::super::hedges::{is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
@@ -10,8 +10,10 @@ use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
+use super::contrast::{self, is_bound};
 use super::courtesy::{without_courtesy, without_program};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
+use super::standing::is_unstated;
 use super::values::{displayed, last_time, last_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
@@ -38,7 +40,8 @@ struct Ending<'a> {
 type Finding<'a> = Option<(&'a str, Rule)>;
 
 /// The rules in order: the first that finds an answer decides.
-const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
+    |e| Some((contrasted(e.last)?, Rule::Conclusion)),
     |e| Some((labelled(e.line)?, Rule::Phrase)),
     |e| Some((remaining(e.last)?, Rule::Choice)),
     |e| Some((assigned(e.last)?, Rule::Conclusion)),
@@ -89,6 +92,13 @@ pub(super) fn answer(text: &str) -> Finding<'_> {
     let found = RULES.iter().find_map(|rule| rule(&ending));
     let is_short = || text.len() <= MAX_WORDS && !is_doubted(ending.last);
     found.or_else(|| is_short().then_some((text, Rule::Words)))
+}
+
+/// The kept side of a contrast: 18 of "Not 17 but 18".
+fn contrasted(last: &str) -> Option<&str> {
+    let stated = contrast::stated("", last)?.trim().trim_end_matches('。');
+    let is_cut = stated.len() < last.len();
+    (is_cut && (is_value(stated) || text::is_choice(stated))).then_some(stated)
 }
 
 /// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
@@ -246,14 +256,15 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if first < last && !whole.contains('$') && is_equation(whole) {
         return Some(whole);
     }
-    if is_denied(&line[..last], "") {
+    if is_unstated(&line[..last], "") {
         return None;
     }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     let start = offset_in(line, tail);
-    let is_denied = is_denied(&line[..start], &line[start + tail.len()..]);
+    let (before, after) = (&line[..start], &line[start + tail.len()..]);
+    let is_denied = is_unstated(before, after) || is_bound(before, after);
     (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
 }
 
@@ -264,7 +275,7 @@ fn listed(last: &str) -> Option<&str> {
     let is_link = |gap: &str| is_one_of(gap.trim(), "|,|and|, and|or");
     let marks = tail.matches('$').count();
     let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
-    (is_list && !is_denied(&last[..start], "")).then_some(tail)
+    (is_list && !is_unstated(&last[..start], "")).then_some(tail)
 }
 
 /// Whether a text is equations, and no calculation.
@@ -323,7 +334,7 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         let start = offset_in(rest, found.0);
         let before = rest[..start].trim_end_matches([' ', '*', '$']);
         let end = offset_in(text, found.0) + found.0.len();
-        if !is_denied(before, &text[end..]) && !is_bound(before) {
+        if !is_unstated(before, &text[end..]) && !is_bound(before, &text[end..]) {
             return Some(with_alternative(text, before, found));
         }
         rest = before;

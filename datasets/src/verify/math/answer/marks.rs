@@ -6,6 +6,8 @@ use memchr::memrchr_iter;
 use super::super::hedges::{corrects, is_corrected, is_denied, without_reason};
 use super::super::scan::{Needle, head, strip_prefix};
 use super::clause::{leading, stated};
+use super::contrast;
+use super::standing::is_unstated;
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
@@ -31,12 +33,15 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
         let opened = |(open, close)| Some((at, strip_prefix(&text[at..], open)?, close));
         TAGS.into_iter().find_map(opened)
     });
-    let mut inner = opened.take(MAX_MARKS).map(|(at, inner, close)| {
+    let mut inner = opened.take(MAX_MARKS).filter_map(|(at, inner, close)| {
         // A tag that is never closed reaches as far as an answer may.
         let rest = head(inner, MAX_TAGGED);
-        (at, rest.split(close).next().unwrap_or(rest).trim())
+        let (inner, after) = rest.split_once(close).unwrap_or((rest, ""));
+        let is_denied = is_unstated(&text[..at], after);
+        let inner = inner.trim();
+        Some((at, contrast::stated("", inner)?.trim())).filter(|_| !is_denied && !is_placeholder(inner))
     });
-    let (at, inner) = inner.find(|(_, inner)| !is_placeholder(inner))?;
+    let (at, inner) = inner.next()?;
     Some((at, tagged(inner)))
 }
 

@@ -9,6 +9,7 @@
 
 mod boxes;
 mod clause;
+mod contrast;
 mod courtesy;
 mod formula;
 pub mod found;
@@ -18,6 +19,7 @@ mod phrase;
 mod remarks;
 mod scope;
 mod sentences;
+mod standing;
 pub(super) mod values;
 
 use std::borrow::Cow;
@@ -80,8 +82,16 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     };
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
     let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
-    if let Some(found) = parts().find_map(by_marks) {
-        return Some(moved(found));
+    if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {
+        let Some(rest) = standing::withdrawn(&part[found.span.end..], &found) else {
+            return Some(moved(found));
+        };
+        // Of what takes the mark back, the last answer counts.
+        let later = by_marks(rest);
+        let later = later.or_else(|| (mode == Mode::Flexible).then(|| by_position(rest, true))?);
+        let start = offset_in(text, rest);
+        let span = |found: &Found<'_>| found.span.start + start..found.span.end + start;
+        return later.map(|found| moved(Found { span: span(&found), ..found }));
     }
     if mode == Mode::Strict {
         return None;

@@ -3,6 +3,7 @@
 use super::super::hedges;
 use super::super::read::parse;
 use super::super::scan::is_one_of;
+use super::contrast::is_bound;
 use super::{Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
@@ -120,16 +121,6 @@ fn last_number(text: &str) -> Option<&str> {
     Some(&text[start..end])
 }
 
-/// Words before a number of which it is a part: `twice 7`, `the square of 7`, `nowhere near 7`.
-fn is_changed(before: &str) -> bool {
-    const WORDS: &str = "twice|half|half of|double|triple|square of|cube of|root of|near|far from|third of|\
-        quarter of|reciprocal of|opposite of";
-    let before = before.trim_end().to_lowercase();
-    let begins_word =
-        |word| before.strip_suffix(word).map(|rest| !rest.ends_with(char::is_alphabetic));
-    WORDS.split('|').any(|word| begins_word(word) == Some(true))
-}
-
 /// The only formula or number of a clause that begins with words, where no word makes it another.
 pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     if hedges::has(clause, hedges::VALUE) {
@@ -143,7 +134,8 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
         return (is_only && is_answer(formula)).then_some(formula);
     }
     let number = first_number(clause)?;
-    if is_changed(&clause[..offset_in(clause, number)]) {
+    let before = &clause[..offset_in(clause, number)];
+    if hedges::is_changed(before) || is_bound(before, "") {
         return None;
     }
     let end = offset_in(clause, number) + number.len();
