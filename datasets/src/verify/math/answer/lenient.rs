@@ -1,7 +1,7 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
 use super::super::alphabet::is_function;
-use super::super::calendar::date;
+use super::super::calendar::{date, same_date};
 use super::super::hedges::{is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
@@ -9,9 +9,10 @@ use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
+use super::super::units::{conversion, is_unit};
 use super::clause::{comes_to, remaining, stated};
 use super::contrast::{self, is_bound};
-use super::courtesy::{without_courtesy, without_program};
+use super::courtesy::{without_choices, without_courtesy, without_program};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
 use super::standing::is_unstated;
 use super::values::{displayed, last_time, last_value};
@@ -44,7 +45,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
     |e| Some((contrasted(e.last)?, Rule::Conclusion)),
     |e| Some((labelled(e.line)?, Rule::Phrase)),
     |e| Some((remaining(e.last)?, Rule::Choice)),
-    |e| Some((assigned(e.last)?, Rule::Conclusion)),
+    |e| Some((assigned(e.last).or_else(|| assigned(items(e.text)))?, Rule::Conclusion)),
     |e| Some((name_with_reason(e.text)?, Rule::Words)),
     |e| date(e.line).map(|_| (e.line, Rule::Whole)),
     |e| Some((displayed(e.text)?, Rule::Formula)),
@@ -83,8 +84,8 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
 
 /// The answer of a text without a mark, and the rule.
 pub(super) fn answer(text: &str) -> Finding<'_> {
-    let text = without_program(without_courtesy(text));
-    if text.is_empty() || is_refusal(text) {
+    let text = without_choices(without_program(without_courtesy(text)));
+    if text.is_empty() || is_refusal(text) || is_unfinished(text) {
         return None;
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
@@ -94,10 +95,16 @@ pub(super) fn answer(text: &str) -> Finding<'_> {
     found.or_else(|| is_short().then_some((text, Rule::Words)))
 }
 
+/// Whether a text breaks off behind an operator: "which gives 18 +".
+fn is_unfinished(text: &str) -> bool {
+    let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
+    before.len() < text.len() && before.ends_with(' ') && before.contains(' ') && !text.ends_with("**")
+}
+
 /// The kept side of a contrast: 18 of "Not 17 but 18".
 fn contrasted(last: &str) -> Option<&str> {
     let stated = contrast::stated("", last)?.trim().trim_end_matches('。');
-    let is_cut = stated.len() < last.len();
+    let is_cut = stated.len() < last.trim_end_matches('。').len();
     (is_cut && (is_value(stated) || text::is_choice(stated))).then_some(stated)
 }
 
@@ -142,11 +149,19 @@ fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
 
 /// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
 fn named(last: &str) -> Option<&str> {
-    let start = last.rfind(" is ").map(|at| at + 4)?;
-    let tail = without_reason(last[start..].trim_start_matches("the "));
-    if is_doubted(&last[..start]) {
+    let links = [" is ", " was ", " on ", " in other words ", " i.e. ", " namely "];
+    let starts = links.iter().filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
+    let (start, link) = starts.max().or(last.starts_with("on ").then_some((0, " on ")))?;
+    let articles = ["the ", "on ", "a ", "an "];
+    let tail = articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
+    let tail = without_reason(tail);
+    if is_doubted(&last[..start]) || is_open(&last[..start]) && link != " is " {
         return None;
     }
+    if link.len() > 5 && tail.chars().all(char::is_alphabetic) || same_date(tail, tail).is_some() && !is_open(last) {
+        return Some(tail);
+    }
+    (link == " is ").then_some(())?;
     let is_word = || {
         tail.starts_with(char::is_uppercase)
             && tail.chars().all(char::is_alphabetic)
@@ -154,7 +169,7 @@ fn named(last: &str) -> Option<&str> {
             && !is_one_of(&tail.to_lowercase(), ABOUT)
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
-    (date(tail).is_some() || text::is_choice(tail) || is_word() || is_number()).then_some(tail)
+    (text::is_choice(tail) || is_word() || is_number()).then_some(tail)
 }
 
 /// The last sentence, where it is words alone.
@@ -171,6 +186,12 @@ fn is_prose(text: &str) -> bool {
     text.contains(',')
         && text.split([' ', ',']).filter(is_word).count() > 2
         && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
+}
+
+/// The list of lines that a text ends with: `- a = 1` and `- b = 4`.
+fn items(text: &str) -> &str {
+    let lines = text.rsplit('\n').take_while(|line| line.starts_with("- "));
+    lines.last().map_or("", |first| &text[offset_in(text, first)..])
 }
 
 /// The values with names that a line ends with: `Therefore $s = 9$ and $r = 3$.`
@@ -335,11 +356,30 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         let before = rest[..start].trim_end_matches([' ', '*', '$']);
         let end = offset_in(text, found.0) + found.0.len();
         if !is_unstated(before, &text[end..]) && !is_bound(before, &text[end..]) {
-            return Some(with_alternative(text, before, found));
+            return Some(with_alternative(text, before, (with_unit(text, found.0), found.1)));
         }
         rest = before;
     }
     None
+}
+
+/// A number with the unit behind it, and with the same in a larger unit before it: `4 dollars and 50 cents`.
+fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
+    const MIN_UNIT: usize = 4;
+    let is_name = |word: &str| word.len() >= MIN_UNIT && is_unit(word);
+    let start = offset_in(text, value);
+    let end = start + value.len();
+    let rest = text[end..].strip_prefix(' ').unwrap_or_default();
+    let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    if !is_name(unit) || !value.ends_with(|c: char| c.is_ascii_digit()) {
+        return value;
+    }
+    let before = text[..start].trim_end_matches(' ');
+    let before = before.strip_suffix(" and").unwrap_or(before);
+    let larger = before.rsplit_once(' ').filter(|(_, word)| is_name(word) && conversion(word, unit).is_some());
+    let number = larger.and_then(|(before, _)| last_value(before).filter(|(number, _)| before.ends_with(number)));
+    let start = number.map_or(start, |(number, _)| offset_in(text, number));
+    &text[start..end + 1 + unit.len()]
 }
 
 /// A value and the one before an "or", as one answer: "42 or 7" is neither.

@@ -93,7 +93,12 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
     let mut paragraphs = rest[..rest.find("####").unwrap_or(rest.len())].split("\n\n");
     let is_corrected =
         paragraphs.next().is_some_and(is_corrected) || paragraphs.next().is_some_and(corrects);
-    Some(if is_corrected { all.next().unwrap_or(first) } else { first })
+    if is_corrected {
+        return all.next().or(Some(first));
+    }
+    // `#### 1 #### 2` is a list of candidates.
+    let line = rest.trim_start().lines().next().unwrap_or_default();
+    Some(if line.contains("####") { (first.0, line) } else { first })
 }
 
 /// Words behind the last `####`: an answer where no other rule finds one.

@@ -15,6 +15,7 @@ mod formula;
 pub mod found;
 mod lenient;
 mod marks;
+mod parts;
 mod phrase;
 mod remarks;
 mod scope;
@@ -32,6 +33,7 @@ use super::read::parse;
 use super::tree::Answer;
 pub(super) use boxes::{all_boxes, last_box};
 pub(super) use formula::closing;
+pub(super) use parts::same_parts;
 pub use found::{Found, Location, Rule};
 
 /// Words in the place of an answer that only stand for one.
@@ -65,8 +67,17 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     Some(Found { text: Cow::Owned(found.text.into_owned()), span, rule: found.rule })
 }
 
-/// A text with the digits of other scripts as those of ASCII; none where it has none.
+/// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it has
+/// neither.
 fn with_plain_digits(text: &str) -> Option<String> {
+    if let Some((before, rest)) = text.split_once("~~")
+        && let Some((struck, after)) = rest.split_once("~~")
+        && !struck.contains(['\n', ' ']) && !struck.is_empty() && !before.ends_with(|c: char| c.is_alphanumeric())
+    {
+        let blank = " ".repeat(struck.chars().count() + 4);
+        let text = format!("{before}{blank}{after}");
+        return Some(with_plain_digits(&text).unwrap_or(text));
+    }
     if text.is_ascii() || !text.chars().any(|c| digit(c).is_some_and(|c| c.is_ascii_digit())) {
         return None;
     }

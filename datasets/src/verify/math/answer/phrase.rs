@@ -90,6 +90,7 @@ pub(super) fn answer_line<'a>(text: &'a str, places: &[usize]) -> Option<(usize,
     let is_short = is_first && line.len() <= MAX_ANSWER_LINE;
     let answer = line.trim_matches(|c: char| c.is_whitespace() || "*_".contains(c));
     let answer = if answer.ends_with("..") { answer } else { answer.trim_end_matches(['.', '*']) };
+    let is_short = is_short && !answer.contains(". ");
     (is_short && (is_value(answer) || is_choice(answer)) && answer.len() <= 40)
         .then_some((at, answer))
 }
@@ -147,6 +148,8 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     const VERBS: &str =
         " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";
     let lower = head(line, 72).to_ascii_lowercase();
+    let end = ["? ", "! ", ". "].iter().filter_map(|end| lower.find(end)).min();
+    let lower = &lower[..end.map_or(lower.len(), |end| end + 1)];
     let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
     let verb = verb.chain(negated).filter(|(at, _)| *at < 60).min();

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::hedges::{expression, is_changed, is_denied};
+use super::super::hedges::{denies, expression, is_changed, is_denied};
 use super::super::scan::{head, holds, is_one_of};
 use super::super::text::is_choice;
 use super::super::{Outcome, texts};
@@ -31,7 +31,7 @@ const AGREED: &str = "^[^.\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|corre
 
 /// An instruction that shows the form of an answer.
 const INSTRUCTED: &str = "\\b(?:please|write|put|end|ends|finish|conclude|state|give|type|respond|reply|instructions?|format|prompt)\\b\
-    .*\\b(?:such as|like|form|format|e\\.g\\.|for example|with)[ :,]*(?:this |a line |the line |the words )?[ :,]*[\"“'`*]?\
+    .*\\b(?:such as|like|form|format|e\\.g\\.|for example|with (?:a|the|this) (?:line|words|sentence)|with [\"“'`])[ :,]*[\"“'`*]?\
     (?:(?:the |final |my )*answer(?: is|:)? ?)?[\"“'`*$]*$";
 
 /// Supposes another case, and what says that it is not the case.
@@ -53,7 +53,7 @@ const REVOKING_IT: &str = "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|how
     impossible|an error)| can(?:not|['’]t) be(?: right| correct)?)(?:[^a-z ]|$| (?:because|since|as|so|and)\\b)";
 /// Begins a sentence that may do so.
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|no,|i(?:['’]m| am) sorry|on second thought|\
-    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider)|CONTRAST)\\b|\
+    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|[,;] *(?:no,? )?wait\\b|(?:^|[.!?\\n] *)(?:CONTRAST)\\b|\
     \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
 const CONTRASTING: &str = "but|however|yet|unfortunately|instead";
 /// Says that it stands all the same.
@@ -83,7 +83,7 @@ static REVOCATION: LazyLock<Regex> = LazyLock::new(|| expression(REVOKING));
 static REVOCATION_OF_IT: LazyLock<Regex> = LazyLock::new(|| expression(REVOKING_IT));
 static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&DOUBTING.replace("CONTRAST", CONTRASTING)));
 /// Behind `####` a contrast may begin another problem.
-static OPEN_DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&DOUBTING.replace("|CONTRAST", "")));
+static OPEN_DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&DOUBTING.replace("CONTRAST", "\\b\\B")));
 static AFFIRMATION: LazyLock<Regex> = LazyLock::new(|| expression(AFFIRMING));
 static ASSERTION: LazyLock<Regex> = LazyLock::new(|| expression(ASSERTING));
 
@@ -122,7 +122,9 @@ pub(super) fn corrects(text: &str) -> bool {
 
 /// Whether the words around a value, or those of its sentence, say that it is not the answer.
 pub(super) fn is_unstated(before: &str, after: &str) -> bool {
-    is_denied(before, after) || is_changed(before) || is_foreign(before, after)
+    // "infinitely many, 3 of which are below 100"
+    let is_part = || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
+    is_denied(before, after) || is_changed(before) || is_part() || is_foreign(before, after)
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
@@ -132,6 +134,13 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
         return None;
     }
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
+    let restated = |at: usize| {
+        let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
+        let rest = sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
+        rest.strip_prefix(&*found.text).is_some_and(|rest| denies(rest))
+    };
+    let contrary = DOUBT.find(behind).map(|found| found.start()).filter(|at| restated(*at));
+    let of_it = of_it.or(contrary);
     let revoked = REVOCATION.find(behind).map(|found| found.start()).into_iter().chain(of_it).min();
     let doubt = if found.rule == Rule::Hashes { &OPEN_DOUBT } else { &DOUBT };
     let doubted = doubt.find(behind).map(|found| found.start()).filter(|at| {
