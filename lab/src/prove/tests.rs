@@ -82,12 +82,7 @@ fn planted_errors_are_found_and_named() {
             2,
             "k3 in the loss is that of the per-token forward KL(a||pi)",
         ),
-        (
-            "divergence:f=(t-1)^2/(t+1):0.1",
-            None,
-            2,
-            "for f=(t-1)^2/(t+1) it is not",
-        ),
+        ("divergence:f=(t-1)^2/(t+1):0.1", None, 2, "for f=(t-1)^2/(t+1) it is not"),
     ] {
         let proof = proof(objective, claim, group);
         let found = proof.sentences().join(" ");

@@ -154,7 +154,8 @@ impl Keys {
         let key = canonical(key, value);
         if key == "advantage" {
             // The rule takes the place of the preset's.
-            self.values.retain(|key, (_, is_given)| *is_given || !["rule", "baseline"].contains(&&**key));
+            self.values
+                .retain(|key, (_, is_given)| *is_given || !["rule", "baseline"].contains(&&**key));
         }
         self.values.insert(key, (value.to_owned(), true));
     }

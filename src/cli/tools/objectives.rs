@@ -106,7 +106,9 @@ fn of_plan(name: &str) -> Result<String> {
         for (name, value) in plan.rule.iter().flat_map(Rule::parameters) {
             text.push_str(&format!("  where {name} = {value}\n"));
         }
-        text.push_str("  Another rule: the key advantage=RULE (its names: tealight objectives --all)\n");
+        text.push_str(
+            "  Another rule: the key advantage=RULE (its names: tealight objectives --all)\n",
+        );
     }
     let divergence = match &plan.anchor {
         Anchor::None => return Ok(text),

@@ -37,7 +37,7 @@ pub(super) fn has(text: &str, effects: u8) -> bool {
 
 /// Right before a value: it is not the answer.
 const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
-    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\\\\neq?|\\\\not=|≠|no (?:es|son|tiene|tienen|hay|vale)|não (?:é|são|tem|há)|non è|nicht|n['’]est pas|не|没有|不是|并非|不等于|不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|bukan|(?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|niet|nie";
+    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\\\\neq?|\\\\not=|≠|no (?:es|son|tiene|tienen|hay|vale)|não (?:é|são|tem|há)|non è|nicht|n['’]est pas|не|没有|不是|并非|不等于|不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|bukan|(?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|niet|nie|n[aã]o|không phải|as opposed to";
 
 /// Whoever says so states nothing of what its clause says behind it.
 const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
@@ -52,7 +52,7 @@ const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
 
 /// Right before a value or words that only name it: it is not stated.
 const REFUSED: &str = "(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
-    (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?)|\
+    (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|\
     can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
     every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of";
 
@@ -61,10 +61,13 @@ const NAMES: &str = "that|it|is|to|be|say|the|an?|final|correct|right|answer|val
     result|solution|number|sum|[a-z]";
 
 /// Behind a value, in other languages.
-const DENIED: &str = "是错|是錯|错误|錯誤|不正确|不正確|不对|不對|ではな|이 아니|가 아니| değil|değil";
+const DENIED: &str =
+    "是错|是錯|错误|錯誤|不正确|不正確|不对|不對|ではな|이 아니|가 아니| değil|değil";
 
 /// Right behind a value: it comes from a mistake, or is the answer of another case.
 const MISTAKES: &str = "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
+    (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|discarded|excluded|ruled out|ignored|dropped)|\
+    is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most)\\b|\
     is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
     ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|discarded|excluded|not (?:right|correct|valid))\\b|\
     ^, which is (?:a misprint|a mistake|an error|wrong)";
@@ -94,7 +97,7 @@ const FAILING: &str =
 
 /// What all doubts and refusals have in them.
 const STEMS: &str = "think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
-    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of";
+    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin";
 
 static STEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions"));
@@ -109,6 +112,7 @@ static REFUSAL: LazyLock<Regex> =
 
 /// A table as one expression, whatever the case of its letters.
 pub(super) fn expression(table: &str) -> Regex {
+    let table = table.replace("\\b", "(?-u:\\b)").replace("\\w", "[a-z']");
     Regex::new(&format!("(?i:{table})")).expect("the table is of expressions")
 }
 
@@ -268,7 +272,9 @@ static CHANGE: LazyLock<Regex> = LazyLock::new(|| expression(CHANGES));
 
 /// Whether a value is only a part of what is meant.
 pub(super) fn is_changed(before: &str) -> bool {
-    let near = super::super::tail(before, 40).trim_end_matches("\\boxed{").trim_end_matches([' ', '*', '$']);
+    let near = super::super::tail(before, 40)
+        .trim_end_matches("\\boxed{")
+        .trim_end_matches([' ', '*', '$']);
     near.ends_with(|c: char| "efmnrt".contains(c)) && CHANGE.is_match(near)
 }
 

@@ -171,8 +171,11 @@ impl Parser {
         let (last, end) = (*numbers.last()?, whole_number(&self.chain()?)?);
         let step = numbers.iter().rev().nth(1).map_or(1, |before| last - before);
         let more = (end - last).checked_div(step).filter(|more| (1..=64).contains(more))?;
-        let is_even = numbers.windows(2).all(|pair| pair[1] - pair[0] == step) && last + more * step == end;
-        is_even.then(|| items.extend((1..=more).map(|n| Answer::Value(Expr::integer(last + n * step)))))
+        let is_even =
+            numbers.windows(2).all(|pair| pair[1] - pair[0] == step) && last + more * step == end;
+        is_even.then(|| {
+            items.extend((1..=more).map(|n| Answer::Value(Expr::integer(last + n * step))))
+        })
     }
 
     /// `a = b`, `a < b <= c`, `x in S`, `a : b`, `a = b (mod m)`.

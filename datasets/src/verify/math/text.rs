@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::answer::corrects;
 use super::hedges::{self, denies};
 use super::read::parse;
 use super::scan::{begins, folded, holds, is_one_of, past};
@@ -147,7 +148,12 @@ fn choice(text: &str) -> Option<char> {
         || rest.starts_with([')', '.', ':'])
         || (wrapped.is_some() && rest.starts_with('}'));
     let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
-    (is_letter(letter) && ends && !names_choice(letter, rest) && !denies(rest)).then_some(letter)
+    (is_letter(letter)
+        && ends
+        && !names_choice(letter, rest)
+        && !denies(rest)
+        && !(rest.len() > 6 && corrects(rest)))
+    .then_some(letter)
 }
 
 /// Whether a text behind a choice's letter goes on to name another choice: `(B)`, `or B`, a list of all of them.

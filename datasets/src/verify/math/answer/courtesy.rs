@@ -30,10 +30,19 @@ pub(super) fn without_choices(text: &str) -> &str {
             && line.get(1..).is_some_and(|rest| rest.starts_with([' ', ')', ':']))
     };
     let mut before = text;
-    while let Some((rest, _)) = before.trim_end().rsplit_once('\n').filter(|(_, line)| is_of_choice(line)) {
+    while let Some((rest, _)) =
+        before.trim_end().rsplit_once('\n').filter(|(_, line)| is_of_choice(line))
+    {
         before = rest.trim_end();
     }
-    if before.len() < text.len() && before.ends_with([' ', '.', '*']) && holds(before, " is correct| is right| answer") { before } else { text }
+    if before.len() < text.len()
+        && before.ends_with([' ', '.', '*'])
+        && holds(before, " is correct| is right| answer")
+    {
+        before
+    } else {
+        text
+    }
 }
 
 /// A text without a program at its end, whose numbers are no answer.

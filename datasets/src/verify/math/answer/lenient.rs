@@ -57,7 +57,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
 /// The rules for a last line that is short.
 const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((letter(e)?, Rule::Choice)),
-    |e| Some((affirmed(e.last)?, Rule::Choice)),
+    |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
         let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
         (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
@@ -98,7 +98,10 @@ pub(super) fn answer(text: &str) -> Finding<'_> {
 /// Whether a text breaks off behind an operator: "which gives 18 +".
 fn is_unfinished(text: &str) -> bool {
     let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
-    before.len() < text.len() && before.ends_with(' ') && before.contains(' ') && !text.ends_with("**")
+    before.len() < text.len()
+        && before.ends_with(' ')
+        && before.contains(' ')
+        && !text.ends_with("**")
 }
 
 /// The kept side of a contrast: 18 of "Not 17 but 18".
@@ -153,12 +156,15 @@ fn named(last: &str) -> Option<&str> {
     let starts = links.iter().filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
     let (start, link) = starts.max().or(last.starts_with("on ").then_some((0, " on ")))?;
     let articles = ["the ", "on ", "a ", "an "];
-    let tail = articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
+    let tail =
+        articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
     let tail = without_reason(tail);
-    if is_doubted(&last[..start]) || is_open(&last[..start]) && link != " is " {
+    if is_doubted(&last[..start])
+        || is_open(&last[..start]) && (link != " is " || same_date(tail, tail).is_some())
+    {
         return None;
     }
-    if link.len() > 5 && tail.chars().all(char::is_alphabetic) || same_date(tail, tail).is_some() && !is_open(last) {
+    if link.len() > 5 && tail.chars().all(char::is_alphabetic) || same_date(tail, tail).is_some() {
         return Some(tail);
     }
     (link == " is ").then_some(())?;
@@ -376,8 +382,11 @@ fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
     }
     let before = text[..start].trim_end_matches(' ');
     let before = before.strip_suffix(" and").unwrap_or(before);
-    let larger = before.rsplit_once(' ').filter(|(_, word)| is_name(word) && conversion(word, unit).is_some());
-    let number = larger.and_then(|(before, _)| last_value(before).filter(|(number, _)| before.ends_with(number)));
+    let larger = before
+        .rsplit_once(' ')
+        .filter(|(_, word)| is_name(word) && conversion(word, unit).is_some());
+    let number = larger
+        .and_then(|(before, _)| last_value(before).filter(|(number, _)| before.ends_with(number)));
     let start = number.map_or(start, |(number, _)| offset_in(text, number));
     &text[start..end + 1 + unit.len()]
 }

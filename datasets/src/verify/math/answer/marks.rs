@@ -39,7 +39,8 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
         let (inner, after) = rest.split_once(close).unwrap_or((rest, ""));
         let is_denied = is_unstated(&text[..at], after);
         let inner = inner.trim();
-        Some((at, contrast::stated("", inner)?.trim())).filter(|_| !is_denied && !is_placeholder(inner))
+        Some((at, contrast::stated("", inner)?.trim()))
+            .filter(|_| !is_denied && !is_placeholder(inner))
     });
     let (at, inner) = inner.next()?;
     Some((at, tagged(inner)))

@@ -33,8 +33,9 @@ use super::read::parse;
 use super::tree::Answer;
 pub(super) use boxes::{all_boxes, last_box};
 pub(super) use formula::closing;
-pub(super) use parts::same_parts;
 pub use found::{Found, Location, Rule};
+pub(super) use parts::same_parts;
+pub(super) use standing::corrects;
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
@@ -72,7 +73,9 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 fn with_plain_digits(text: &str) -> Option<String> {
     if let Some((before, rest)) = text.split_once("~~")
         && let Some((struck, after)) = rest.split_once("~~")
-        && !struck.contains(['\n', ' ']) && !struck.is_empty() && !before.ends_with(|c: char| c.is_alphanumeric())
+        && !struck.contains(['\n', ' '])
+        && !struck.is_empty()
+        && !before.ends_with(|c: char| c.is_alphanumeric())
     {
         let blank = " ".repeat(struck.chars().count() + 4);
         let text = format!("{before}{blank}{after}");

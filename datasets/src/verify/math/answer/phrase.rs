@@ -31,7 +31,7 @@ const MAX_PHRASES: usize = 64;
 const OTHERS: &str = "(?i)(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|\
     jibu|đáp số|đáp án|উত্তর|उत्तर|คำตอบ|الإجابة|الجواب|答案|答え|答|정답|답)\
     ((?: \\p{L}+){0,3}?[ \u{a0}]*(?:[:：】]|\
-    (?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|dir|si|ni|to|jest|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
+    (?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|не|dir|si|ni|to|jest|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
     不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";
 static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an expression"));
 
@@ -147,6 +147,10 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     // `answer is:`, `answer to the question is`, `**Answer:**`
     const VERBS: &str =
         " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";
+    // "It is wrong to answer 20, since the endpoint is not in it."
+    if line.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
     let lower = head(line, 72).to_ascii_lowercase();
     let end = ["? ", "! ", ". "].iter().filter_map(|end| lower.find(end)).min();
     let lower = &lower[..end.map_or(lower.len(), |end| end + 1)];

@@ -17,40 +17,49 @@ use super::{Found, Rule, by_marks, is_value, lenient};
 const MAX_SENTENCE: usize = 240;
 const MAX_BEHIND: usize = 4000;
 
-/// Somebody else says what follows: "Tom claims that", "according to the textbook".
+/// Somebody else says what follows: "Tom claims that", "according to the textbook"; of what somebody "gets" or "writes",
+/// and of what is in a book, only a contrast behind it says that it is not the answer.
 const ATTRIBUTED: &str = "(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
-    \\b(PEOPLE|[A-Z][a-z]+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:says?|said|claim(?:s|ed)?|thinks?|thought|\
-    believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|writes?|wrote|answer(?:s|ed)?|guess(?:es|ed)?|gets?|got|obtain(?:s|ed)?|printed|gave))\
-    (?: that|:|,)?[ \"“$*]*(?:(?:it|[Tt]he|there|his|her|their)(?: \\w+){0,3}[ :]*)?[ \"“$*]*$";
+    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:says?|said|claim(?:s|ed)?|thinks?|thought|\
+    believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?))END";
+const OBTAINED: &str = "(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
+    \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))END";
+/// From there to a value.
+const UP_TO_VALUE: &str =
+    "(?: that|:|,)?[ \"“$*]*(?:(?:it|[Tt]he|there|his|her|their)(?: \\w+){0,3}[ :]*)?[ \"“$*]*$";
 const PEOPLE: &str = "students?|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
     calculator|internet|website|forum|model|assistant|him|her|them";
 /// Subjects of such a verb that are nobody.
 const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And";
 /// Agrees with what somebody else says.
-const AGREED: &str = "^[^.\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
+const AGREED: &str =
+    "^[^.\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
 
-/// An instruction that shows the form of an answer.
-const INSTRUCTED: &str = "\\b(?:please|write|put|end|ends|finish|conclude|state|give|type|respond|reply|instructions?|format|prompt)\\b\
-    .*\\b(?:such as|like|form|format|e\\.g\\.|for example|with (?:a|the|this) (?:line|words|sentence)|with [\"“'`])[ :,]*[\"“'`*]?\
-    (?:(?:the |final |my )*answer(?: is|:)? ?)?[\"“'`*$]*$";
+/// An instruction that shows the form of an answer, or a form in quotation marks.
+const SHOWN: &str = "\\b(?:please|write|put|end|finish|conclude|state|give|type|respond|reply|instructions?|format|prompt)\\b\
+    .*\\b(?:such as|like|in the form|format|e\\.g\\.|for example|with (?:a|the|this) (?:line|words|sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\
+    \\b(?:example|such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|with)\\b[^\"“”]{0,24}[ :][\"“'`]+\
+    (?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$";
 
 /// Supposes another case, and what says that it is not the case.
-const SUPPOSED: &str = "\\b(?:if|had|were|would|only if|assum(?:ing|ption|e)|suppos(?:e|ing))\\b";
-const CONTRARY: &str = "(?:^|[.;,:!] *|\\n+)[)$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? \
-    (?:[^.]*\\b(?:is|are|was|were|not|has|had)\\b|[^.]*n['’]t\\b|[^.]*=)";
+const SUPPOSED: &str = "\\b(?:if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b";
+const CONTRARY: &str = "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*";
 /// Counterfactual: "the answer would be".
 const WOULD: &str = "\\b(?:would|were|had)\\b";
+/// Says that another is wrong.
+const MISTAKEN: &str = "\\b(?:but|however|wrong|incorrect|mistaken?|cannot be|can['’]t be|misprint|overlook(?:s|ed)?|forgets?|forgot|yet)\\b";
 
 /// Takes back what stands before it.
-const REVOKING: &str = "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it) back|\
+const REVOKING: &str = "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it) back|\\b(?:withdraw|retract)\\b|\
     \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|my|some)(?: \\w+)? (?:mistake|error|slip)|\
     \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|double[- ]counted|mixed up|used the wrong|should have)|\
     \\boops|(?:^|[.!?\\n] *)(?:correction|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|is (?:a|only a|just a) (?:guess|placeholder)";
 /// As the next that is said of the value before it.
-const REVOKING_IT: &str = "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? )*(?:that|this|it)\
-    (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct)|a mistake|mistaken|too (?:large|small|big|low|high)|\
-    impossible|an error)| can(?:not|['’]t) be(?: right| correct)?)(?:[^a-z ]|$| (?:because|since|as|so|and)\\b)";
+const REVOKING_IT: &str = "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?\
+    (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|too (?:large|small|big|low|high)|\
+    impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| does(?: not|n['’]t) (?:work|satisfy|fit|hold)|\
+    (?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| (?:because|since|as|so|and|the|all)\\b)";
 /// Begins a sentence that may do so.
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|no,|i(?:['’]m| am) sorry|on second thought|\
     i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|[,;] *(?:no,? )?wait\\b|(?:^|[.!?\\n] *)(?:CONTRAST)\\b|\
@@ -61,29 +70,31 @@ const AFFIRMING: &str = "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?
     \\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|\
     verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
 /// Says what the result is.
-const ASSERTING: &str = "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|it|there)s?\
-    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|we get|gives|get)\\b";
+const ASSERTING: &str = "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
+    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|we (?:get|pay|have))\\b";
 
 /// What all of these have in them, but for the small words.
 static STEM: LazyLock<Regex> = LazyLock::new(|| {
-    expression(
-        "would|were|had|claim|sa[yi]|accord|told|th[io][nu][kg]|belie|insist|suggest|wr[io]t|such as|like|form|assum|\
-        suppos|print|got|gets?\\b|gave|answer(?:s|ed) |guess|obtain|with",
-    )
+    const STEMS: &str = "would|were|had |claim|says|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
+        format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|student|friend|example|prompt|\
+        question|problem|line";
+    Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions")
 });
-static BY_OTHERS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(&ATTRIBUTED.replace("PEOPLE", PEOPLE)).expect("the table is of expressions")
-});
+static BY_OTHERS: LazyLock<Regex> = LazyLock::new(|| of_people(ATTRIBUTED));
+static OF_OTHERS: LazyLock<Regex> = LazyLock::new(|| of_people(OBTAINED));
+static MISTAKES: LazyLock<Regex> = LazyLock::new(|| expression(MISTAKEN));
 static AGREEMENT: LazyLock<Regex> = LazyLock::new(|| expression(AGREED));
-static FORM: LazyLock<Regex> = LazyLock::new(|| expression(INSTRUCTED));
+static FORM: LazyLock<Regex> = LazyLock::new(|| expression(SHOWN));
 static SUPPOSITION: LazyLock<Regex> = LazyLock::new(|| expression(SUPPOSED));
 static COUNTERFACTUAL: LazyLock<Regex> = LazyLock::new(|| expression(WOULD));
 static CONTRARIES: LazyLock<Regex> = LazyLock::new(|| expression(CONTRARY));
 static REVOCATION: LazyLock<Regex> = LazyLock::new(|| expression(REVOKING));
 static REVOCATION_OF_IT: LazyLock<Regex> = LazyLock::new(|| expression(REVOKING_IT));
-static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&DOUBTING.replace("CONTRAST", CONTRASTING)));
+static DOUBT: LazyLock<Regex> =
+    LazyLock::new(|| expression(&DOUBTING.replace("CONTRAST", CONTRASTING)));
 /// Behind `####` a contrast may begin another problem.
-static OPEN_DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&DOUBTING.replace("CONTRAST", "\\b\\B")));
+static OPEN_DOUBT: LazyLock<Regex> =
+    LazyLock::new(|| expression(&DOUBTING.replace("CONTRAST", "\\b\\B")));
 static AFFIRMATION: LazyLock<Regex> = LazyLock::new(|| expression(AFFIRMING));
 static ASSERTION: LazyLock<Regex> = LazyLock::new(|| expression(ASSERTING));
 
@@ -91,8 +102,9 @@ static ASSERTION: LazyLock<Regex> = LazyLock::new(|| expression(ASSERTING));
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 fn is_foreign(before: &str, after: &str) -> bool {
     let near = tail(before, MAX_SENTENCE);
-    let start = [". ", "! ", "? ", "\n", ".\" "].iter().filter_map(|end| Some(near.rfind(end)? + end.len()));
-    let sentence = &near[start.max().unwrap_or(0)..];
+    let mut ends = near.rmatch_indices(['.', '!', '?', '\n']).map(|(at, _)| at + 1);
+    let start = ends.find(|at| near[..*at].ends_with('\n') || near[*at..].starts_with([' ', '"']));
+    let sentence = &near[start.unwrap_or(0)..];
     if !STEM.is_match(sentence) {
         return false;
     }
@@ -105,25 +117,35 @@ fn is_foreign(before: &str, after: &str) -> bool {
         found.is_some_and(is_somebody) && !AGREEMENT.is_match(behind)
     };
     let is_supposed = || {
-        SUPPOSITION.is_match(sentence)
-            && CONTRARIES.find(behind).is_some_and(|found| {
-                let first = behind[..found.start()].matches(". ").count() == 0;
-                let is_denied = found.as_str().contains("not") || found.as_str().contains('=');
-                first && (COUNTERFACTUAL.is_match(sentence) || is_denied && !sentence.contains("if "))
-            })
+        let contrary = CONTRARIES.find(behind).filter(|_| SUPPOSITION.is_match(sentence));
+        contrary.is_some_and(|found| {
+            let text = found.as_str();
+            let is_near = !behind[..found.start()].contains(". ");
+            is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
+        })
     };
-    is_said() || FORM.is_match(sentence) || is_supposed()
+    is_said()
+        || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
+        || FORM.is_match(sentence)
+        || is_supposed()
+}
+
+/// A table of what people say, as one expression; the case of letters tells names.
+fn of_people(table: &str) -> Regex {
+    let table = table.replace("END", UP_TO_VALUE).replace("PEOPLE", PEOPLE);
+    Regex::new(&table).expect("the table is of expressions")
 }
 
 /// Whether a text says that what stands before it is wrong, or may be.
-pub(super) fn corrects(text: &str) -> bool {
+pub(in super::super) fn corrects(text: &str) -> bool {
     REVOCATION.is_match(text) || DOUBT.is_match(text)
 }
 
 /// Whether the words around a value, or those of its sentence, say that it is not the answer.
 pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
-    let is_part = || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
+    let is_part =
+        || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
     is_denied(before, after) || is_changed(before) || is_part() || is_foreign(before, after)
 }
 
@@ -136,7 +158,8 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
     let restated = |at: usize| {
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
-        let rest = sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
+        let rest =
+            sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
         rest.strip_prefix(&*found.text).is_some_and(|rest| denies(rest))
     };
     let contrary = DOUBT.find(behind).map(|found| found.start()).filter(|at| restated(*at));
@@ -144,7 +167,8 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
     let revoked = REVOCATION.find(behind).map(|found| found.start()).into_iter().chain(of_it).min();
     let doubt = if found.rule == Rule::Hashes { &OPEN_DOUBT } else { &DOUBT };
     let doubted = doubt.find(behind).map(|found| found.start()).filter(|at| {
-        let sentence = behind[*at + 1..].split_inclusive(['.', '?', '\n']).next().unwrap_or_default();
+        let sentence =
+            behind[*at + 1..].split_inclusive(['.', '?', '\n']).next().unwrap_or_default();
         !(sentence.ends_with('?') && holds(sentence, "ut |owever")) && !holds(sentence, " if ")
     });
     let at = revoked.into_iter().chain(doubted).min()?;
