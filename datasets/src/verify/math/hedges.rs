@@ -313,23 +313,6 @@ pub(super) fn without_reason(text: &str) -> &str {
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }
 
-/// Whether the rest of a paragraph takes back what it began with: "18, wait: 20".
-pub(super) fn is_corrected(paragraph: &str) -> bool {
-    let lower = paragraph.to_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    lower.contains("scratch that")
-        || words.any(|word| is_one_of(word, "wrong|mistake|wait|incorrect|correction"))
-}
-
-/// Whether a paragraph begins as a correction of what stands before it: "Wait, I forgot 2."
-pub(super) fn corrects(paragraph: &str) -> bool {
-    let text = paragraph.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
-    let first = text[..end].to_lowercase();
-    is_one_of(&first, "correction|wait|actually|oops|hmm|sorry")
-        || is_one_of(&first, "no|however") && text[end..].starts_with(',')
-}
-
 /// Whether a gold answer says that there is not enough information, and the sentence says so.
 pub(super) fn says_unknown(gold: &str, sentence: &str) -> bool {
     let says = |text: &str| holds(&text.to_lowercase(), "not enough information");

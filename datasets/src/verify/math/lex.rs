@@ -53,15 +53,6 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
             text = text.replace(&format!("{{{mark}}}"), mark);
         }
     }
-    // `4.5\mathrm{e}3`
-    for mark in ["\\mathrm{e}", "\\mathrm{E}"] {
-        if let Some((before, power)) = text.split_once(mark)
-            && before.ends_with(|c: char| c.is_ascii_digit())
-            && power.trim_start_matches(['{', '-', '+']).starts_with(|c: char| c.is_ascii_digit())
-        {
-            text = format!("{before}e{}", power.replace(['{', '}'], ""));
-        }
-    }
     if text.contains("{\\,}") {
         text = text.replace("{\\,}", "\\,");
     }

@@ -159,25 +159,6 @@ impl Parser {
         })
     }
 
-    /// The next member of a list, or, of `1, 2, \ldots, 6`, all members up to that behind the points.
-    fn member(&mut self, items: &mut Vec<Answer>) -> Option<()> {
-        if !self.accept('…') {
-            items.push(self.chain()?);
-            return Some(());
-        }
-        (self.accept(',') || self.peek() == Some(&Token::TightComma)).then_some(())?;
-        self.at += usize::from(self.peek() == Some(&Token::TightComma));
-        let numbers: Vec<i64> = items.iter().map(whole_number).collect::<Option<_>>()?;
-        let (last, end) = (*numbers.last()?, whole_number(&self.chain()?)?);
-        let step = numbers.iter().rev().nth(1).map_or(1, |before| last - before);
-        let more = (end - last).checked_div(step).filter(|more| (1..=64).contains(more))?;
-        let is_even =
-            numbers.windows(2).all(|pair| pair[1] - pair[0] == step) && last + more * step == end;
-        is_even.then(|| {
-            items.extend((1..=more).map(|n| Answer::Value(Expr::integer(last + n * step))))
-        })
-    }
-
     /// `a = b`, `a < b <= c`, `x in S`, `a : b`, `a = b (mod m)`.
     pub(super) fn chain(&mut self) -> Option<Answer> {
         let answer = self.relation()?;
@@ -374,19 +355,6 @@ fn is_point(tokens: &[Token], at: usize) -> bool {
         Some('C' | 'P') => (0..tokens.len()).any(is_other),
         _ => is_other(at),
     }
-}
-
-/// A whole number of at most six digits.
-fn whole_number(answer: &Answer) -> Option<i64> {
-    let number = match answer {
-        Answer::Value(Expr::Number(number, None)) if number.is_int() => number.clone(),
-        Answer::Value(Expr::Negative(inner)) => match &**inner {
-            Expr::Number(number, None) if number.is_int() => -number.clone(),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    i64::try_from(number.numerator().clone()).ok().filter(|number| number.abs() < 1_000_000)
 }
 
 fn is_inequality(answer: &Answer) -> bool {

@@ -9,13 +9,12 @@ use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
-use super::super::units::{conversion, is_unit};
 use super::clause::{comes_to, remaining, stated};
 use super::contrast::{self, is_bound};
 use super::courtesy::{without_choices, without_courtesy, without_program};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
 use super::standing::is_unstated;
-use super::values::{displayed, last_time, last_value};
+use super::values::{displayed, last_time, last_value, with_unit};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -367,28 +366,6 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         rest = before;
     }
     None
-}
-
-/// A number with the unit behind it, and with the same in a larger unit before it: `4 dollars and 50 cents`.
-fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
-    const MIN_UNIT: usize = 4;
-    let is_name = |word: &str| word.len() >= MIN_UNIT && is_unit(word);
-    let start = offset_in(text, value);
-    let end = start + value.len();
-    let rest = text[end..].strip_prefix(' ').unwrap_or_default();
-    let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    if !is_name(unit) || !value.ends_with(|c: char| c.is_ascii_digit()) {
-        return value;
-    }
-    let before = text[..start].trim_end_matches(' ');
-    let before = before.strip_suffix(" and").unwrap_or(before);
-    let larger = before
-        .rsplit_once(' ')
-        .filter(|(_, word)| is_name(word) && conversion(word, unit).is_some());
-    let number = larger
-        .and_then(|(before, _)| last_value(before).filter(|(number, _)| before.ends_with(number)));
-    let start = number.map_or(start, |(number, _)| offset_in(text, number));
-    &text[start..end + 1 + unit.len()]
 }
 
 /// A value and the one before an "or", as one answer: "42 or 7" is neither.

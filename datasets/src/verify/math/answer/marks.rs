@@ -3,11 +3,11 @@
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use super::super::hedges::{corrects, is_corrected, is_denied, without_reason};
+use super::super::hedges::{is_denied, without_reason};
 use super::super::scan::{Needle, head, strip_prefix};
 use super::clause::{leading, stated};
 use super::contrast;
-use super::standing::is_unstated;
+use super::standing::{corrects, is_unstated};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
@@ -89,12 +89,9 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
         }
     });
     let first = all.next()?;
-    // "#### 18, wait: #### 20": the rest of the first one's paragraph, or how the next one begins.
+    // "#### 18, wait: #### 20"
     let rest = &text[first.0 + 4..];
-    let mut paragraphs = rest[..rest.find("####").unwrap_or(rest.len())].split("\n\n");
-    let is_corrected =
-        paragraphs.next().is_some_and(is_corrected) || paragraphs.next().is_some_and(corrects);
-    if is_corrected {
+    if corrects(&rest[..rest.find("####").unwrap_or(0)]) {
         return all.next().or(Some(first));
     }
     // `#### 1 #### 2` is a list of candidates.

@@ -20,7 +20,7 @@ const MAX_BEHIND: usize = 4000;
 /// Somebody else says what follows: "Tom claims that", "according to the textbook"; of what somebody "gets" or "writes",
 /// and of what is in a book, only a contrast behind it says that it is not the answer.
 const ATTRIBUTED: &str = "(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
-    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:says?|said|claim(?:s|ed)?|thinks?|thought|\
+    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|said|claim(?:s|ed)?|thinks?|thought|\
     believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?))END";
 const OBTAINED: &str = "(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))END";
@@ -75,7 +75,7 @@ const ASSERTING: &str = "\\b(?:answer|value|result|total|number|probability|coun
 
 /// What all of these have in them, but for the small words.
 static STEM: LazyLock<Regex> = LazyLock::new(|| {
-    const STEMS: &str = "would|were|had |claim|says|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
+    const STEMS: &str = "would|were|had |claim|say|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
         format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|student|friend|example|prompt|\
         question|problem|line";
     Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions")
@@ -138,7 +138,7 @@ fn of_people(table: &str) -> Regex {
 
 /// Whether a text says that what stands before it is wrong, or may be.
 pub(in super::super) fn corrects(text: &str) -> bool {
-    REVOCATION.is_match(text) || DOUBT.is_match(text)
+    !text.is_empty() && (REVOCATION.is_match(text) || OPEN_DOUBT.is_match(text))
 }
 
 /// Whether the words around a value, or those of its sentence, say that it is not the answer.

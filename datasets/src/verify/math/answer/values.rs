@@ -3,6 +3,7 @@
 use super::super::hedges;
 use super::super::read::parse;
 use super::super::scan::is_one_of;
+use super::super::units::{conversion, is_unit};
 use super::contrast::is_bound;
 use super::{Rule, is_answer, is_value, offset_in};
 
@@ -119,6 +120,28 @@ fn last_number(text: &str) -> Option<&str> {
         return None;
     }
     Some(&text[start..end])
+}
+
+/// A number with the unit behind it, and with the same in a larger unit before it: `4 dollars and 50 cents`.
+pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
+    const MIN_UNIT: usize = 4;
+    let is_name = |word: &str| word.len() >= MIN_UNIT && is_unit(word);
+    let start = offset_in(text, value);
+    let end = start + value.len();
+    let rest = text[end..].strip_prefix(' ').unwrap_or_default();
+    let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    if !is_name(unit) || !value.ends_with(|c: char| c.is_ascii_digit()) {
+        return value;
+    }
+    let before = text[..start].trim_end_matches(' ');
+    let before = before.strip_suffix(" and").unwrap_or(before);
+    let larger = before
+        .rsplit_once(' ')
+        .filter(|(_, word)| is_name(word) && conversion(word, unit).is_some());
+    let number = larger
+        .and_then(|(before, _)| last_value(before).filter(|(number, _)| before.ends_with(number)));
+    let start = number.map_or(start, |(number, _)| offset_in(text, number));
+    &text[start..end + 1 + unit.len()]
 }
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
