@@ -106,7 +106,7 @@ fn is_unfinished(text: &str) -> bool {
 /// The kept side of a contrast: 18 of "Not 17 but 18".
 fn contrasted(last: &str) -> Option<&str> {
     let stated = contrast::stated("", last)?.trim().trim_end_matches('。');
-    let is_cut = stated.len() < last.trim_end_matches('。').len();
+    let is_cut = stated.len() < last.trim().trim_end_matches('。').len();
     (is_cut && (is_value(stated) || text::is_choice(stated))).then_some(stated)
 }
 
@@ -158,12 +158,13 @@ fn named(last: &str) -> Option<&str> {
     let tail =
         articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
     let tail = without_reason(tail);
-    if is_doubted(&last[..start])
-        || is_open(&last[..start]) && (link != " is " || same_date(tail, tail).is_some())
-    {
+    let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
+    // "He sold 60 boxes on Saturday."
+    let has_value = link != " is " && before.contains(|c: char| c.is_ascii_digit() || c == '$');
+    if is_doubted(before) || has_value || is_open(before) && (link != " is " || is_date) {
         return None;
     }
-    if link.len() > 5 && tail.chars().all(char::is_alphabetic) || same_date(tail, tail).is_some() {
+    if link.len() > 5 && tail.chars().all(char::is_alphabetic) || is_date {
         return Some(tail);
     }
     (link == " is ").then_some(())?;

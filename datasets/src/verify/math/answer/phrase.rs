@@ -148,7 +148,8 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     const VERBS: &str =
         " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";
     // "It is wrong to answer 20, since the endpoint is not in it."
-    if line.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+    let is_number = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    if is_number && line.trim_start().contains(',') {
         return None;
     }
     let lower = head(line, 72).to_ascii_lowercase();

@@ -25,8 +25,7 @@ const ATTRIBUTED: &str = "(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
 const OBTAINED: &str = "(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))END";
 /// From there to a value.
-const UP_TO_VALUE: &str =
-    "(?: that|:|,)?[ \"“$*]*(?:(?:it|[Tt]he|there|his|her|their)(?: \\w+){0,3}[ :]*)?[ \"“$*]*$";
+const UP_TO_VALUE: &str = "(?: that|:|,)?(?:[ \"“$*]*(?:(?:it|the|there|his|her|their)(?: \\w+){0,3}[ :]*)?| *[\"“]The(?: \\w+){1,3} )[ \"“$*]*$";
 const PEOPLE: &str = "students?|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
     calculator|internet|website|forum|model|assistant|him|her|them";
 /// Subjects of such a verb that are nobody.
