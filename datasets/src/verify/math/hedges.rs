@@ -66,10 +66,13 @@ const DENIED: &str =
 
 /// Right behind a value: it comes from a mistake, or is the answer of another case.
 const MISTAKES: &str = "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
-    (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|discarded|excluded|ruled out|ignored|dropped)|\
-    is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most)\\b|\
+    (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|\
+    discarded|excluded|ruled out|ignored|dropped)|\
+    is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|\
+    solution)|is what most)\\b|\
     is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
-    ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|discarded|excluded|not (?:right|correct|valid))\\b|\
+    ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|\
+    discarded|excluded|not (?:right|correct|valid))\\b|\
     ^, which is (?:a misprint|a mistake|an error|wrong)";
 static MISTAKE: LazyLock<Regex> = LazyLock::new(|| expression(MISTAKES));
 

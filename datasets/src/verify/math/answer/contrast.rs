@@ -21,17 +21,23 @@ const BUT: &str = "[,;，]? *(?:\\\\text\\{ *)?(?:\\b(?:but(?: rather)?|it is|it
     melainkan|tetapi|tapi|bali(?: ni)?|а|но)\\b|而是|[，,] ?是|we (?:get|have)|获得) *\\}?";
 /// Between what is stated and what it is not.
 const NOT: &str = "[,;，、]? *\\(?(?:\\\\text\\{[ (]*)?(?:\\b(?:and not|not|rather than|instead of|as opposed to|y no|et non(?: pas)?|non pas|e non|e não|und nicht|\
-    nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en lugar de|en vez de|em vez de|invece di|\
+    nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en lugar de|en vez de|em vez de|\
+    invece di|\
     вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
 /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
 const NOT_BEHIND: &str = "^[^。.\\n]{0,24}?(?:ではなくて?|じゃなくて|(?:이|가) 아니라| değil(?:dir)?\\b|['’]\\w+ değil\\b)[、,]?";
 /// What follows is a bound.
 const BOUNDS: &str = "(?:(?:between|entre|zwischen|между|tussen|giữa|antara|介于|than|at (?:least|most)|below|above|under|over|up to|beyond|exceeds?|más de|menos de|(?:mayor|menor)(?:es)? (?:que|de|a)|al menos|\
-    como (?:mínimo|máximo)|a lo sumo|plus (?:de|grande? que)|moins de|plus petite? que|(?:supérieur|inférieur)e?s? (?:ou égale?s? )?à|au (?:moins|plus)|\
-    più (?:di|grande di)|meno di|(?:maggiore|minore) di|almeno|al (?:massimo|più)|mais de|(?:maior|menor) (?:do )?que|pelo menos|no (?:máximo|mínimo)|\
-    (?:mehr|weniger|größer|kleiner|höher) als|mindestens|höchstens|(?:meer|minder|groter|kleiner) dan|minstens|hoogstens|\
-    (?:не )?(?:больше|меньше|более|менее)(?: чем)?|по крайней мере|(?:więcej|mniej|większa|mniejsza) niż|co (?:najmniej|najwyżej)|en (?:az|fazla|çok)|\
-    (?:lebih|kurang) dari|paling (?:sedikit|banyak)|setidaknya|ít nhất(?: là)?|nhiều nhất|(?:lớn|nhỏ|ít) hơn|zaidi ya|angalau|大于|小于|不?超过|至少|至多|不少于|不大于|多于|少于)\
+    como (?:mínimo|máximo)|a lo sumo|plus (?:de|grande? que)|moins de|plus petite? que|(?:supérieur|\
+    inférieur)e?s? (?:ou égale?s? )?à|au (?:moins|plus)|\
+    più (?:di|grande di)|meno di|(?:maggiore|minore) di|almeno|al (?:massimo|più)|mais de|(?:maior|menor) (?:do )?que|\
+    pelo menos|no (?:máximo|mínimo)|\
+    (?:mehr|weniger|größer|kleiner|höher) als|mindestens|höchstens|(?:meer|minder|groter|kleiner) dan|minstens|\
+    hoogstens|\
+    (?:не )?(?:больше|меньше|более|менее)(?: чем)?|по крайней мере|(?:więcej|mniej|większa|mniejsza) niż|\
+    co (?:najmniej|najwyżej)|en (?:az|fazla|çok)|\
+    (?:lebih|kurang) dari|paling (?:sedikit|banyak)|setidaknya|ít nhất(?: là)?|nhiều nhất|(?:lớn|nhỏ|ít) hơn|zaidi ya|\
+    angalau|大于|小于|不?超过|至少|至多|不少于|不大于|多于|少于)\
     (?:是|有|为)?|\
     (?:between|entre|zwischen|между|tra|fra|tussen|giữa|antara) [$]*[0-9][^ ]* (?:and|et|y|e|und|и|en|và|dan)|介于[0-9]+[和与到至])";
 /// What stands before is a bound.

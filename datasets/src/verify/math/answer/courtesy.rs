@@ -22,7 +22,7 @@ pub(super) fn without_courtesy(text: &str) -> &str {
     text
 }
 
-/// A text without the lines at its end that say of each other choice why it is wrong, behind one that names the right one.
+/// A text without the lines at its end that say why the other choices are wrong, behind one that names the right one.
 pub(super) fn without_choices(text: &str) -> &str {
     let is_of_choice = |line: &str| {
         let line = line.trim_start_matches(['-', '*', '•', ' ', '(']);

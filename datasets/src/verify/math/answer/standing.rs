@@ -20,7 +20,8 @@ const MAX_BEHIND: usize = 4000;
 /// Somebody else says what follows: "Tom claims that", "according to the textbook"; of what somebody "gets" or "writes",
 /// and of what is in a book, only a contrast behind it says that it is not the answer.
 const ATTRIBUTED: &str = "(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
-    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|said|claim(?:s|ed)?|thinks?|thought|\
+    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|\
+    said|claim(?:s|ed)?|thinks?|thought|\
     believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?))END";
 const OBTAINED: &str = "(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))END";
@@ -36,7 +37,8 @@ const AGREED: &str =
 
 /// An instruction that shows the form of an answer, or a form in quotation marks.
 const SHOWN: &str = "\\b(?:please|write|put|end|finish|conclude|state|give|type|respond|reply|instructions?|format|prompt)\\b\
-    .*\\b(?:such as|like|in the form|format|e\\.g\\.|for example|with (?:a|the|this) (?:line|words|sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\
+    .*\\b(?:such as|like|in the form|format|e\\.g\\.|for example|with (?:a|the|this) (?:line|words|\
+    sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\
     \\b(?:example|such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|with)\\b[^\"“”]{0,24}[ :][\"“'`]+\
     (?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$";
 
@@ -50,23 +52,30 @@ const MISTAKEN: &str = "\\b(?:but|however|wrong|incorrect|mistaken?|cannot be|ca
 
 /// Takes back what stands before it.
 const REVOKING: &str = "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it) back|\\b(?:withdraw|retract)\\b|\
-    \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|my|some)(?: \\w+)? (?:mistake|error|slip)|\
-    \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|double[- ]counted|mixed up|used the wrong|should have)|\
-    \\boops|(?:^|[.!?\\n] *)(?:correction|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|arithmetic|calculation) (?:error|slip|mistake)|\
+    \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|\
+    my|some)(?: \\w+)? (?:mistake|error|slip)|\
+    \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
+    double[- ]counted|mixed up|used the wrong|should have)|\
+    \\boops|(?:^|[.!?\\n] *)(?:correction|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
+    arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|is (?:a|only a|just a) (?:guess|placeholder)";
 /// As the next that is said of the value before it.
 const REVOKING_IT: &str = "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?\
-    (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|too (?:large|small|big|low|high)|\
-    impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| does(?: not|n['’]t) (?:work|satisfy|fit|hold)|\
+    (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|\
+    an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|too (?:large|small|big|low|high)|\
+    impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| does(?: not|n['’]t) (?:work|\
+    satisfy|fit|hold)|\
     (?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| (?:because|since|as|so|and|the|all)\\b)";
 /// Begins a sentence that may do so.
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|no,|i(?:['’]m| am) sorry|on second thought|\
-    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|[,;] *(?:no,? )?wait\\b|(?:^|[.!?\\n] *)(?:CONTRAST)\\b|\
+    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|[,;] *(?:no,? )?wait\\b|(?:^|\
+    [.!?\\n] *)(?:CONTRAST)\\b|\
     \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
 const CONTRASTING: &str = "but|however|yet|unfortunately|instead";
 /// Says that it stands all the same.
 const AFFIRMING: &str = "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\
-    \\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|\
+    \\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|\
+    needed)|\\bholds?\\b|consistent|checks out|\
     verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
 /// Says what the result is.
 const ASSERTING: &str = "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
@@ -75,7 +84,8 @@ const ASSERTING: &str = "\\b(?:answer|value|result|total|number|probability|coun
 /// What all of these have in them, but for the small words.
 static STEM: LazyLock<Regex> = LazyLock::new(|| {
     const STEMS: &str = "would|were|had |claim|say|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
-        format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|student|friend|example|prompt|\
+        format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|\
+        student|friend|example|prompt|\
         question|problem|line";
     Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions")
 });
