@@ -275,10 +275,13 @@ static CHANGE: LazyLock<Regex> = LazyLock::new(|| expression(CHANGES));
 
 /// Whether a value is only a part of what is meant.
 pub(super) fn is_changed(before: &str) -> bool {
-    let near = super::super::tail(before, 40)
-        .trim_end_matches("\\boxed{")
-        .trim_end_matches([' ', '*', '$']);
-    near.ends_with(|c: char| "efmnrt".contains(c)) && CHANGE.is_match(near)
+    let last = before.bytes().rev().find(|byte| !b" *${".contains(byte));
+    // `\boxed{`
+    if !last.is_some_and(|last| b"efmnrtd".contains(&last)) {
+        return false;
+    }
+    let near = super::super::tail(before, 40).trim_end_matches("\\boxed{");
+    CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".

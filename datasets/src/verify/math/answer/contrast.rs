@@ -8,7 +8,7 @@ use super::super::super::tail;
 use super::super::scan::head;
 use super::super::text::is_choice;
 use super::super::units::is_unit;
-use super::is_value;
+use super::{is_integer, is_value};
 
 /// Deny what follows, as a part of the verb or behind it.
 const NO_VERB: &str = "(?:^| )(?:no|non|não|не|nie|không|bukan|si)(?: |$)|n['’]|不";
@@ -68,6 +68,9 @@ tables! {
 
 /// What is stated behind a verb: none where it is denied, or a bound, but for what is said in contrast to it.
 pub(super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str> {
+    if verb.is_empty() && is_integer(text) {
+        return Some(text);
+    }
     let is_verb = !verb.is_empty() && NO_VERBS.is_match(verb);
     if !is_verb && text.is_ascii() && !text.trim().contains(' ') {
         return Some(text);

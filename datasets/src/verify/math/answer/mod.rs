@@ -27,6 +27,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
+use memchr::memchr;
+
 use super::Mode;
 use super::alphabet::digit;
 use super::read::parse;
@@ -68,10 +70,11 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     Some(Found { text: Cow::Owned(found.text.into_owned()), span, rule: found.rule })
 }
 
-/// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it has
-/// neither.
+/// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it
+/// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
-    if let Some((before, rest)) = text.split_once("~~")
+    if memchr(b'~', text.as_bytes()).is_some()
+        && let Some((before, rest)) = text.split_once("~~")
         && let Some((struck, after)) = rest.split_once("~~")
         && !struck.contains(['\n', ' '])
         && !struck.is_empty()

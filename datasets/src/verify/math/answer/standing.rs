@@ -111,9 +111,13 @@ static ASSERTION: LazyLock<Regex> = LazyLock::new(|| expression(ASSERTING));
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 fn is_foreign(before: &str, after: &str) -> bool {
     let near = tail(before, MAX_SENTENCE);
-    let mut ends = near.rmatch_indices(['.', '!', '?', '\n']).map(|(at, _)| at + 1);
-    let start = ends.find(|at| near[..*at].ends_with('\n') || near[*at..].starts_with([' ', '"']));
-    let sentence = &near[start.unwrap_or(0)..];
+    let bytes = near.as_bytes();
+    let is_end = |at: usize| match bytes[at] {
+        b'\n' => true,
+        b'.' | b'!' | b'?' => matches!(bytes.get(at + 1), Some(b' ' | b'"')),
+        _ => false,
+    };
+    let sentence = &near[(0..bytes.len()).rev().find(|at| is_end(*at)).map_or(0, |at| at + 1)..];
     if !STEM.is_match(sentence) {
         return false;
     }
