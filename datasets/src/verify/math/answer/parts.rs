@@ -5,12 +5,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::super::{Mode, Outcome, texts};
+use super::scope::searched;
 use super::{all_boxes, find};
 
 /// Labels, and the names that may stand before a colon.
 const LABELS: &str =
     r"\{? *(?:\(([a-h]|i{1,3}|i?v|[1-9])\)|\b([a-h]|i{1,3}|i?v|[1-9])\)) *\}?[ :]*";
-const NAMES: &str = r"\{? *\b(\p{L}\p{L}+) *\}? *[:=] *\}?";
+const NAMES: &str = r"\{? *\b(\p{L}\p{L}+) *\}? *: *\}?";
 /// Between a label and its value.
 const LINKS: &str = r"^(?:[ ,:=}*]|\\ |\b(?:has|have|is|are|was|gets|got|costs)\b)*";
 /// In what order labels run.
@@ -83,7 +84,9 @@ pub(in super::super) fn same_parts(
 ) -> Option<bool> {
     let gold = of_gold(gold)?;
     let is_same = |gold: &str, answer: &str| texts::compared(gold, answer).0 == Outcome::Correct;
-    let labelled = |text: &str| {
+    let completion = searched(completion);
+    // In the strict mode a part of the completion needs a mark of its own.
+    let labelled = |text: &str, is_answer: bool| {
         let text = bare(text);
         let label = |label: &str| match label.chars().count() > 1 && !RUNS[2].contains(label) {
             true => Regex::new(&format!("\\b{}\\b", regex::escape(label))),
@@ -97,18 +100,19 @@ pub(in super::super) fn same_parts(
             let end =
                 places.iter().map(|other| other.start).filter(|start| *start >= place.end).min();
             let part = &text[place.end..end.unwrap_or(text.len())];
-            is_same(value, &self::value(part))
+            is_answer && is_same(value, &self::value(part))
                 || find(part, mode).is_some_and(|found| is_same(value, &found.text))
         }))
     };
-    let is_marked = mode == Mode::Strict && !completion.contains("box");
-    let of_text = || (!is_marked).then(|| labelled(completion)).flatten();
-    if let Some(is_same) = labelled(found).or_else(of_text) {
+    let of_text = || labelled(completion, mode == Mode::Flexible);
+    if let Some(is_same) = labelled(found, true).or_else(of_text) {
         return Some(is_same);
     }
     let all: Vec<&str> = gold.iter().map(|(_, value)| value.as_str()).collect();
     let boxes = all_boxes(completion);
-    let answers = boxes.as_deref().unwrap_or(found);
+    let answers = boxes.as_deref().unwrap_or(found).trim();
+    let tuple = answers.strip_prefix('(').and_then(|inner| inner.strip_suffix(')'));
+    let answers = tuple.unwrap_or(answers);
     let answers: Vec<&str> = answers.split([',', ';']).collect();
     Some(
         all.len() == answers.len()

@@ -180,8 +180,11 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
     let revoked = REVOCATION.find(behind).map(|found| found.start()).into_iter().chain(of_it).min();
     let doubt = if found.rule == Rule::Hashes { &OPEN_DOUBT } else { &DOUBT };
     let doubted = doubt.find(behind).map(|found| found.start()).filter(|at| {
-        let sentence =
-            behind[*at + 1..].split_inclusive(['.', '?', '\n']).next().unwrap_or_default();
+        let sentence = behind[*at..]
+            .trim_start_matches(|c: char| !c.is_alphanumeric())
+            .split_inclusive(['.', '?', '\n'])
+            .next()
+            .unwrap_or_default();
         !(sentence.ends_with('?') && holds(sentence, "ut |owever")) && !holds(sentence, " if ")
     });
     let at = revoked.into_iter().chain(doubted).min()?;
