@@ -25,7 +25,7 @@ const NOT: &str = "[,;，、]? *\\(?(?:\\\\text\\{[ (]*)?(?:\\b(?:and not|not|ra
     invece di|\
     вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
 /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
-const NOT_BEHIND: &str = "^[^。.\\n]{0,24}?(?:ではなくて?|じゃなくて|(?:이|가) 아니라| değil(?:dir)?\\b|['’]\\w+ değil\\b)[、,]?";
+const NOT_BEHIND: &str = "^[^。.\\n]{0,24}?(?:ではなくて?|じゃなくて|(?:이|가) 아니라| değil(?:dir)?\\b|['’][a-zçğıöşü]+ değil\\b)[、,]?";
 /// What follows is a bound.
 const BOUNDS: &str = "(?:(?:between|entre|zwischen|между|tussen|giữa|antara|介于|than|at (?:least|most)|below|above|under|over|up to|beyond|exceeds?|más de|menos de|(?:mayor|menor)(?:es)? (?:que|de|a)|al menos|\
     como (?:mínimo|máximo)|a lo sumo|plus (?:de|grande? que)|moins de|plus petite? que|(?:supérieur|\
@@ -60,7 +60,7 @@ tables! {
     CONTRAST: BUT;
     NOTS: NOT;
     NOT_AHEAD: NOT_BEHIND;
-    BOUND: &format!("(?:^|[^\\p{{L}}]){BOUNDS}[ $*(]*$|[大小多少]于(?:或等于)?$|[过多少](?:是|有)?$");
+    BOUND: &format!("(?:^|[^a-zà-ÿа-яё]){BOUNDS}[ $*(]*$|[大小多少]于(?:或等于)?$|[过多少](?:是|有)?$");
     BOUND_AHEAD: &format!("^[ $*(]*{BOUNDS}(?:[ $*(]|[0-9]|$)");
     BOUND_BEHIND: BOUNDS_BEHIND;
     NO_STATED: NOT_STATED;

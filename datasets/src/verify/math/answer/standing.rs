@@ -146,6 +146,7 @@ fn is_foreign(before: &str, after: &str) -> bool {
 /// A table of what people say, as one expression; the case of letters tells names.
 fn of_people(table: &str) -> Regex {
     let table = table.replace("END", UP_TO_VALUE).replace("PEOPLE", PEOPLE);
+    let table = table.replace("\\b", "(?-u:\\b)").replace("\\w", "[A-Za-z']");
     Regex::new(&table).expect("the table is of expressions")
 }
 
