@@ -1,4 +1,4 @@
-//! `--target-validity` and `beta --presamples` on simulated bases: the validity that is reached against the target.
+//! `tealight beta --presamples` on simulated bases: the validity that is reached against the target.
 
 use tealight::learn::base_validity::BaseValidity;
 use tealight_eval::population::{Trials, validity};

@@ -54,7 +54,7 @@ const KINDS: [Kind; 8] = [
     Kind {
         title: "KL penalty to the base",
         when: "to trade accuracy for answers of the base, by one coefficient: the optimum is p_beta, the base reweighted \
-               by exp(reward / beta). --target-validity sets beta from the accuracy that you want.",
+               by exp(reward / beta). `tealight beta` gives beta for the accuracy that you want.",
         presets: preset::KL_PENALTY,
     },
     Kind {

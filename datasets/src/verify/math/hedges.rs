@@ -37,7 +37,7 @@ pub(super) fn has(text: &str, effects: u8) -> bool {
 
 /// Right before a value: it is not the answer.
 const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
-    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\\\\neq?|\\\\not=|≠|no (?:es|son|tiene|tienen|hay|vale)|não (?:é|são|tem|há)|non è|nicht|n['’]est pas|не|没有|不是|并非|不等于|不选";
+    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\\\\neq?|\\\\not=|≠|no (?:es|son|tiene|tienen|hay|vale)|não (?:é|são|tem|há)|non è|nicht|n['’]est pas|не|没有|不是|并非|不等于|不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|bukan|(?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|niet|nie|n[aã]o|không phải|as opposed to";
 
 /// Whoever says so states nothing of what its clause says behind it.
 const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
@@ -52,7 +52,7 @@ const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
 
 /// Right before a value or words that only name it: it is not stated.
 const REFUSED: &str = "(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
-    (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?)|\
+    (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|\
     can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
     every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of";
 
@@ -61,7 +61,20 @@ const NAMES: &str = "that|it|is|to|be|say|the|an?|final|correct|right|answer|val
     result|solution|number|sum|[a-z]";
 
 /// Behind a value, in other languages.
-const DENIED: &str = "是错|是錯|错误|錯誤|不正确|不正確|不对|不對";
+const DENIED: &str =
+    "是错|是錯|错误|錯誤|不正确|不正確|不对|不對|ではな|이 아니|가 아니| değil|değil";
+
+/// Right behind a value: it comes from a mistake, or is the answer of another case.
+const MISTAKES: &str = "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
+    (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|\
+    discarded|excluded|ruled out|ignored|dropped)|\
+    is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|\
+    solution)|is what most)\\b|\
+    is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
+    ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|\
+    discarded|excluded|not (?:right|correct|valid))\\b|\
+    ^, which is (?:a misprint|a mistake|an error|wrong)";
+static MISTAKE: LazyLock<Regex> = LazyLock::new(|| expression(MISTAKES));
 
 static DENIAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("(?:^|[^a-z0-9])(?:{DENIALS})$")));
@@ -87,7 +100,7 @@ const FAILING: &str =
 
 /// What all doubts and refusals have in them.
 const STEMS: &str = "think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
-    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of";
+    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin";
 
 static STEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions"));
@@ -101,7 +114,8 @@ static REFUSAL: LazyLock<Regex> =
     LazyLock::new(|| expression(&format!("\\b(?:{REFUSED})(?:[^a-z0-9]+(?:(?:{NAMES})\\b)?)*$")));
 
 /// A table as one expression, whatever the case of its letters.
-fn expression(table: &str) -> Regex {
+pub(super) fn expression(table: &str) -> Regex {
+    let table = table.replace("\\b", "(?-u:\\b)").replace("\\w", "[a-z']");
     Regex::new(&format!("(?i:{table})")).expect("the table is of expressions")
 }
 
@@ -115,7 +129,7 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = super::super::tail(before, 80);
     // The last letters of all denials.
-    const ENDS: &str = "ntreolfqsdym=≠éèеá是非于选有";
+    const ENDS: &str = "ntreolfqsdymi=≠éèеáо是非于选有";
     let last = near.chars().next_back().unwrap_or(' ');
     last.to_lowercase().any(|c| ENDS.contains(c)) && DENIAL.is_match(near)
         || is_doubted(near)
@@ -202,6 +216,7 @@ fn describes(clause: &str, doubt: Range<usize>) -> bool {
 fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
+        Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') => denies(after) || begins(after, " -| but ") && is_revoked(after),
         Some(b'?') => {
             let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
@@ -252,9 +267,21 @@ pub(super) fn denies(rest: &str) -> bool {
     is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
 }
 
-/// Whether the words before a value make it a bound: "less than 7".
-pub(super) fn is_bound(before: &str) -> bool {
-    ["than", "at least", "at most"].iter().any(|word| ends_with(before, word))
+/// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
+const CHANGES: &str = "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
+    quarter of|reciprocal of|opposite of|negative of|multiple of|\
+    (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than)$";
+static CHANGE: LazyLock<Regex> = LazyLock::new(|| expression(CHANGES));
+
+/// Whether a value is only a part of what is meant.
+pub(super) fn is_changed(before: &str) -> bool {
+    let last = before.bytes().rev().find(|byte| !b" *${".contains(byte));
+    // `\boxed{`
+    if !last.is_some_and(|last| b"efmnrtd".contains(&last)) {
+        return false;
+    }
+    let near = super::super::tail(before, 40).trim_end_matches("\\boxed{");
+    CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".
@@ -290,23 +317,6 @@ pub(super) fn without_reason(text: &str) -> &str {
     let cut = REASONS.split('|').filter_map(|reason| text.find(reason)).min();
     let cut = cut.filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
-}
-
-/// Whether the rest of a paragraph takes back what it began with: "18, wait: 20".
-pub(super) fn is_corrected(paragraph: &str) -> bool {
-    let lower = paragraph.to_lowercase();
-    let mut words = lower.split(|c: char| !c.is_alphanumeric());
-    lower.contains("scratch that")
-        || words.any(|word| is_one_of(word, "wrong|mistake|wait|incorrect|correction"))
-}
-
-/// Whether a paragraph begins as a correction of what stands before it: "Wait, I forgot 2."
-pub(super) fn corrects(paragraph: &str) -> bool {
-    let text = paragraph.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
-    let first = text[..end].to_lowercase();
-    is_one_of(&first, "correction|wait|actually|oops|hmm|sorry")
-        || is_one_of(&first, "no|however") && text[end..].starts_with(',')
 }
 
 /// Whether a gold answer says that there is not enough information, and the sentence says so.

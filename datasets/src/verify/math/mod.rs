@@ -177,6 +177,10 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
         return Checked { outcome, found: Some(found), stage: "words" };
     }
+    if let Some(is_same) = answer::same_parts(gold, &found.text, completion, mode) {
+        let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
+        return Checked { outcome, found: Some(found), stage: "parts" };
+    }
     let (outcome, stage) = texts::compared(gold, &found.text);
     // "(a) \boxed{3} (b) \boxed{7}"
     let may_be_part = outcome == Outcome::Wrong && found.rule == Rule::Box;

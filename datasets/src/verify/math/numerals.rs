@@ -5,9 +5,28 @@ use dashu_ratio::RBig;
 
 use super::lex::Token;
 use super::parse::Parser;
-use super::tree::Expr;
+use super::tree::{Answer, Expr};
 
 impl Parser {
+    /// The next member of a list, or, of `1, 2, \ldots, 6`, all members up to that behind the points.
+    pub(super) fn member(&mut self, items: &mut Vec<Answer>) -> Option<()> {
+        if !self.accept('…') {
+            items.push(self.chain()?);
+            return Some(());
+        }
+        (self.accept(',') || self.peek() == Some(&Token::TightComma)).then_some(())?;
+        self.at += usize::from(self.peek() == Some(&Token::TightComma));
+        let numbers: Vec<i64> = items.iter().map(whole_number).collect::<Option<_>>()?;
+        let (last, end) = (*numbers.last()?, whole_number(&self.chain()?)?);
+        let step = numbers.iter().rev().nth(1).map_or(1, |before| last - before);
+        let more = (end - last).checked_div(step).filter(|more| (1..=64).contains(more))?;
+        let is_even =
+            numbers.windows(2).all(|pair| pair[1] - pair[0] == step) && last + more * step == end;
+        is_even.then(|| {
+            items.extend((1..=more).map(|n| Answer::Value(Expr::integer(last + n * step))))
+        })
+    }
+
     /// `1,000,000`; `0.\overline{3}`.
     pub(super) fn thousands_or_repeating(
         &mut self,
@@ -141,6 +160,19 @@ impl Parser {
         }
         Some(digits)
     }
+}
+
+/// A whole number of at most six digits.
+fn whole_number(answer: &Answer) -> Option<i64> {
+    let number = match answer {
+        Answer::Value(Expr::Number(number, None)) if number.is_int() => number.clone(),
+        Answer::Value(Expr::Negative(inner)) => match &**inner {
+            Expr::Number(number, None) if number.is_int() => -number.clone(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    i64::try_from(number.numerator().clone()).ok().filter(|number| number.abs() < 1_000_000)
 }
 
 /// The value of digits in a base, a point among them; `None` where one of them is no digit of it.

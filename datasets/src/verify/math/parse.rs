@@ -135,11 +135,11 @@ impl Parser {
                     if parser.peek().is_none() || ends.iter().any(is_end) {
                         break;
                     }
-                    items.push(parser.chain()?);
+                    parser.member(&mut items)?;
                 } else if parser.peek() == Some(&Token::TightComma) {
                     are_all_or = false;
                     parser.at += 1;
-                    items.push(parser.chain()?);
+                    parser.member(&mut items)?;
                 } else {
                     break;
                 }

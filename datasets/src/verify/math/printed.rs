@@ -32,6 +32,11 @@ static STYLED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"{styled}{styled}|{styled}(\d)|(\d){styled}")).expect("an expression")
 });
 
+/// A power of ten with its letter in a style, `4.5\mathrm{e}3`.
+static POWER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(\d)\\(?:mathrm|text)\{[eE]\}\{?([-+]?\d+)\}?").expect("an expression")
+});
+
 /// Most calls of one answer.
 const MAX_CALLS: usize = 16;
 
@@ -44,6 +49,7 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = match holds(text, "bf{|text{|rm{|line{") {
+        true if holds(text, "{e}|{E}") => POWER.replace_all(text, "${1}e$2"),
         true => STYLED.replace_all(text, "$1$2$3$4$5$6"),
         false => Cow::Borrowed(text),
     };

@@ -32,7 +32,9 @@ struct Piece {
 /// another inequality: as an answer to an interval it may be the question itself.
 pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     // `|x - 1| < 3` may be the question of `-2 < x < 4`.
-    if is_relation(answer) && !is_relation(gold) || is_shifted(answer) && !is_shifted(gold) {
+    if is_relation(answer) && !is_relation(gold) && !is_solved(answer)
+        || is_shifted(answer) && !is_shifted(gold)
+    {
         return false;
     }
     // `y < 3` says nothing of x.
@@ -82,6 +84,21 @@ pub(super) fn is_rest(rest: &Answer, others: &[Answer], fuel: &mut Fuel) -> bool
 fn is_shifted(answer: &Answer) -> bool {
     let is_sum = |side: &Answer| center(side).is_some() && !is_absolute(side);
     matches!(answer, Answer::Chain(sides, _) if sides.iter().any(is_sum))
+}
+
+/// Whether relations say it of a letter alone: `x \ne 0`, `0 \le x < 5`.
+fn is_solved(answer: &Answer) -> bool {
+    let is_letter = |side: &Answer| matches!(side, Answer::Value(Expr::Variable(_)));
+    let is_number =
+        |side: &Answer| matches!(side, Answer::Value(value) if variables(value).is_empty());
+    match answer {
+        Answer::Chain(sides, _) => {
+            sides.iter().filter(|side| is_letter(side)).count() == 1
+                && sides.iter().all(|side| is_letter(side) || is_number(side))
+        }
+        Answer::Union(parts) | Answer::List(parts) => parts.iter().all(is_solved),
+        _ => false,
+    }
 }
 
 fn is_relation(answer: &Answer) -> bool {

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use super::answer::corrects;
 use super::hedges::{self, denies};
+use super::read::parse;
 use super::scan::{begins, folded, holds, is_one_of, past};
+use super::tree::Answer;
+use super::{Outcome, texts};
 
 /// Commands around the letter of a choice.
 const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathbf{"];
@@ -98,7 +102,14 @@ pub(super) fn same_choice(gold: &str, answer: &str) -> bool {
     let is_alone = || gold.chars().filter(|c| c.is_alphanumeric()).count() == 1;
     let is_letter = |a: &char| matches!(a, 'A'..='J') || matches!(a, 'a'..='e') && is_alone();
     let is_same = |a: char| choice(answer).is_some_and(|b| a.eq_ignore_ascii_case(&b));
-    choice(gold).filter(is_letter).is_some_and(is_same)
+    choice(gold).filter(is_letter).is_some_and(is_same) && !is_other_text(gold, answer)
+}
+
+/// Whether the values beside two letters differ: `(B) 12` and `(B) 15`.
+fn is_other_text(gold: &str, answer: &str) -> bool {
+    let (Some(a), Some(b)) = (after_choice(gold), after_choice(answer)) else { return false };
+    let is_value = |text| parse(text).is_some_and(|read| !matches!(read, Answer::Words(_)));
+    is_value(a) && is_value(b) && texts::compared(a, b).0 == Outcome::Wrong
 }
 
 /// Whether a text is the letter of a choice, alone or before its text.
@@ -106,10 +117,9 @@ pub(super) fn is_choice(text: &str) -> bool {
     choice(text).is_some()
 }
 
-/// The letter of a multiple choice, alone or before its text; none where another one follows: `A) or B)`.
-fn choice(text: &str) -> Option<char> {
+/// What is said to be the choice: B of `The correct option is B.`
+fn named_choice(text: &str) -> &str {
     let mut text = text.trim();
-    // `The correct option is B.`
     let words: &[&str] = if text.len() < 7 { &[] } else { &["ption", "hoice", "nswer"] };
     for word in words {
         if let Some((before, rest)) = text.rsplit_once(word)
@@ -119,6 +129,12 @@ fn choice(text: &str) -> Option<char> {
             text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }
     }
+    text
+}
+
+/// The letter of a multiple choice, alone or before its text; none where another one follows: `A) or B)`.
+fn choice(text: &str) -> Option<char> {
+    let text = named_choice(text);
     let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
     let text = wrapped.unwrap_or(text).trim_start_matches('(');
     let mut letters = text.chars();
@@ -132,7 +148,12 @@ fn choice(text: &str) -> Option<char> {
         || rest.starts_with([')', '.', ':'])
         || (wrapped.is_some() && rest.starts_with('}'));
     let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
-    (is_letter(letter) && ends && !names_choice(letter, rest) && !denies(rest)).then_some(letter)
+    (is_letter(letter)
+        && ends
+        && !names_choice(letter, rest)
+        && !denies(rest)
+        && !(rest.len() > 6 && corrects(rest)))
+    .then_some(letter)
 }
 
 /// Whether a text behind a choice's letter goes on to name another choice: `(B)`, `or B`, a list of all of them.
@@ -187,7 +208,7 @@ fn choices(text: &str) -> Option<BTreeSet<char>> {
 
 /// The text after a choice letter: 12 of `(C) 12` and of `\textbf{(C) }12`.
 pub(super) fn after_choice(text: &str) -> Option<&str> {
-    let text = text.trim();
+    let text = named_choice(text);
     let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
     let inner = wrapped.unwrap_or(text).trim_start();
     let rest = inner.trim_start_matches('(').strip_prefix(|c: char| ('A'..='J').contains(&c))?;
@@ -196,7 +217,7 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     let is_space = |c: char| " \\~:.;,\u{a0}".contains(c);
     let rest = rest.trim_start_matches(is_space);
     let rest = if wrapped.is_some() { rest.strip_prefix('}')? } else { rest };
-    let rest = rest.trim_start_matches(is_space).trim_end();
+    let rest = rest.trim_start_matches(is_space).trim_end_matches(['.', ' ']);
     (!rest.is_empty()).then_some(rest)
 }
 
@@ -247,7 +268,9 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     }
     // The last sentence first, and the end of it before its beginning.
     let clause = last.rsplit(',').next().unwrap_or(last);
-    let is_both = holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
+    let bare = folded(last);
+    let is_alone = says(past(&bare, "it is |so |therefore |hence ").unwrap_or(&bare)).is_some();
+    let is_both = !is_alone && holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
         || clause.contains(' ')
             // "If n is odd then yes."
             && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))

@@ -102,7 +102,9 @@ impl Plan {
                  KL)"
             ),
             Target::Tilted if !(*beta > 0.0 && beta.is_finite()) => {
-                bail!("target=p-beta needs a `beta` above 0, or --target-validity")
+                bail!(
+                    "target=p-beta needs a `beta` above 0; `tealight beta` gives one for a validity"
+                )
             }
             Target::Tilted if *sampler == SampleSource::Filtered => bail!(
                 "p-beta gives mass to wrong answers, which filtered samples lack: set sampler=stored \

@@ -5,13 +5,15 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::hedges::{OR, is_corrected, is_denied};
+use super::super::hedges::OR;
 use super::super::scan::{Needle, begins, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::units::is_unit;
 use super::super::{Outcome, texts};
+use super::contrast;
 use super::formula::{self, closing};
 use super::sentences::is_open;
+use super::standing::{corrects, is_unstated};
 use super::values::formula_at;
 use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
 use super::{lenient, offset_in, part};
@@ -34,7 +36,10 @@ struct Boxed {
 /// The last box of a text, or the list that several adjacent ones are, and where it begins.
 pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
     let mut boxes = Boxes::new(text);
-    let is_denied = |boxed: &Boxed| is_denied(&text[..boxed.start], &text[boxed.end..]);
+    let is_denied = |boxed: &Boxed| {
+        let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
+        is_unstated(before, after) || contrast::stated("", &text[boxed.inner.clone()]).is_none()
+    };
     let mut last = boxes.by_ref().take(MAX_LIST).find(|boxed| !is_denied(boxed))?;
     if text[..last.start].ends_with("**") && text[last.end..].starts_with("**") {
         (last.start, last.end) = (last.start - 2, last.end + 2);
@@ -58,7 +63,7 @@ pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
     boxes.reverse();
     // None between boxes in each other.
     let between = |pair: &[Boxed]| text.get(pair[0].end..pair[1].start);
-    let is_corrected = boxes.windows(2).any(|pair| between(pair).is_none_or(is_corrected));
+    let is_corrected = boxes.windows(2).any(|pair| between(pair).is_none_or(corrects));
     let mut parts: Vec<&str> = boxes.iter().map(|boxed| text[boxed.inner.clone()].trim()).collect();
     parts.dedup();
     ((2..=MAX_LIST).contains(&parts.len()) && !is_corrected).then(|| parts.join(", "))
@@ -66,7 +71,8 @@ pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
 
 fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
     let inner = text[boxed.inner.clone()].trim();
-    let stated = concluded(inner);
+    let stated = contrast::stated("", inner).map_or(inner, str::trim);
+    let stated = concluded(stated);
     if stated.len() < inner.len() {
         return part(text, stated, Rule::Box);
     }

@@ -1,6 +1,6 @@
 //! What is no part of an answer: courtesies and programs at the end of a text.
 
-use super::super::scan::begins;
+use super::super::scan::{begins, holds};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
@@ -20,6 +20,29 @@ pub(super) fn without_courtesy(text: &str) -> &str {
         text = text[..start].trim_end();
     }
     text
+}
+
+/// A text without the lines at its end that say why the other choices are wrong, behind one that names the right one.
+pub(super) fn without_choices(text: &str) -> &str {
+    let is_of_choice = |line: &str| {
+        let line = line.trim_start_matches(['-', '*', '•', ' ', '(']);
+        line.starts_with(|c: char| ('A'..='J').contains(&c))
+            && line.get(1..).is_some_and(|rest| rest.starts_with([' ', ')', ':']))
+    };
+    let mut before = text;
+    while let Some((rest, _)) =
+        before.trim_end().rsplit_once('\n').filter(|(_, line)| is_of_choice(line))
+    {
+        before = rest.trim_end();
+    }
+    if before.len() < text.len()
+        && before.ends_with([' ', '.', '*'])
+        && holds(before, " is correct| is right| answer")
+    {
+        before
+    } else {
+        text
+    }
 }
 
 /// A text without a program at its end, whose numbers are no answer.

@@ -1,8 +1,8 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
 use super::super::alphabet::is_function;
-use super::super::calendar::date;
-use super::super::hedges::{is_bound, is_denied, is_doubted, is_refusal, without_reason};
+use super::super::calendar::{date, same_date};
+use super::super::hedges::{is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
@@ -10,9 +10,11 @@ use super::super::spelled::spelled;
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
-use super::courtesy::{without_courtesy, without_program};
+use super::contrast::{self, is_bound};
+use super::courtesy::{without_choices, without_courtesy, without_program};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::values::{displayed, last_time, last_value};
+use super::standing::is_unstated;
+use super::values::{displayed, last_time, last_value, with_unit};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -38,10 +40,11 @@ struct Ending<'a> {
 type Finding<'a> = Option<(&'a str, Rule)>;
 
 /// The rules in order: the first that finds an answer decides.
-const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
+    |e| Some((contrasted(e.last)?, Rule::Conclusion)),
     |e| Some((labelled(e.line)?, Rule::Phrase)),
     |e| Some((remaining(e.last)?, Rule::Choice)),
-    |e| Some((assigned(e.last)?, Rule::Conclusion)),
+    |e| Some((assigned(e.last).or_else(|| assigned(items(e.text)))?, Rule::Conclusion)),
     |e| Some((name_with_reason(e.text)?, Rule::Words)),
     |e| date(e.line).map(|_| (e.line, Rule::Whole)),
     |e| Some((displayed(e.text)?, Rule::Formula)),
@@ -53,7 +56,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 9] = [
 /// The rules for a last line that is short.
 const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((letter(e)?, Rule::Choice)),
-    |e| Some((affirmed(e.last)?, Rule::Choice)),
+    |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
         let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
         (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
@@ -80,8 +83,8 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
 
 /// The answer of a text without a mark, and the rule.
 pub(super) fn answer(text: &str) -> Finding<'_> {
-    let text = without_program(without_courtesy(text));
-    if text.is_empty() || is_refusal(text) {
+    let text = without_choices(without_program(without_courtesy(text)));
+    if text.is_empty() || is_refusal(text) || is_unfinished(text) {
         return None;
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
@@ -89,6 +92,22 @@ pub(super) fn answer(text: &str) -> Finding<'_> {
     let found = RULES.iter().find_map(|rule| rule(&ending));
     let is_short = || text.len() <= MAX_WORDS && !is_doubted(ending.last);
     found.or_else(|| is_short().then_some((text, Rule::Words)))
+}
+
+/// Whether a text breaks off behind an operator: "which gives 18 +".
+fn is_unfinished(text: &str) -> bool {
+    let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
+    before.len() < text.len()
+        && before.ends_with(' ')
+        && before.contains(' ')
+        && !text.ends_with("**")
+}
+
+/// The kept side of a contrast: 18 of "Not 17 but 18".
+fn contrasted(last: &str) -> Option<&str> {
+    let stated = contrast::stated("", last)?.trim().trim_end_matches('。');
+    let is_cut = stated.len() < last.trim().trim_end_matches('。').len();
+    (is_cut && (is_value(stated) || text::is_choice(stated))).then_some(stated)
 }
 
 /// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
@@ -132,11 +151,23 @@ fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
 
 /// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
 fn named(last: &str) -> Option<&str> {
-    let start = last.rfind(" is ").map(|at| at + 4)?;
-    let tail = without_reason(last[start..].trim_start_matches("the "));
-    if is_doubted(&last[..start]) {
+    let links = [" is ", " was ", " on ", " in other words ", " i.e. ", " namely "];
+    let starts = links.iter().filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
+    let (start, link) = starts.max().or(last.starts_with("on ").then_some((0, " on ")))?;
+    let articles = ["the ", "on ", "a ", "an "];
+    let tail =
+        articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
+    let tail = without_reason(tail);
+    let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
+    // "He sold 60 boxes on Saturday."
+    let has_value = link != " is " && before.contains(|c: char| c.is_ascii_digit() || c == '$');
+    if is_doubted(before) || has_value || is_open(before) && (link != " is " || is_date) {
         return None;
     }
+    if link.len() > 5 && tail.chars().all(char::is_alphabetic) || is_date {
+        return Some(tail);
+    }
+    (link == " is ").then_some(())?;
     let is_word = || {
         tail.starts_with(char::is_uppercase)
             && tail.chars().all(char::is_alphabetic)
@@ -144,7 +175,7 @@ fn named(last: &str) -> Option<&str> {
             && !is_one_of(&tail.to_lowercase(), ABOUT)
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
-    (date(tail).is_some() || text::is_choice(tail) || is_word() || is_number()).then_some(tail)
+    (text::is_choice(tail) || is_word() || is_number()).then_some(tail)
 }
 
 /// The last sentence, where it is words alone.
@@ -161,6 +192,12 @@ fn is_prose(text: &str) -> bool {
     text.contains(',')
         && text.split([' ', ',']).filter(is_word).count() > 2
         && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
+}
+
+/// The list of lines that a text ends with: `- a = 1` and `- b = 4`.
+fn items(text: &str) -> &str {
+    let lines = text.rsplit('\n').take_while(|line| line.starts_with("- "));
+    lines.last().map_or("", |first| &text[offset_in(text, first)..])
 }
 
 /// The values with names that a line ends with: `Therefore $s = 9$ and $r = 3$.`
@@ -246,14 +283,15 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if first < last && !whole.contains('$') && is_equation(whole) {
         return Some(whole);
     }
-    if is_denied(&line[..last], "") {
+    if is_unstated(&line[..last], "") {
         return None;
     }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     let start = offset_in(line, tail);
-    let is_denied = is_denied(&line[..start], &line[start + tail.len()..]);
+    let (before, after) = (&line[..start], &line[start + tail.len()..]);
+    let is_denied = is_unstated(before, after) || is_bound(before, after);
     (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
 }
 
@@ -264,7 +302,7 @@ fn listed(last: &str) -> Option<&str> {
     let is_link = |gap: &str| is_one_of(gap.trim(), "|,|and|, and|or");
     let marks = tail.matches('$').count();
     let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
-    (is_list && !is_denied(&last[..start], "")).then_some(tail)
+    (is_list && !is_unstated(&last[..start], "")).then_some(tail)
 }
 
 /// Whether a text is equations, and no calculation.
@@ -323,8 +361,8 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         let start = offset_in(rest, found.0);
         let before = rest[..start].trim_end_matches([' ', '*', '$']);
         let end = offset_in(text, found.0) + found.0.len();
-        if !is_denied(before, &text[end..]) && !is_bound(before) {
-            return Some(with_alternative(text, before, found));
+        if !is_unstated(before, &text[end..]) && !is_bound(before, &text[end..]) {
+            return Some(with_alternative(text, before, (with_unit(text, found.0), found.1)));
         }
         rest = before;
     }

@@ -3,9 +3,11 @@
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use super::super::hedges::{corrects, is_corrected, is_denied, without_reason};
+use super::super::hedges::{is_denied, without_reason};
 use super::super::scan::{Needle, head, strip_prefix};
 use super::clause::{leading, stated};
+use super::contrast;
+use super::standing::{corrects, is_unstated};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
@@ -31,12 +33,16 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
         let opened = |(open, close)| Some((at, strip_prefix(&text[at..], open)?, close));
         TAGS.into_iter().find_map(opened)
     });
-    let mut inner = opened.take(MAX_MARKS).map(|(at, inner, close)| {
+    let mut inner = opened.take(MAX_MARKS).filter_map(|(at, inner, close)| {
         // A tag that is never closed reaches as far as an answer may.
         let rest = head(inner, MAX_TAGGED);
-        (at, rest.split(close).next().unwrap_or(rest).trim())
+        let (inner, after) = rest.split_once(close).unwrap_or((rest, ""));
+        let is_denied = is_unstated(&text[..at], after);
+        let inner = inner.trim();
+        Some((at, contrast::stated("", inner)?.trim()))
+            .filter(|_| !is_denied && !is_placeholder(inner))
     });
-    let (at, inner) = inner.find(|(_, inner)| !is_placeholder(inner))?;
+    let (at, inner) = inner.next()?;
     Some((at, tagged(inner)))
 }
 
@@ -83,12 +89,14 @@ pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
         }
     });
     let first = all.next()?;
-    // "#### 18, wait: #### 20": the rest of the first one's paragraph, or how the next one begins.
+    // "#### 18, wait: #### 20"
     let rest = &text[first.0 + 4..];
-    let mut paragraphs = rest[..rest.find("####").unwrap_or(rest.len())].split("\n\n");
-    let is_corrected =
-        paragraphs.next().is_some_and(is_corrected) || paragraphs.next().is_some_and(corrects);
-    Some(if is_corrected { all.next().unwrap_or(first) } else { first })
+    if corrects(&rest[..rest.find("####").unwrap_or(0)]) {
+        return all.next().or(Some(first));
+    }
+    // `#### 1 #### 2` is a list of candidates.
+    let line = rest.trim_start().lines().next().unwrap_or_default();
+    Some(if line.contains("####") { (first.0, line) } else { first })
 }
 
 /// Words behind the last `####`: an answer where no other rule finds one.

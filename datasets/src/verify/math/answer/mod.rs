@@ -9,20 +9,25 @@
 
 mod boxes;
 mod clause;
+mod contrast;
 mod courtesy;
 mod formula;
 pub mod found;
 mod lenient;
 mod marks;
+mod parts;
 mod phrase;
 mod remarks;
 mod scope;
 mod sentences;
+mod standing;
 pub(super) mod values;
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
+
+use memchr::memchr;
 
 use super::Mode;
 use super::alphabet::digit;
@@ -31,6 +36,8 @@ use super::tree::Answer;
 pub(super) use boxes::{all_boxes, last_box};
 pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
+pub(super) use parts::same_parts;
+pub(super) use standing::corrects;
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
@@ -63,8 +70,20 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     Some(Found { text: Cow::Owned(found.text.into_owned()), span, rule: found.rule })
 }
 
-/// A text with the digits of other scripts as those of ASCII; none where it has none.
+/// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it
+/// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
+    if memchr(b'~', text.as_bytes()).is_some()
+        && let Some((before, rest)) = text.split_once("~~")
+        && let Some((struck, after)) = rest.split_once("~~")
+        && !struck.contains(['\n', ' '])
+        && !struck.is_empty()
+        && !before.ends_with(|c: char| c.is_alphanumeric())
+    {
+        let blank = " ".repeat(struck.chars().count() + 4);
+        let text = format!("{before}{blank}{after}");
+        return Some(with_plain_digits(&text).unwrap_or(text));
+    }
     if text.is_ascii() || !text.chars().any(|c| digit(c).is_some_and(|c| c.is_ascii_digit())) {
         return None;
     }
@@ -80,8 +99,16 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     };
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
     let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
-    if let Some(found) = parts().find_map(by_marks) {
-        return Some(moved(found));
+    if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {
+        let Some(rest) = standing::withdrawn(&part[found.span.end..], &found) else {
+            return Some(moved(found));
+        };
+        // Of what takes the mark back, the last answer counts.
+        let later = by_marks(rest);
+        let later = later.or_else(|| (mode == Mode::Flexible).then(|| by_position(rest, true))?);
+        let start = offset_in(text, rest);
+        let span = |found: &Found<'_>| found.span.start + start..found.span.end + start;
+        return later.map(|found| moved(Found { span: span(&found), ..found }));
     }
     if mode == Mode::Strict {
         return None;

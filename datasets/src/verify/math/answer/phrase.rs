@@ -10,6 +10,8 @@ use super::super::hedges::{is_denied, is_doubted};
 use super::super::scan::{Needle, ends_with, head};
 use super::super::text::is_choice;
 use super::clause::stated;
+use super::contrast;
+use super::standing::is_unstated;
 use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
@@ -27,31 +29,11 @@ const MAX_PHRASES: usize = 64;
 
 /// "Answer" in other languages, up to three words, and the verb or mark that the answer follows: in the group, for denials.
 const OTHERS: &str = "(?i)(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|\
-    jibu|উত্তর|उत्तर|คำตอบ|đáp án|الإجابة|الجواب|答案|答え|答|정답|답)\
+    jibu|đáp số|đáp án|উত্তর|उत्तर|คำตอบ|الإجابة|الجواب|答案|答え|答|정답|답)\
     ((?: \\p{L}+){0,3}?[ \u{a0}]*(?:[:：】]|\
-    (?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|dir|ni|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
+    (?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|не|dir|si|ni|to|jest|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
     不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";
 static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an expression"));
-
-/// Deny what follows, as a part of the verb or behind it, and what is stated in contrast: "not 14, but 15".
-const NO_VERB: &str = "(?i)(?:^| )(?:no|non|não|не|nie|không)(?: |$)|n['’]|不";
-const NO_VALUE: &str = "(?i)^ *(?:not|n['’]t|no es|nicht|non pas|pas|niet|nie)\\b";
-const BUT: &str = "(?i)[,;，]? ?(?:\\b(?:but|it is|it['’]s|sino|sondern|mais|mas|bensì|ma|maar|lecz|mà là|\
-    melainkan)\\b|而是)";
-/// What follows a contrast and states no value: a bound, or what the value is of.
-const NOT_STATED: &str = "(?i)^ *(?:(?:it is |that )?(?:more|less|fewer|at least|at most|greater|larger|smaller|close to|\
-    roughly|between|más de|menos de|mayor|menor|al menos|plus de|moins de|au moins|più di|meno di|mais de|mehr als|\
-    weniger als|größer|kleiner|mindestens|höchstens|больше|меньше|大于|小于|超过|至少|至多)|\
-    [$\\\\(]*[0-9][0-9.,/]*[$\\\\)]* (?:is an?|is the|is also|works|less|more|fewer|times)\\b|[0-9]+的)";
-/// A value that is denied behind it, in languages whose verb is last: "14ではなく".
-const DENIED_AHEAD: &str = "^[^。.\\n]{0,24}?(?:ではなく|(?:이|가) 아니라)、?";
-static NO_STATED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(NOT_STATED).expect("an expression"));
-static DENIED_BEFORE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(DENIED_AHEAD).expect("an expression"));
-static NO_VERBS: LazyLock<Regex> = LazyLock::new(|| Regex::new(NO_VERB).expect("an expression"));
-static NO_VALUES: LazyLock<Regex> = LazyLock::new(|| Regex::new(NO_VALUE).expect("an expression"));
-static CONTRAST: LazyLock<Regex> = LazyLock::new(|| Regex::new(BUT).expect("an expression"));
 
 /// The answer behind the last "final answer", and where the phrase begins.
 pub(super) fn final_answer<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
@@ -68,7 +50,7 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     }
     let other = || {
         let found = OTHER.captures_iter(text).last()?.get(1)?;
-        Some((found.end(), undenied(found.as_str(), paragraph(&text[found.end()..]))))
+        Some((found.end(), contrast::stated(found.as_str(), paragraph(&text[found.end()..]))))
     };
     if text.is_ascii() {
         return other()?.1.and_then(stated);
@@ -79,21 +61,6 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
         Some((end, rest)) if at.is_none_or(|at| at <= end) => stated(rest?),
         _ => choice,
     }
-}
-
-/// What is stated behind a verb: none where it is denied, but for what is said in contrast to that.
-fn undenied<'a>(verb: &str, rest: &'a str) -> Option<&'a str> {
-    if let Some(denied) = DENIED_BEFORE.find(rest) {
-        return Some(&rest[denied.end()..]);
-    }
-    // Most values, 7 or x, begin with no letter of a denial.
-    let may_deny = rest.trim_start().starts_with(['n', 'N', 'p', 'P', '\'', '’']);
-    let is_verb = || !verb.is_empty() && NO_VERBS.is_match(verb);
-    if !(may_deny && NO_VALUES.is_match(rest) || is_verb()) {
-        return Some(rest);
-    }
-    let stated = &rest[CONTRAST.find(rest)?.end()..];
-    (!NO_VALUES.is_match(stated) && !NO_STATED.is_match(stated)).then_some(stated)
 }
 
 /// The letters of `故选：C`, `所以选B`, `选项A正确`, where nothing denies them.
@@ -123,6 +90,7 @@ pub(super) fn answer_line<'a>(text: &'a str, places: &[usize]) -> Option<(usize,
     let is_short = is_first && line.len() <= MAX_ANSWER_LINE;
     let answer = line.trim_matches(|c: char| c.is_whitespace() || "*_".contains(c));
     let answer = if answer.ends_with("..") { answer } else { answer.trim_end_matches(['.', '*']) };
+    let is_short = is_short && !answer.contains(". ");
     (is_short && (is_value(answer) || is_choice(answer)) && answer.len() <= 40)
         .then_some((at, answer))
 }
@@ -147,7 +115,10 @@ fn behind(text: &str, at: usize) -> Option<&str> {
     let end = super::offset_in(text, answer) + answer.len();
     // Words before `Answer:` on their line are the end of another sentence.
     let before = &text[..at];
-    let is_denied = is_doubted(before) || is_denied("", head(&text[end..], 80));
+    let start = super::offset_in(text, answer);
+    let is_denied = is_doubted(before)
+        || is_denied("", head(&text[end..], 80))
+        || is_unstated(&text[..start], head(&text[end..], 80));
     (!is_denied).then_some(answer)
 }
 
@@ -163,7 +134,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
         None => return None,
     };
     // "The answer is not 7" says what it is not. JSON goes on with other names.
-    let rest = undenied("", paragraph(rest))?;
+    let rest = contrast::stated("", paragraph(rest))?;
     let is_json = line.starts_with("\":") || line.starts_with("\" :");
     stated(if is_json { rest.split(", \"").next()? } else { rest })
 }
@@ -176,7 +147,14 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     // `answer is:`, `answer to the question is`, `**Answer:**`
     const VERBS: &str =
         " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";
+    // "It is wrong to answer 20, since the endpoint is not in it."
+    let is_number = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    if is_number && line.trim_start().contains(',') {
+        return None;
+    }
     let lower = head(line, 72).to_ascii_lowercase();
+    let end = ["? ", "! ", ". "].iter().filter_map(|end| lower.find(end)).min();
+    let lower = &lower[..end.map_or(lower.len(), |end| end + 1)];
     let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
     let verb = verb.chain(negated).filter(|(at, _)| *at < 60).min();

@@ -70,7 +70,9 @@ pub(super) fn number_word(sentence: &str) -> Option<&str> {
 
 pub(super) fn last_sentence(line: &str) -> &str {
     let end = line.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
-    end.rsplit(". ").next().unwrap_or(end)
+    let mut ends = end.rmatch_indices(". ").map(|(at, _)| at);
+    let is_end = |at: &usize| !end[..*at].ends_with("i.e") && !end[..*at].ends_with("e.g");
+    &end[ends.find(is_end).map_or(0, |at| at + 2)..]
 }
 
 /// Whether a word of a sentence leaves open what it says.

@@ -3,6 +3,8 @@
 use super::super::hedges;
 use super::super::read::parse;
 use super::super::scan::is_one_of;
+use super::super::units::{conversion, is_unit};
+use super::contrast::is_bound;
 use super::{Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
@@ -120,14 +122,26 @@ fn last_number(text: &str) -> Option<&str> {
     Some(&text[start..end])
 }
 
-/// Words before a number of which it is a part: `twice 7`, `the square of 7`, `nowhere near 7`.
-fn is_changed(before: &str) -> bool {
-    const WORDS: &str = "twice|half|half of|double|triple|square of|cube of|root of|near|far from|third of|\
-        quarter of|reciprocal of|opposite of";
-    let before = before.trim_end().to_lowercase();
-    let begins_word =
-        |word| before.strip_suffix(word).map(|rest| !rest.ends_with(char::is_alphabetic));
-    WORDS.split('|').any(|word| begins_word(word) == Some(true))
+/// A number with the unit behind it, and with the same in a larger unit before it: `4 dollars and 50 cents`.
+pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
+    const MIN_UNIT: usize = 4;
+    let is_name = |word: &str| word.len() >= MIN_UNIT && is_unit(word);
+    let start = offset_in(text, value);
+    let end = start + value.len();
+    let rest = text[end..].strip_prefix(' ').unwrap_or_default();
+    let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    if !is_name(unit) || !value.ends_with(|c: char| c.is_ascii_digit()) {
+        return value;
+    }
+    let before = text[..start].trim_end_matches(' ');
+    let before = before.strip_suffix(" and").unwrap_or(before);
+    let larger = before
+        .rsplit_once(' ')
+        .filter(|(_, word)| is_name(word) && conversion(word, unit).is_some());
+    let number = larger
+        .and_then(|(before, _)| last_value(before).filter(|(number, _)| before.ends_with(number)));
+    let start = number.map_or(start, |(number, _)| offset_in(text, number));
+    &text[start..end + 1 + unit.len()]
 }
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
@@ -143,7 +157,8 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
         return (is_only && is_answer(formula)).then_some(formula);
     }
     let number = first_number(clause)?;
-    if is_changed(&clause[..offset_in(clause, number)]) {
+    let before = &clause[..offset_in(clause, number)];
+    if hedges::is_changed(before) || is_bound(before, "") {
         return None;
     }
     let end = offset_in(clause, number) + number.len();

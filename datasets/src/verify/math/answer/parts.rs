@@ -1,0 +1,121 @@
+//! Answers in parts, with labels or names: `(a) 3 (b) 7`, `Ann: 12, Ben: 9`.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::super::{Mode, Outcome, texts};
+use super::scope::searched;
+use super::{all_boxes, find};
+
+/// Labels, and the names that may stand before a colon.
+const LABELS: &str =
+    r"\{? *(?:\(([a-h]|i{1,3}|i?v|[1-9])\)|\b([a-h]|i{1,3}|i?v|[1-9])\)) *\}?[ :]*";
+const NAMES: &str = r"\{? *\b(\p{L}\p{L}+) *\}? *: *\}?";
+/// Between a label and its value.
+const LINKS: &str = r"^(?:[ ,:=}*]|\\ |\b(?:has|have|is|are|was|gets|got|costs)\b)*";
+/// In what order labels run.
+const RUNS: [&str; 3] = ["abcdefgh", "123456789", "i ii iii iv v"];
+
+static LABEL: LazyLock<Regex> = LazyLock::new(|| Regex::new(LABELS).expect("an expression"));
+static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(NAMES).expect("an expression"));
+static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(LINKS).expect("an expression"));
+
+/// A text without the commands around labels.
+fn bare(text: &str) -> String {
+    let marks =
+        ["\\textbf", "\\text", "\\mathrm", "\\qquad", "\\quad", "\\,", "\\;", "\\ ", "**", "$"];
+    marks.iter().fold(text.to_owned(), |text, mark| text.replace(mark, " "))
+}
+
+/// The labels and values of a gold answer in parts; none where it is no such answer.
+fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
+    const MAX_BYTES: usize = 400;
+    let may_be =
+        text.contains(')') || text.contains(':') && !text.starts_with(|c: char| c.is_ascii_digit());
+    (may_be && text.len() <= MAX_BYTES).then_some(())?;
+    let text = bare(text);
+    let text = text.trim();
+    [&*LABEL, &*NAME].into_iter().find_map(|table| {
+        let found: Vec<_> = table.captures_iter(text).collect();
+        let label =
+            |at: usize| found[at].get(1).or(found[at].get(2)).map_or("", |label| label.as_str());
+        let labels: Vec<String> = (0..found.len()).map(|at| label(at).to_owned()).collect();
+        let in_order = |run: &&str| {
+            let each: Vec<&str> = if run.contains(' ') {
+                run.split(' ').collect()
+            } else {
+                run.split("").skip(1).collect()
+            };
+            each.len() >= labels.len() && labels.iter().zip(each).all(|(a, b)| a == b)
+        };
+        let differ = (0..labels.len()).all(|at| !labels[..at].contains(&labels[at]));
+        let is_run =
+            if std::ptr::eq(table, &*NAME) { differ } else { RUNS.iter().any(|run| in_order(run)) };
+        (labels.len() > 1 && is_run && found[0].get(0)?.start() == 0).then_some(())?;
+        let ends =
+            found[1..].iter().filter_map(|next| Some(next.get(0)?.start())).chain([text.len()]);
+        let values =
+            found.iter().zip(ends).map(|(this, end)| Some(value(&text[this.get(0)?.end()..end])));
+        let values: Vec<String> = values.collect::<Option<_>>()?;
+        values
+            .iter()
+            .all(|value| !value.is_empty())
+            .then(|| labels.into_iter().zip(values).collect())
+    })
+}
+
+/// A value without the marks and links around it.
+fn value(text: &str) -> String {
+    let start = LINK.find(text).map_or(0, |link| link.end());
+    let text = text[start..].trim_end_matches([',', ';', '.', ' ', '\n', '-', '(', '{', '}']);
+    let text = text.strip_suffix(" and").unwrap_or(text).trim_end_matches([',', ';', ' ']);
+    let open = text.matches('{').count().saturating_sub(text.matches('}').count());
+    format!("{text}{}", "}".repeat(open))
+}
+
+/// Whether each part of a gold answer is the part of the completion with its label, or of several without labels, the
+/// one in its place; none where the gold answer is not in parts.
+pub(in super::super) fn same_parts(
+    gold: &str,
+    found: &str,
+    completion: &str,
+    mode: Mode,
+) -> Option<bool> {
+    let gold = of_gold(gold)?;
+    let is_same = |gold: &str, answer: &str| texts::compared(gold, answer).0 == Outcome::Correct;
+    let completion = searched(completion);
+    // In the strict mode a part of the completion needs a mark of its own.
+    let labelled = |text: &str, is_answer: bool| {
+        let text = bare(text);
+        let label = |label: &str| match label.chars().count() > 1 && !RUNS[2].contains(label) {
+            true => Regex::new(&format!("\\b{}\\b", regex::escape(label))),
+            false => Regex::new(&format!("\\{{? *(?:\\(|\\b){label}\\) *\\}}?")),
+        };
+        let places = gold
+            .iter()
+            .map(|(name, _)| label(name).ok()?.find_iter(&text).last().map(|found| found.range()));
+        let places: Vec<_> = places.collect::<Option<_>>()?;
+        Some(gold.iter().zip(&places).all(|((_, value), place)| {
+            let end =
+                places.iter().map(|other| other.start).filter(|start| *start >= place.end).min();
+            let part = &text[place.end..end.unwrap_or(text.len())];
+            is_answer && is_same(value, &self::value(part))
+                || find(part, mode).is_some_and(|found| is_same(value, &found.text))
+        }))
+    };
+    let of_text = || labelled(completion, mode == Mode::Flexible);
+    if let Some(is_same) = labelled(found, true).or_else(of_text) {
+        return Some(is_same);
+    }
+    let all: Vec<&str> = gold.iter().map(|(_, value)| value.as_str()).collect();
+    let boxes = all_boxes(completion);
+    let answers = boxes.as_deref().unwrap_or(found).trim();
+    let tuple = answers.strip_prefix('(').and_then(|inner| inner.strip_suffix(')'));
+    let answers = tuple.unwrap_or(answers);
+    let answers: Vec<&str> = answers.split([',', ';']).collect();
+    Some(
+        all.len() == answers.len()
+            && all.iter().zip(answers).all(|(gold, answer)| is_same(gold, answer)),
+    )
+}
