@@ -254,4 +254,3 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
 fn is_one_case(clause: &str) -> bool {
     matches!(parse(clause), Some(Answer::Cases(pieces)) if pieces.len() == 1)
 }
-
