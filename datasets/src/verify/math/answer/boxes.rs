@@ -12,11 +12,10 @@ use super::super::units::is_unit;
 use super::super::{Outcome, texts};
 use super::contrast;
 use super::formula::{self, closing};
-use super::sentences::is_open;
 use super::standing::{corrects, is_unstated};
 use super::values::formula_at;
-use super::{Found, MAX_WHOLE, Rule, is_answer, is_integer, is_placeholder, is_value};
-use super::{lenient, offset_in, part};
+use super::{Found, Rule, is_integer, is_placeholder, is_value};
+use super::{offset_in, part};
 
 static BOX: Needle = Needle::new(|| Finder::new("box"));
 
@@ -72,7 +71,6 @@ pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
 fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
     let inner = text[boxed.inner.clone()].trim();
     let stated = contrast::stated("", inner).map_or(inner, str::trim);
-    let stated = concluded(stated);
     if stated.len() < inner.len() {
         return part(text, stated, Rule::Box);
     }
@@ -212,21 +210,6 @@ fn suffix(inner: &str, line: &str) -> usize {
     let is_last = || begins(&operand[end..], "$|\\)|\\]");
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }
-}
-
-/// The conclusion of a sentence in a box; anything else in a box is the answer as it is.
-fn concluded(inner: &str) -> &str {
-    let has_words = inner.len() <= MAX_WHOLE && inner.contains(" is ");
-    if has_words && !is_answer(inner) && !is_open(inner) {
-        let is_last = |part: &&str| {
-            inner[offset_in(inner, part) + part.len()..]
-                .trim_matches(['}', '.', '$', ' '])
-                .is_empty()
-        };
-        lenient::conclusion(inner).filter(is_last).unwrap_or(inner)
-    } else {
-        inner
-    }
 }
 
 /// A box's contents with the percent sign, degrees or unit right behind it: `\boxed{1.45}\text{ cm}`.

@@ -11,7 +11,7 @@ use super::super::scan::{holds, is_one_of, past, strip_prefix};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::formula::closing;
-use super::remarks::{goes_on, goes_on_after, remarks, trimmed};
+use super::remarks::{goes_on, remarks, trimmed};
 use super::values::{first_number, formula_at, only_value};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
@@ -217,9 +217,6 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
             return Some(bold);
         }
     }
-    if let Some(value) = before_bracket(clause) {
-        return Some(value);
-    }
     if is_value(clause) && is_answer(clause) && !is_one_case(clause) {
         return Some(clause);
     }
@@ -249,34 +246,11 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
     ends.into_iter()
         .rev()
         .map(|at| (trimmed(&clause[..at]), &clause[at..]))
-        .find(|(before, rest)| is_value(before) && !goes_on(rest) && !has_open_end(before))
+        .find(|(before, rest)| is_value(before) && !goes_on(rest))
         .map(|(before, _)| before)
 }
 
 /// Whether a clause is a value and a condition, `42 when x = 7`: of a piecewise function there are several.
 fn is_one_case(clause: &str) -> bool {
     matches!(parse(clause), Some(Answer::Cases(pieces)) if pieces.len() == 1)
-}
-
-fn has_open_end(text: &str) -> bool {
-    [" or", " and"].iter().any(|end| text.ends_with(end))
-}
-
-/// The number before a bracket of digits or words: 42 of `42 (6 x 7)`, which is no product.
-fn before_bracket(clause: &str) -> Option<&str> {
-    let at = clause.find(" (")?;
-    let (before, bracket) = (clause[..at].trim_end(), &clause[at + 2..]);
-    let is_number = before.ends_with(|c: char| c.is_ascii_digit() || "%°$}".contains(c));
-    if before.ends_with("and }") || before.ends_with("or }") || before.matches('$').count() % 2 == 1
-    {
-        return None;
-    }
-    let is_symbolic = bracket.contains(|c: char| c.is_alphabetic() || c == '\\');
-    let is_remark = is_number && (!is_symbolic || !is_value(clause));
-    (is_remark
-        && !bracket.starts_with("mod")
-        && is_answer(before)
-        && !offers(bracket)
-        && !goes_on_after(bracket))
-    .then_some(before)
 }

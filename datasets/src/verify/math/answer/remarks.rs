@@ -13,11 +13,6 @@ const REMARKS: &str = "which|because|since|not|rather|instead|whereas|while|so|b
 const AFTER_VALUES: &str =
     "of|in|for|from|with|by|at|on|out|if|after|before|is|are|was|were|under|over|to|has|have";
 
-/// Whether another value follows the bracket.
-pub(super) fn goes_on_after(bracket: &str) -> bool {
-    bracket.split_once(')').is_some_and(|(_, rest)| goes_on(rest))
-}
-
 /// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
 pub(super) fn goes_on(rest: &str) -> bool {
     if offers(rest) || is_relative(rest) {
