@@ -87,6 +87,13 @@ pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
     Some((month, day) == (others, its_day) && is_year)
 }
 
+/// Whether a text is a date in numbers, `1969-07-20`, which is no difference.
+pub(super) fn is_numeric_date(text: &str) -> bool {
+    let parts: Vec<&str> = text.trim().split('-').collect();
+    let are_digits = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    are_digits && parts.iter().map(|part| part.len()).eq([4, 2, 2])
+}
+
 /// A time of day, `6:30 p.m.`; without its half of the day it is a ratio until it meets one.
 pub(super) fn time(text: &str) -> Option<Answer> {
     let text = text.trim().trim_start_matches("\\text{").trim_end_matches(['}', '.']);

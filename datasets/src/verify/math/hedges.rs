@@ -269,7 +269,7 @@ pub(super) fn denies(rest: &str) -> bool {
 
 /// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
 const CHANGES: &str = "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
-    quarter of|reciprocal of|opposite of|negative of|multiple of|\
+    quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
     (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than)$";
 static CHANGE: LazyLock<Regex> = LazyLock::new(|| expression(CHANGES));
 
@@ -277,7 +277,7 @@ static CHANGE: LazyLock<Regex> = LazyLock::new(|| expression(CHANGES));
 pub(super) fn is_changed(before: &str) -> bool {
     let last = before.bytes().rev().find(|byte| !b" *${".contains(byte));
     // `\boxed{`
-    if !last.is_some_and(|last| b"efmnrtd".contains(&last)) {
+    if !last.is_some_and(|last| b"efmnrtds".contains(&last)) {
         return false;
     }
     let near = super::super::tail(before, 40).trim_end_matches("\\boxed{");

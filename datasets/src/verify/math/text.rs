@@ -221,6 +221,13 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     (!rest.is_empty()).then_some(rest)
 }
 
+/// The choice letter that a value stands beside: C of `(C) 12`.
+pub(super) fn choice_beside(text: &str) -> Option<char> {
+    let rest = after_choice(text)?;
+    let lead = &text[..super::answer::offset_in(text, rest)];
+    lead.chars().rfind(char::is_ascii_uppercase)
+}
+
 /// Yes or no, of a word.
 pub(super) fn says(word: &str) -> Option<bool> {
     match word {
