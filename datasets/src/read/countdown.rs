@@ -53,7 +53,7 @@ pub(super) fn is_layout(row: &Row, columns: &Columns) -> bool {
 /// Whether the row has an answer of its own that is no expression of its numbers: `0, 1`, the places of two of them.
 fn has_other_answer(row: &Row) -> bool {
     let target = Task::detect(row).and_then(|task| plain(lookup(&row.values, &task.target)?));
-    let is_other = |name: &&str| {
+    let is_other = |name: &str| {
         let answer = lookup(&row.values, name).and_then(plain).unwrap_or_default();
         if Some(&answer) == target.as_ref() {
             return false;
@@ -65,7 +65,7 @@ fn has_other_answer(row: &Row) -> bool {
     ANSWERS
         .iter()
         .filter(|name| !name.to_lowercase().starts_with("target"))
-        .any(|name| is_other(&name))
+        .any(|name| is_other(name))
 }
 
 /// The dataset of all rows.

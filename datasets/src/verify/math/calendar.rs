@@ -82,13 +82,17 @@ pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
     {
         return Some(day == other);
     }
+    if is_numeric_date(gold) {
+        let day = date(gold);
+        return Some(day.is_some() && day == date(answer));
+    }
     let ((month, day, year), (others, its_day, its_year)) = (date(gold)?, date(answer)?);
     let is_year = year.is_none() || its_year.is_none() || year == its_year;
     Some((month, day) == (others, its_day) && is_year)
 }
 
 /// Whether a text is a date in numbers, `1969-07-20`, which is no difference.
-pub(super) fn is_numeric_date(text: &str) -> bool {
+fn is_numeric_date(text: &str) -> bool {
     let parts: Vec<&str> = text.trim().split('-').collect();
     let are_digits = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     are_digits && parts.iter().map(|part| part.len()).eq([4, 2, 2])

@@ -174,7 +174,7 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
         let rest =
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
-        rest.strip_prefix(&*found.text).is_some_and(|rest| denies(rest))
+        rest.strip_prefix(&*found.text).is_some_and(denies)
     };
     let contrary = DOUBT.find(behind).map(|found| found.start()).filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
@@ -186,7 +186,8 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
             .split_inclusive(['.', '?', '\n'])
             .next()
             .unwrap_or_default();
-        !(sentence.ends_with('?') && holds(sentence, "ut |owever")) && !holds(sentence, " if ")
+        let asks = sentence.ends_with('?') && holds(sentence, "ut |owever");
+        !asks && !holds(sentence, " if ")
     });
     let at = revoked.into_iter().chain(doubted).min()?;
     let rest = &behind[at..];
