@@ -137,14 +137,23 @@ fn of_text(text: &str) -> Gold {
     }
 }
 
-/// The answer that a text marks, read as that of a completion is: 14 of a last line `#### 14`, both of two boxes.
+/// The answer that a text marks: 14 of a last line `#### 14`, the contents of the last box, or of several that are the
+/// parts of an answer; else what is found in a completion.
 fn marked(text: &str) -> Option<Cow<'_, str>> {
     let last = text.trim_end().lines().next_back().unwrap_or_default().trim_start();
     let found =
         if last.starts_with("####") { answer::find(last, math::Mode::Strict) } else { None };
     let found =
         found.or_else(|| answer::find(text, math::Mode::Strict).filter(|found| !is_heading(found)));
-    found.map(|found| found.text)
+    let found = found?;
+    let boxed = answer::last_box(text).filter(|_| found.rule == answer::Rule::Box);
+    // The reader of completions adds what stands around a box, which a gold answer is without.
+    let is_list =
+        |boxed: &str| found.text.strip_suffix(boxed).is_some_and(|rest| rest.ends_with(", "));
+    Some(match boxed {
+        Some(boxed) if !is_list(&boxed) => boxed,
+        _ => found.text,
+    })
 }
 
 /// Whether what was found is words behind the marks of a line in the middle: `#### Step 2`.
@@ -273,6 +282,9 @@ mod tests {
             ("<think>\nTry \\boxed{1}? no.\n</think>\n\nThe answer is 14.", Some("14")),
             ("<think>so \\boxed{1}", None),
             ("The roots are $\\boxed{3}$ and $\\boxed{4}$.", Some("3, 4")),
+            ("The term is $\\boxed{-15}x^3$.", Some("-15")),
+            ("So $x \\in \\boxed{[3, \\infty)}$.", Some("[3, \\infty)")),
+            ("It is $\\boxed{108\\,\\text{m}}$.", Some("108\\,\\text{m}")),
             ("Adding gives 14. The answer is 14.", Some("14")),
             ("14", Some("14")),
             ("$7$", Some("$7$")),

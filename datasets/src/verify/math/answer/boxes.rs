@@ -51,7 +51,7 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
 }
 
 /// The contents of the last closed box, with the unit behind it.
-pub(in super::super) fn last_box(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn last_box(text: &str) -> Option<Cow<'_, str>> {
     let last = Boxes::new(text).next()?;
     Some(with_unit(text, &last).0)
 }
