@@ -77,12 +77,7 @@ fn one_of(items: &[Value]) -> Gold {
     let Some((first, others)) = texts.split_first() else {
         return missing("[]", "there is no answer");
     };
-    let is_same = |other: &String| {
-        other == first
-            || judge::check(first, other, math::Mode::Flexible)
-                .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
-    };
-    match others.iter().all(is_same) {
+    match others.iter().all(|other| is_same(first, other)) {
         true => of_text(first),
         false => missing(
             &listed(),
@@ -146,14 +141,25 @@ fn marked(text: &str) -> Option<Cow<'_, str>> {
     let found =
         found.or_else(|| answer::find(text, math::Mode::Strict).filter(|found| !is_heading(found)));
     let found = found?;
-    let boxed = answer::last_box(text).filter(|_| found.rule == answer::Rule::Box);
-    // The reader of completions adds what stands around a box, which a gold answer is without.
-    let is_list =
-        |boxed: &str| found.text.strip_suffix(boxed).is_some_and(|rest| rest.ends_with(", "));
+    // The reader of completions adds what stands around a box, which a gold answer is without; equal members of a list
+    // are one answer, written twice.
+    let boxed = answer::last_box(text).filter(|_| found.rule != answer::Rule::Tag);
+    let are_parts = |boxed: &str| {
+        found.rule == answer::Rule::Box
+            && found.text.strip_suffix(boxed).is_some_and(|rest| rest.ends_with(", "))
+            && !is_same(boxed, &found.text)
+    };
     Some(match boxed {
-        Some(boxed) if !is_list(&boxed) => boxed,
+        Some(boxed) if !are_parts(&boxed) => boxed,
         _ => found.text,
     })
+}
+
+/// Whether one answer is the other.
+fn is_same(one: &str, other: &str) -> bool {
+    one == other
+        || judge::check(one, other, math::Mode::Flexible)
+            .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
 }
 
 /// Whether what was found is words behind the marks of a line in the middle: `#### Step 2`.
@@ -282,6 +288,8 @@ mod tests {
             ("<think>\nTry \\boxed{1}? no.\n</think>\n\nThe answer is 14.", Some("14")),
             ("<think>so \\boxed{1}", None),
             ("The roots are $\\boxed{3}$ and $\\boxed{4}$.", Some("3, 4")),
+            ("It is $\\boxed{x+11}$, or $\\boxed{11+x}$.", Some("11+x")),
+            ("The answer is positive, because it is $\\boxed{3}$.", Some("3")),
             ("The term is $\\boxed{-15}x^3$.", Some("-15")),
             ("So $x \\in \\boxed{[3, \\infty)}$.", Some("[3, \\infty)")),
             ("It is $\\boxed{108\\,\\text{m}}$.", Some("108\\,\\text{m}")),
