@@ -140,7 +140,7 @@ fn marked(text: &str) -> Option<Cow<'_, str>> {
         if last.starts_with("####") { answer::find(last, math::Mode::Strict) } else { None };
     let found =
         found.or_else(|| answer::find(text, math::Mode::Strict).filter(|found| !is_heading(found)));
-    let found = found?;
+    let Some(found) = found else { return answer::last_box(text) };
     // The reader of completions adds what stands around a box, which a gold answer is without; equal members of a list
     // are one answer, written twice.
     let boxed = answer::last_box(text).filter(|_| found.rule != answer::Rule::Tag);
@@ -290,6 +290,7 @@ mod tests {
             ("The roots are $\\boxed{3}$ and $\\boxed{4}$.", Some("3, 4")),
             ("It is $\\boxed{x+11}$, or $\\boxed{11+x}$.", Some("11+x")),
             ("The answer is positive, because it is $\\boxed{3}$.", Some("3")),
+            ("It is $\\boxed{3}$. But this was only a guess.", Some("3")),
             ("The term is $\\boxed{-15}x^3$.", Some("-15")),
             ("So $x \\in \\boxed{[3, \\infty)}$.", Some("[3, \\infty)")),
             ("It is $\\boxed{108\\,\\text{m}}$.", Some("108\\,\\text{m}")),
