@@ -44,23 +44,20 @@ impl Task {
 /// Whether rows are of this layout, and are to be judged by its verifier.
 pub(super) fn is_layout(row: &Row, columns: &Columns) -> bool {
     let is_own = |spec: &String| spec == "countdown" || spec.starts_with("countdown:");
-    Task::detect(row).is_some()
-        && columns.answer.is_none()
+    columns.answer.is_none()
         && columns.rewards.verifiers.iter().all(is_own)
-        && !has_other_answer(row)
+        && Task::detect(row).is_some_and(|task| !has_other_answer(row, &task))
 }
 
 /// Whether the row has an answer of its own that is no expression of its numbers: `0, 1`, the places of two of them.
-fn has_other_answer(row: &Row) -> bool {
-    let target = Task::detect(row).and_then(|task| plain(lookup(&row.values, &task.target)?));
+fn has_other_answer(row: &Row, task: &Task) -> bool {
+    let text = |name: &str| lookup(&row.values, name).and_then(plain).unwrap_or_default();
+    let target = text(&task.target);
     let is_other = |name: &str| {
-        let answer = lookup(&row.values, name).and_then(plain).unwrap_or_default();
-        if Some(&answer) == target.as_ref() {
-            return false;
-        }
+        let answer = text(name);
         let is_formula = answer.chars().all(|c| c.is_ascii_digit() || "+-*/()=×÷ .".contains(c))
             && answer.contains(['+', '-', '*', '/', '×', '÷']);
-        !answer.trim().is_empty() && !is_formula
+        !answer.trim().is_empty() && answer != target && !is_formula
     };
     ANSWERS
         .iter()

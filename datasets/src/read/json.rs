@@ -75,35 +75,39 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
     items.into_iter().take(limit).enumerate().map(row).collect()
 }
 
-/// The rows of an object: its only list of objects, or itself.
-fn of_object(fields: Map<String, Value>) -> std::result::Result<Vec<Value>, String> {
-    let are_rows = |value: &Value| {
-        value
-            .as_array()
-            .is_some_and(|items| !items.is_empty() && items.iter().all(Value::is_object))
+/// The rows of an object: its only list of objects, or itself where it asks something and no list of objects does.
+fn of_object(mut fields: Map<String, Value>) -> std::result::Result<Vec<Value>, String> {
+    let quoted = |name: &String| format!("`{name}`");
+    let is_asked = |value: &Value| value.is_string() || chat::is_chat(value);
+    let asks = |row: &Map<String, Value>| {
+        QUESTIONS.iter().any(|name| row.get(*name).is_some_and(is_asked))
     };
-    let lists: Vec<String> = (fields.iter().filter(|(_, value)| are_rows(value)))
-        .map(|(name, _)| format!("`{name}`"))
-        .collect();
-    // The file of one row.
-    let asks = |name: &&str| {
-        fields.get(*name).is_some_and(|value| value.is_string() || chat::is_chat(value))
-    };
-    let is_row = QUESTIONS.iter().any(asks);
-    match lists.len() {
-        _ if is_row => Ok(vec![Value::Object(fields)]),
-        1 => Ok(fields.into_iter().find(|(_, value)| are_rows(value)).map(|(_, value)| value))
-            .map(|value| value.and_then(|value| value.as_array().cloned()).unwrap_or_default()),
-        0 => Err(format!(
+    let first_asks = |value: &Value| value.get(0).and_then(Value::as_object).is_some_and(asks);
+    if asks(&fields) && !fields.values().any(first_asks) {
+        return Ok(vec![Value::Object(fields)]);
+    }
+    let names: Vec<String> =
+        fields.iter().filter(|(_, value)| are_rows(value)).map(|(name, _)| name.clone()).collect();
+    match names.as_slice() {
+        [] => Err(format!(
             "an object of {}, and no list of objects: write one object for each row, as `to_json(orient=\"records\", \
              lines=True)` of pandas does",
-            fields.keys().take(6).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            fields.keys().take(6).map(quoted).collect::<Vec<_>>().join(", ")
         )),
-        _ => Err(format!(
+        [name] => match fields.remove(name) {
+            Some(Value::Array(rows)) => Ok(rows),
+            _ => Ok(Vec::new()),
+        },
+        names => Err(format!(
             "an object with the lists {}: write the rows of one to a file of their own",
-            lists.join(", ")
+            names.iter().map(quoted).collect::<Vec<_>>().join(", ")
         )),
     }
+}
+
+/// Whether a value is a list of objects.
+fn are_rows(value: &Value) -> bool {
+    value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_object))
 }
 
 fn is_object(line: &str) -> bool {

@@ -345,8 +345,19 @@ fn files_that_hold_no_rows_are_refused_with_the_mend() {
         let message = refusal(name, text, &Columns::default());
         assert!(message.contains(mend), "{name}: {message}");
     }
-    let one = read("a.json", r#"{"question":"1+1?","answer":"2"}"#, &Columns::default()).unwrap();
-    assert_eq!(one.problems[0].answer, "2");
+    for text in [
+        r#"{"question":"1+1?","answer":"2"}"#,
+        r#"{"question":"1+1?","answer":"2","steps":[{"text":"1+1=2"}]}"#,
+        // What all rows are told is no row.
+        r#"{"instruction":"Solve each.","data":[{"question":"1+1?","answer":"2"}]}"#,
+    ] {
+        let set = read("a.json", text, &Columns::default()).unwrap();
+        assert_eq!(
+            (set.problems[0].prompt.plain().trim(), &*set.problems[0].answer),
+            ("1+1?", "2"),
+            "{text}"
+        );
+    }
     for (names, mend) in [
         (vec!["train-00000-of-00002.parquet"], "1 of the 2 parts"),
         (vec!["train-00000-of-00001.parquet", "train-00000-of-00002.parquet"], "in two ways"),

@@ -12,7 +12,8 @@ impl Keys {
         let text = match self.take("advantage") {
             Some(text) => {
                 for key in ["rule", "baseline"] {
-                    if self.values.remove(key).is_some_and(|(_, is_given)| is_given) {
+                    // Those of a preset went when the rule was set.
+                    if self.values.contains_key(key) {
                         bail!(
                             "`advantage` is a rule of its own and replaces `{key}`: leave it out"
                         );
