@@ -16,7 +16,6 @@ use clap::ValueEnum;
 use super::Divergence;
 use super::annealing::{Annealing, Shape};
 use super::baseline::Baseline;
-use super::patch::NO_PENALTY;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
@@ -90,6 +89,10 @@ Keys, for any objective as NAME:key=value:...
   anneal         linear, cosine or geometric: how beta-end, entropy-end and
                  rehearsal-end (share of the stored completions a step) are
                  reached at the last step";
+
+/// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
+const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO with the \
+KL of its paper), reverse-kl or forward-kl (tealight objectives)";
 
 /// Largest number that a key takes.
 const LARGEST: f64 = 1e6;

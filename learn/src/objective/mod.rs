@@ -25,7 +25,6 @@ mod loss;
 mod loss_inputs;
 mod named;
 mod offsets;
-mod patch;
 mod plan;
 mod pointwise;
 mod preset;
@@ -48,7 +47,6 @@ pub use loss_inputs::{
 };
 pub use named::Objective;
 pub use offsets::Offsets;
-pub use patch::PlanPatch;
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };

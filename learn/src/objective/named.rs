@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::catalogue::presets;
 use super::keys::{Keys, canonical, settings};
-use super::patch::PlanPatch;
 use super::plan::Plan;
 use super::preset::Preset;
 use super::rule::Load;
@@ -41,31 +40,15 @@ impl Objective {
         self.name
     }
 
-    /// The objective with changes of its plan, which its name then shows.
-    ///
-    /// # Errors
-    /// A change of a setting to which the objective itself gives another value, a change that has no effect on it or
-    /// makes it impossible.
-    pub fn with(&self, patch: &PlanPatch) -> Result<Self> {
-        let preset = preset(self.name)?;
-        let words = patch.words().into_iter().map(|(key, value)| (key.to_owned(), value));
-        let given = self.given_and(words, preset)?;
-        let has_epsilon_high = preset.keys.contains("epsilon-high=")
-            || given.iter().any(|(key, _)| key == "epsilon-high");
-        let mut plan = self.plan.clone();
-        let applied = patch.apply(&mut plan, has_epsilon_high);
-        applied.with_context(|| format!("objective `{self}`"))?;
-        Ok(Self { name: preset.name, given, plan })
-    }
-
-    /// The objective with one more key of its language, as `NAME@{KEY=VALUE}` gives it.
+    /// The objective with further keys of its language, which its name then shows.
     ///
     /// # Errors
     /// A key that is not known, to which the objective itself gives another value, that has no effect on it or makes it
     /// impossible.
-    pub fn with_key(&self, key: &str, value: &str) -> Result<Self> {
+    pub fn with(&self, more: &[(&str, String)]) -> Result<Self> {
         let preset = preset(self.name)?;
-        let given = self.given_and([(canonical(key, value), value.to_owned())], preset)?;
+        let more = more.iter().map(|(key, value)| (canonical(key, value), value.clone()));
+        let given = self.given_and(more, preset)?;
         let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
         Ok(Self { name: preset.name, given, plan })
     }
@@ -266,7 +249,7 @@ impl<'de> Deserialize<'de> for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::{Divergence, Estimator, LossType, SampleSource};
+    use crate::objective::{Divergence, Estimator, SampleSource};
 
     #[test]
     fn names_that_are_not_here_say_what_to_use() {
@@ -318,7 +301,7 @@ mod tests {
         // A rule of one's own takes the place of the preset's baseline.
         let own: Objective = "grpo:advantage=r-mean_others(r)".parse().unwrap();
         assert!(!own.resolved().contains("baseline"), "{}", own.resolved());
-        let more = PlanPatch { loss_type: Some(LossType::DrGrpo), ..PlanPatch::default() };
+        let more = [("loss-type", "dr_grpo".to_owned())];
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();
         assert_eq!(
@@ -327,10 +310,10 @@ mod tests {
         );
         // The same once more changes nothing; another value of the same key is a contradiction.
         assert_eq!(changed.with(&more).unwrap(), changed);
-        let other = PlanPatch { loss_type: Some(LossType::Dapo), ..PlanPatch::default() };
+        let other = [("loss-type", "dapo".to_owned())];
         let message = changed.with(&other).unwrap_err().to_string();
         assert!(message.contains("leave one of them out"), "{message}");
-        let beta = PlanPatch { beta: Some(0.2), ..PlanPatch::default() };
+        let beta = [("beta", "0.2".to_owned())];
         let message = format!("{:#}", objective.with(&beta).unwrap_err());
         assert!(message.contains("no KL penalty; with one: kl-k3"), "{message}");
         let js: Objective = "js:sampler=stored".parse().unwrap();

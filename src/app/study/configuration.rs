@@ -70,7 +70,7 @@ impl Configuration {
     /// Adds one setting.
     pub(super) fn with(mut self, Setting { key, value }: &Setting) -> Result<Self> {
         if key != LEARNING_RATE {
-            self.objective = self.objective.with_key(key, value)?;
+            self.objective = self.objective.with(&[(key, value.to_owned())])?;
             return Ok(self);
         }
         let rate: f64 = value.parse().unwrap_or(f64::NAN);

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(plan("divergence:js:beta=0.7").beta(), 0.7);
         let objective: Objective = "divergence:reverse-kl".parse().unwrap();
         assert_eq!(objective.coefficient(), Some("weight"));
-        let weighed = objective.with_key("weight", "0.01").unwrap();
+        let weighed = objective.with(&[("weight", "0.01".to_owned())]).unwrap();
         assert_eq!(weighed.to_string(), "divergence:reverse-kl:0.01");
         assert_eq!(weighed.plan.beta(), 0.01);
         let words = weighed.resolved();

@@ -1,12 +1,12 @@
 //! The settings of a run, and which of them contradict each other.
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use tealight_system::range::SEED;
 
 use super::settings::{LogKl, Settings};
-use crate::objective::{Baseline, Objective, Plan, PlanPatch};
+use crate::objective::{Baseline, Objective, Plan};
 
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
@@ -71,17 +71,21 @@ impl RlvrConfig {
 
     /// The settings that override the objective's. Studies give settings to objectives of every kind: the one that
     /// splits rollouts is left out where the objective has none.
-    fn overrides(&self) -> PlanPatch {
+    fn overrides(&self) -> Vec<(&'static str, String)> {
         let settings = &self.settings;
         let is_on_policy = self.objective.plan.is_on_policy();
-        PlanPatch {
-            loss_type: settings.loss_type,
-            epsilon: settings.epsilon,
-            epsilon_high: settings.epsilon_high,
-            num_iterations: settings.num_iterations,
-            beta: settings.beta,
-            steps_per_generation: settings.steps_per_generation.filter(|_| is_on_policy),
-        }
+        let loss_type = settings.loss_type.and_then(|loss_type| loss_type.to_possible_value());
+        let number = |value: Option<f64>| value.map(|value| value.to_string());
+        let count = |value: Option<usize>| value.map(|value| value.to_string());
+        let all = [
+            ("loss-type", loss_type.map(|loss_type| loss_type.get_name().to_owned())),
+            ("epsilon", number(settings.epsilon)),
+            ("epsilon-high", number(settings.epsilon_high)),
+            ("num-iterations", count(settings.num_iterations)),
+            ("beta", number(settings.beta)),
+            ("steps-per-generation", count(settings.steps_per_generation.filter(|_| is_on_policy))),
+        ];
+        all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 }
 
