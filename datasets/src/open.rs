@@ -1,5 +1,6 @@
 //! A name or files to a dataset that is ready to be asked.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -88,6 +89,36 @@ impl Dataset {
         self.verifier = verifier;
     }
 
+    /// Notes questions that are asked again, above all with another gold answer.
+    fn note_repeats(&mut self) {
+        let mut asked = HashMap::new();
+        let (mut repeats, mut conflicts, mut example) = (0, 0, None);
+        for problem in &self.problems {
+            let Some(first) = asked.insert(problem.prompt.plain(), problem) else { continue };
+            repeats += 1;
+            // As texts where a verdict may take a program or a database.
+            let is_same = first.answer.trim() == problem.answer.trim()
+                || self.verifier.name().starts_with("math")
+                    && judge::verify(&*self.verifier, first, &problem.answer).is_correct();
+            if !is_same && first.context == problem.context {
+                conflicts += 1;
+                example.get_or_insert((first, problem));
+            }
+        }
+        let conflict = example.map(|(first, other)| {
+            let [one, two] = [first, other].map(|problem| verify::short(&problem.answer));
+            format!(
+                "; {conflicts} of them with another gold answer, such as `{}` (`{one}`) and `{}` (`{two}`)",
+                first.id, other.id
+            )
+        });
+        if repeats > 0 {
+            let verb = if repeats == 1 { "problem repeats" } else { "problems repeat" };
+            let conflict = conflict.unwrap_or_default();
+            self.notes.push(format!("{repeats} {verb} the question of an earlier one{conflict}"));
+        }
+    }
+
     /// Leaves out problems whose gold answer cannot be read, and refuses what is no dataset then.
     fn check(&mut self, purpose: Purpose) -> Result<()> {
         match purpose {
@@ -103,6 +134,9 @@ impl Dataset {
         }
         if self.problems.is_empty() {
             return Err(DataError::Empty { name: self.name.clone() });
+        }
+        if purpose == Purpose::Judge {
+            self.note_repeats();
         }
         let mut seen = std::collections::HashSet::new();
         match self.problems.iter().find(|problem| !seen.insert(&problem.id)) {
@@ -132,7 +166,40 @@ mod tests {
             let dataset = open(&file.display().to_string(), &columns, None).unwrap();
             assert_eq!(dataset.has_answer_texts, expected, "{answer}");
         }
-        let columns = Columns { answer: None, ..columns };
+    }
+
+    #[test]
+    fn repeated_questions_are_noted_with_golds_that_differ() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rows.jsonl");
+        let row = |asked: &str, gold: &str| {
+            format!("{{\"question\": \"{asked}\", \"answer\": \"{gold}\"}}\n")
+        };
+        for (rows, expected) in [
+            ([row("1+1?", "2"), row("2+1?", "3"), row("1+2?", "3")], None),
+            (
+                [row("1+1?", "2"), row("1+1?", "2.0"), row("2+1?", "3")],
+                Some("1 problem repeats the question of an earlier one"),
+            ),
+            (
+                [row("1+1?", "2"), row("1+1?", "3"), row("1+1?", "3")],
+                Some(
+                    "2 problems repeat the question of an earlier one; 1 of them with another gold answer, such as `1` \
+                     (`2`) and `2` (`3`)",
+                ),
+            ),
+        ] {
+            std::fs::write(&file, rows.concat()).unwrap();
+            let dataset = open(&file.display().to_string(), &Columns::default(), None).unwrap();
+            let noted = dataset.notes.iter().find(|note| note.contains("repeat"));
+            assert_eq!(noted.map(String::as_str), expected);
+        }
+    }
+
+    #[test]
+    fn generated_golds_are_no_answers() {
+        let rewards = Rewards::by(Some("program:cat".into()));
+        let columns = Columns { rewards, ..Columns::default() };
         for name in ["countdown", "colouring"] {
             assert!(!open(name, &columns, Some(1)).unwrap().has_answer_texts, "{name}");
         }
