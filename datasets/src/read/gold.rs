@@ -87,20 +87,25 @@ fn one_of(items: &[Value]) -> Gold {
     }
 }
 
-fn of_text(text: &str) -> Gold {
+/// Why a text that stands in the place of an answer is none; nothing where it may be one.
+pub fn why_no_answer(text: &str) -> Option<&'static str> {
     let trimmed = text.trim();
     match trimmed.to_lowercase().as_str() {
-        "" => return missing("", "there is no answer"),
-        "null" | "nan" | "none" | "n/a" | "#n/a" | "<na>" => {
-            return missing(trimmed, "there is no answer");
-        }
+        "" | "null" | "nan" | "none" | "n/a" | "#n/a" | "<na>" => Some("there is no answer"),
         // As tables write a missing value; `Na` is sodium.
-        _ if trimmed == "NA" => return missing(trimmed, "there is no answer"),
-        "proof" => return missing(trimmed, "a proof is asked for, which has no answer to compare"),
-        "notfound" | "not found" | "not_found" => {
-            return missing(trimmed, "the dataset says that it found no answer");
+        _ if trimmed == "NA" => Some("there is no answer"),
+        "proof" => Some("a proof is asked for, which has no answer to compare"),
+        "notfound" | "not found" | "not_found" | "[invalid]" => {
+            Some("the dataset says that it found no answer")
         }
-        _ => {}
+        _ => None,
+    }
+}
+
+fn of_text(text: &str) -> Gold {
+    let trimmed = text.trim();
+    if let Some(why) = why_no_answer(trimmed) {
+        return missing(trimmed, why);
     }
     if let Some(items) = json_array(trimmed)
         && items.iter().all(Value::is_string)

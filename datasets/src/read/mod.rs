@@ -25,6 +25,7 @@ mod unused;
 mod variables;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +39,7 @@ use layout::Layout;
 use problem::Read as RowRead;
 
 pub use self::csv::{row_error, separator};
+pub use gold::why_no_answer;
 pub use json::with_long_numbers;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 
@@ -95,7 +97,25 @@ struct Row {
     file: usize,
     line: usize,
     values: Map<String, Value>,
+    /// The column with the ids of all rows, where one of [`IDS`] differs in every row.
+    ids: Option<&'static str>,
 }
+
+/// Keys of a problem's id, in a dataset and in a record of completions.
+pub const IDS: [&str; 10] = [
+    "id",
+    "unique_id",
+    "ID",
+    "problem_id",
+    "prompt_id",
+    "question_id",
+    "task_id",
+    "idx",
+    "doc_id",
+    "example_id",
+];
+/// How many of them are a dataset's ids whatever they hold.
+const SURE_IDS: usize = 3;
 
 /// The files of the dataset that lies in a folder, by name: those of one split.
 ///
@@ -125,9 +145,13 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
             "a folder without a file .jsonl, .json, .csv or .parquet{inner}"
         )));
     };
-    // `train-00000-of-00002.parquet` and its like belong together; `train.jsonl` and `test.jsonl` do not.
-    let split = |name: &str| -> String {
-        name.chars().take_while(|c| c.is_alphabetic()).collect::<String>().to_lowercase()
+    // `train-00000-of-00002.parquet` and its like belong together; `train.jsonl` and `test.jsonl` do not, nor
+    // `gsm8k_train.jsonl` and `gsm8k_test.jsonl`.
+    let split = |name: &str| -> Vec<String> {
+        let name = name.to_lowercase();
+        let start = name.chars().take_while(|c| c.is_alphabetic()).collect();
+        let words = name.split(|c: char| !c.is_alphabetic()).filter(|word| SPLITS.contains(word));
+        std::iter::once(start).chain(words.map(str::to_owned)).collect()
     };
     whole_set(&names).map_err(wrong)?;
     match names.iter().find(|name| {
@@ -139,6 +163,10 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
         ))),
     }
 }
+
+/// Words of files' names that say which split they are.
+const SPLITS: [&str; 9] =
+    ["train", "test", "valid", "validation", "val", "dev", "eval", "heldout", "held"];
 
 /// Files of a dataset's folder that hold no rows.
 const BESIDE: [&str; 3] = ["dataset_info.json", "dataset_infos.json", "stats.json"];
@@ -186,6 +214,11 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     }
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
     rows.iter_mut().for_each(shapes::flatten);
+    let ids = IDS[SURE_IDS..].iter().copied().find(|name| {
+        let mut seen = HashSet::new();
+        rows.iter().all(|row| row.id_in(name).is_some_and(|id| seen.insert(id)))
+    });
+    rows.iter_mut().for_each(|row| row.ids = ids);
     if let Some(first) = rows.first()
         && text_to_sql::is_layout(first)
         && columns.answer.is_none()
@@ -296,7 +329,7 @@ fn json_array(text: &str) -> Option<Vec<Value>> {
 
 impl Row {
     fn new(line: usize, values: Map<String, Value>) -> Self {
-        Self { file: 0, line, values }
+        Self { file: 0, line, values, ids: None }
     }
 
     /// The names of the columns, for messages.
@@ -319,12 +352,16 @@ impl Row {
 
     /// The row's own id, or its place.
     fn id(&self) -> String {
-        let id = ["id", "unique_id", "ID"].iter().find_map(|name| match self.values.get(*name) {
-            Some(Value::String(id)) => Some(id.clone()),
-            Some(Value::Number(id)) => Some(id.to_string()),
+        let mut names = IDS[..SURE_IDS].iter().copied().chain(self.ids);
+        names.find_map(|name| self.id_in(name)).unwrap_or_else(|| self.place())
+    }
+
+    fn id_in(&self, name: &str) -> Option<String> {
+        match self.values.get(name)? {
+            Value::String(id) => Some(id.clone()),
+            Value::Number(id) => Some(id.to_string()),
             _ => None,
-        });
-        id.unwrap_or_else(|| self.place())
+        }
     }
 }
 

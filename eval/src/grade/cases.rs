@@ -6,7 +6,7 @@ use tealight_datasets::verify;
 use super::*;
 
 /// Lines of JSON.
-fn lines(rows: &[Value]) -> String {
+pub(super) fn lines(rows: &[Value]) -> String {
     rows.iter().map(|row| format!("{row}\n")).collect()
 }
 
@@ -19,7 +19,7 @@ fn sums(count: usize) -> Dataset {
     tealight_datasets::open(&path, &Default::default(), None).unwrap()
 }
 
-fn graded_with(
+pub(super) fn graded_with(
     name: &str,
     text: &str,
     dataset: Option<&Dataset>,
@@ -31,16 +31,16 @@ fn graded_with(
     GradeJob { dataset, ..job }.run(&mut source, &mut |_| Ok(()))
 }
 
-fn graded(text: &str, dataset: Option<&Dataset>) -> Graded {
+pub(super) fn graded(text: &str, dataset: Option<&Dataset>) -> Graded {
     graded_with("f.jsonl", text, dataset, |job| job).unwrap()
 }
 
 /// The samples and the correct ones of each problem.
-fn numbers(graded: &Graded) -> Vec<(usize, usize)> {
+pub(super) fn numbers(graded: &Graded) -> Vec<(usize, usize)> {
     graded.tallies.iter().map(|tally| (tally.samples, tally.correct)).collect()
 }
 
-fn has_note(graded: &Graded, words: &str) {
+pub(super) fn has_note(graded: &Graded, words: &str) {
     assert!(graded.notes.iter().any(|note| note.contains(words)), "{words}: {:?}", graded.notes);
 }
 

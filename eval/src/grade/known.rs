@@ -1,6 +1,7 @@
 //! The problems of `--dataset`: which of them a line names, by its id or by its prompt.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
@@ -8,17 +9,23 @@ use tealight_datasets::{Dataset, Problem};
 
 use super::line::{Line, hash};
 
-/// Most lines of a prompt at which a question may begin or end.
-const MAX_LINES: usize = 64;
+/// Most places of a prompt at which a question may begin: the last ones.
+const MAX_STARTS: usize = 256;
+/// Bytes of a line before which a label may stand: `Question: `.
+const LABEL: usize = 40;
 
 /// The problems of a dataset.
 pub(super) struct Known<'a> {
     pub(super) name: &'a str,
     by_id: HashMap<&'a str, &'a Problem>,
-    /// By the hash of the question; none where several problems have it.
-    by_question: HashMap<u64, Option<&'a Problem>>,
-    /// Whether its ids are the numbers of its rows, since it has none of its own.
-    pub(super) has_row_numbers: bool,
+    /// By the question; none where several problems have it.
+    by_question: BTreeMap<&'a str, Option<&'a Problem>>,
+    /// Whether its ids are ascending numbers, as those of its rows are where it has none of its own.
+    has_row_numbers: bool,
+    /// Whether a record without a prompt named its problem by such a number.
+    pub(super) is_by_number: bool,
+    /// What followed the question on its line, by a hash, with the first problem that it followed.
+    tails: HashMap<u64, String>,
     /// The ids of problems that lines have named.
     seen: HashSet<&'a str>,
     /// Records whose prompt is that of another problem than their id's, and the first such.
@@ -30,7 +37,7 @@ pub(super) struct Known<'a> {
 
 impl<'a> Known<'a> {
     pub(super) fn new(dataset: &'a Dataset) -> Result<Self> {
-        let (mut by_id, mut by_question) = (HashMap::new(), HashMap::new());
+        let (mut by_id, mut by_question) = (HashMap::new(), BTreeMap::new());
         for problem in &dataset.problems {
             if by_id.insert(problem.id.as_str(), problem).is_some() {
                 bail!(
@@ -40,7 +47,7 @@ impl<'a> Known<'a> {
                 );
             }
             for question in questions(&problem.prompt, dataset.instruction) {
-                let of_question = by_question.entry(hash([question])).or_insert(Some(problem));
+                let of_question = by_question.entry(question).or_insert(Some(problem));
                 if of_question.is_some_and(|other| other.id != problem.id) {
                     *of_question = None;
                 }
@@ -56,6 +63,8 @@ impl<'a> Known<'a> {
             by_id,
             by_question,
             has_row_numbers,
+            is_by_number: false,
+            tails: HashMap::new(),
             seen,
             contradictions: 0,
             contradiction: None,
@@ -71,7 +80,8 @@ impl<'a> Known<'a> {
     /// problems.
     pub(super) fn find(&mut self, line: &Line) -> Result<Option<&'a Problem>> {
         let by_id = line.id.as_ref().and_then(|id| self.by_id.get(id.as_str()).copied());
-        let by_prompt = line.prompt.as_ref().and_then(|prompt| self.by_prompt(prompt));
+        let text = line.prompt.as_ref().map(asked).unwrap_or_default();
+        let by_prompt = self.by_prompt(text);
         let found = match (by_id, by_prompt, &line.id) {
             (_, Some(None), None) => {
                 bail!(
@@ -96,11 +106,12 @@ impl<'a> Known<'a> {
                     self.has_row_numbers && (id == "0" || line.format.counts_from_zero());
                 if is_shifted && id.parse::<u64>().is_ok() {
                     bail!(
-                        "ids in this file count from 0 (`{id}`), but {} has no ids, so its problems are named by \
-                         row number from 1: add a column `id` to the dataset",
+                        "ids in this file count from 0 (`{id}`), but the ids of {} are other numbers, such as those of \
+                         rows from 1: add a column `id` to the dataset, or prompts to the records",
                         self.name
                     );
                 }
+                self.is_by_number |= self.has_row_numbers && line.prompt.is_none();
                 if let (Some(prompt), Some(problem)) = (&line.prompt, of_id) {
                     self.check_prompt(prompt, problem)?;
                 }
@@ -108,25 +119,65 @@ impl<'a> Known<'a> {
             }
             (_, None, None) => None,
         };
+        if let (Some(problem), Some(prompt)) = (found, &line.prompt)
+            && let Some((shown, own)) = other_order(prompt, problem)
+        {
+            bail!(
+                "{}: the prompt has the choice `{shown}`, and {} has `{own}`, so their letters mean different choices: \
+                 grade without --dataset, with the gold letters of the prompts as \"gold\"",
+                line.shown(),
+                self.name
+            );
+        }
         self.seen.extend(found.map(|problem| problem.id.as_str()));
         Ok(found)
     }
 
-    /// The problem whose question a prompt is, or ends with, or begins with; inside none where several have it.
-    fn by_prompt(&self, prompt: &Prompt) -> Option<Option<&'a Problem>> {
-        let find = |text: &str| self.by_question.get(&hash([text.trim()])).copied();
-        questions(prompt, None).into_iter().find_map(|text| {
-            let breaks = || text.match_indices('\n').map(|(at, _)| at).take(MAX_LINES);
-            let ends = breaks().map(|at| &text[at + 1..]);
-            let starts = breaks().map(|at| &text[..at]);
-            // An instruction may follow on the same line.
-            let sentences = text.match_indices(['.', '?', '!']).map(|(at, _)| at + 1);
-            let sentences = sentences.filter(|at| text[*at..].starts_with(' ')).take(MAX_LINES);
-            let starts = starts.chain(sentences.map(|at| &text[..at]));
-            let parts = std::iter::once(text).chain(ends).chain(starts);
-            let labels = |part: &'_ str| part.split_once(": ").and_then(|(_, rest)| find(rest));
-            parts.clone().find_map(find).or_else(|| parts.clone().find_map(labels))
-        })
+    /// The problem whose question a prompt contains, the last one where it contains several, as examples before it are;
+    /// inside none where several problems have this question.
+    fn by_prompt(&mut self, text: &str) -> Option<Option<&'a Problem>> {
+        if let Some(found) = self.by_question.get(text.trim()) {
+            return Some(*found);
+        }
+        let all = starts(text);
+        let found = all.iter().rev().take(MAX_STARTS).filter_map(|start| {
+            let (question, problem) = self.question_at(&text[*start..])?;
+            Some((start + question.len(), usize::MAX - start, problem))
+        });
+        let (end, _, problem) = found.max_by_key(|(end, start, _)| (*end, *start))?;
+        let tail = text[end..].split(['\n', '<', '[']).next().unwrap_or_default().trim();
+        if let (Some(problem), false) = (problem, tail.is_empty()) {
+            self.tails.entry(hash([tail])).or_insert_with(|| problem.id.clone());
+        }
+        Some(problem)
+    }
+
+    /// The longest question that a text begins with, if it ends there.
+    fn question_at(&self, text: &str) -> Option<(&'a str, Option<&'a Problem>)> {
+        let mut limit = text;
+        while !limit.is_empty() {
+            let until = (Bound::Unbounded, Bound::Included(limit));
+            let (question, problem) = self.by_question.range::<str, _>(until).next_back()?;
+            let shared = limit.char_indices().zip(question.chars());
+            let shared = shared.take_while(|((_, a), b)| a == b).last();
+            let shared = shared.map_or(0, |((at, letter), _)| at + letter.len_utf8());
+            if shared == question.len() && ends_there(question, &text[shared..]) {
+                return Some((question, *problem));
+            }
+            // A shorter question is a part of what both begin with.
+            let shared = if shared == limit.len() || shared == question.len() {
+                limit[..shared].char_indices().next_back().map_or(0, |(at, _)| at)
+            } else {
+                shared
+            };
+            limit = &limit[..shared];
+        }
+        None
+    }
+
+    /// A question behind which prompts go on in ways of their own, which may be other questions.
+    pub(super) fn longer_prompt(&self) -> Option<&str> {
+        self.tails.values().min().filter(|_| self.tails.len() > 1).map(String::as_str)
     }
 
     /// Refuses a prompt that comes under two ids and shows the question of neither: ids then number samples.
@@ -157,6 +208,46 @@ impl<'a> Known<'a> {
     }
 }
 
+/// Where a question may begin: at lines, behind a label such as `Question: `, behind the marks of a chat template.
+fn starts(text: &str) -> Vec<usize> {
+    let mut all = vec![0];
+    let mut line = 0;
+    for (at, letter) in text.char_indices() {
+        let next = at + letter.len_utf8();
+        match letter {
+            '\n' => (line, _) = (next, all.push(next)),
+            ':' if at - line <= LABEL => all.push(next),
+            '>' | ']' => all.push(next),
+            _ => {}
+        }
+    }
+    let space = |start: usize| text[start..].len() - text[start..].trim_start().len();
+    all.iter_mut().for_each(|start| *start += space(*start));
+    all.dedup();
+    all
+}
+
+/// Whether a question ends where `rest` begins: with its line, before the marks of a template, or with its sentence.
+fn ends_there(question: &str, rest: &str) -> bool {
+    let is_sentence = question.ends_with(['.', '?', '!']) && rest.starts_with(' ');
+    let rest = rest.trim_start_matches([' ', '\t', '\r']);
+    is_sentence
+        || question.ends_with(['。', '？', '！'])
+        || rest.is_empty()
+        || rest.starts_with(['\n', '<', '['])
+}
+
+/// What a prompt asks: its text, or the last message of the user.
+fn asked(prompt: &Prompt) -> &str {
+    match prompt {
+        Prompt::Text(text) => last_of_user(text),
+        Prompt::Chat(messages) => {
+            let last = messages.iter().rfind(|message| message.role == "user").or(messages.last());
+            last.map_or("", |message| message.content.as_str())
+        }
+    }
+}
+
 /// Whether a prompt shows a problem's question, however white space stands in it.
 fn shows(prompt: &Prompt, problem: &Problem) -> bool {
     let folded = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -172,6 +263,31 @@ fn shows(prompt: &Prompt, problem: &Problem) -> bool {
     })
 }
 
+/// A choice that a prompt and a problem list by different letters, as the two show it.
+fn other_order(prompt: &Prompt, problem: &Problem) -> Option<(String, String)> {
+    let own = asked(&problem.prompt);
+    let (above, below) = own.rsplit_once("\n\nA. ").map(|(above, _)| own.split_at(above.len()))?;
+    let text = asked(prompt);
+    // Examples before the question may have the same choices.
+    let shown = text.rfind(above.trim()).map_or("", |at| &text[at + above.trim().len()..]);
+    let shown: Vec<(char, &str)> = shown.lines().filter_map(choice).collect();
+    let differ = |(letter, text): (char, &str)| {
+        let other = shown.iter().find(|(_, other)| *other == text)?;
+        let is_here = shown.iter().any(|one| *one == (letter, text));
+        (!is_here).then(|| (format!("{}. {text}", other.0), format!("{letter}. {text}")))
+    };
+    below.lines().filter_map(choice).find_map(differ)
+}
+
+/// The letter and the text of a line that shows a choice: `A. blue`, `(A) blue`.
+fn choice(line: &str) -> Option<(char, &str)> {
+    let line = line.trim();
+    let line = line.strip_prefix('(').unwrap_or(line);
+    let letter = line.chars().next().filter(char::is_ascii_uppercase)?;
+    let text = line[1..].strip_prefix(['.', ')', ':'])?;
+    Some((letter, text.trim()))
+}
+
 /// The last message of the user in a chat that was rendered and whose special tokens were left out, as verl writes it:
 /// `system\n...\nuser\n...\nassistant\n`. Another text is that message itself.
 fn last_of_user(text: &str) -> &str {
@@ -184,16 +300,11 @@ fn last_of_user(text: &str) -> &str {
     }
 }
 
-/// What is asked in a prompt: all of its last message by the user, and that without an instruction at its end.
+/// What is asked in a problem's prompt: all of its last message by the user, that without an instruction at its end, and
+/// the question above its choices.
 fn questions<'p>(prompt: &'p Prompt, instruction: Option<&str>) -> Vec<&'p str> {
-    let text = match prompt {
-        Prompt::Text(text) => last_of_user(text),
-        Prompt::Chat(messages) => {
-            let last = messages.iter().rfind(|message| message.role == "user").or(messages.last());
-            last.map_or("", |message| message.content.as_str())
-        }
-    };
-    let text = text.trim();
+    let text = asked(prompt).trim();
     let bare = instruction.and_then(|instruction| text.strip_suffix(instruction)).map(str::trim);
-    std::iter::once(text).chain(bare).filter(|text| !text.is_empty()).collect()
+    let above = text.split_once("\n\nA. ").map(|(above, _)| above.trim());
+    std::iter::once(text).chain(bare).chain(above).filter(|text| !text.is_empty()).collect()
 }

@@ -304,6 +304,8 @@ mod cases;
 #[cfg(test)]
 mod formats;
 #[cfg(test)]
+mod matching;
+#[cfg(test)]
 mod overlap;
 #[cfg(test)]
 mod tests;

@@ -209,12 +209,19 @@ impl Notes {
                 self.missing
             ));
         }
-        if problems.dataset.as_ref().is_some_and(|dataset| dataset.has_row_numbers) {
+        let Some(known) = &problems.dataset else { return notes };
+        if known.is_by_number {
             notes.push(
-                "the dataset has no ids, so its problems are named by row number from 1; a file that counts from 0 \
-                 would be judged by the gold answers of other problems"
+                "records without prompts name the dataset's problems by numbers, which are those of its rows, from 1, \
+                 where it has no ids; a file that counts from 0 would be judged by the gold answers of other problems"
                     .into(),
             );
+        }
+        if let Some(id) = known.longer_prompt() {
+            notes.push(format!(
+                "prompts go on in different ways behind the question of the dataset that they contain, such as that of \
+                 `{id}`: they may ask something else"
+            ));
         }
         notes
     }

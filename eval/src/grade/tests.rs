@@ -366,11 +366,11 @@ fn ids_from_zero_against_rows_from_one_are_refused() {
         "{\"index\":1,\"model_output\":{\"choices\":[{\"message\":{\"content\":\"22\"}}]}}\n",
     ] {
         let message = format!("{:#}", grade(text).err().expect("refused"));
-        assert!(message.contains("count from 0") && message.contains("has no ids"), "{message}");
+        assert!(message.contains("count from 0") && message.contains("those of rows from 1"), "{message}");
     }
     let graded =
         grade("{\"id\":\"1\",\"completion\":\"21\"}\n{\"prompt\":\"q1\",\"completion\":\"22\"}\n")
             .unwrap();
     assert_eq!(numbers(&graded), [(1, 1), (1, 1)]);
-    assert!(graded.notes[0].contains("named by row number"), "{:?}", graded.notes);
+    assert!(graded.notes[0].contains("those of its rows, from 1"), "{:?}", graded.notes);
 }

@@ -3,7 +3,9 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::{Message, Prompt};
+use tealight_datasets::read::why_no_answer;
 
+use super::python_list;
 use crate::completion::{Content, reason};
 
 /// The value of a key. Records have few keys and formats many names for them: comparing them is faster than hashing.
@@ -47,15 +49,37 @@ pub(super) fn first(value: &Value, names: &[&str]) -> Option<String> {
 /// Keys of an object that holds gold answers, as verl's rewards get it.
 const IN_OBJECT: [&str; 6] = ["ground_truth", "target", "gold", "answer", "answers", "value"];
 
-/// The gold answers of a value: a text, a number, a list of either, of which each is right, or an object with one.
+/// The list that stands in a text, as JSON or as Python prints it: a table has no other way to hold one. Only texts:
+/// `[1, 2]` may be an interval.
+pub(super) fn printed_list(value: &Value) -> Option<Value> {
+    let text = value.as_str()?.trim();
+    if !text.starts_with("[\"") && !text.starts_with("['") {
+        return None;
+    }
+    let of_json = || serde_json::from_str::<Vec<String>>(text).ok();
+    of_json().or_else(|| python_list::read(text)).map(Value::from)
+}
+
+/// The gold answers of a value: a text, a number, true or false, a list of these, of which each is right, or an object
+/// with one. Texts that stand where there is no answer are none.
 pub(super) fn golds(value: &Value) -> Vec<String> {
+    if let Some(list) = printed_list(value) {
+        return golds(&list);
+    }
     match value {
-        Value::Array(items) => items.iter().filter_map(text_of).collect(),
+        Value::Array(items) => items.iter().filter_map(gold_of).collect(),
         Value::Object(_) => {
             let found = IN_OBJECT.iter().filter_map(|key| value.get(key));
             found.map(golds).find(|golds| !golds.is_empty()).unwrap_or_default()
         }
-        other => text_of(other).into_iter().collect(),
+        other => gold_of(other).into_iter().collect(),
+    }
+}
+
+fn gold_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(flag) => Some(flag.to_string()),
+        other => text_of(other).filter(|text| why_no_answer(text).is_none()),
     }
 }
 

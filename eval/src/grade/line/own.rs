@@ -4,35 +4,24 @@
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
+use tealight_core::Prompt;
+use tealight_datasets::read::IDS;
 
-use super::fields::{first, first_golds, first_id, get, prompt_of, text_of, tokens};
+use super::fields::{first, first_golds, first_id, get, printed_list, prompt_of, text_of, tokens};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 
-/// Keys of the problem's id. Without one, `problem` is the id; with one, `problem` is the question.
-const IDS: [&str; 9] = [
-    "id",
-    "problem_id",
-    "prompt_id",
-    "question_id",
-    "unique_id",
-    "task_id",
-    "idx",
-    "doc_id",
-    "example_id",
-];
 /// Keys of one completion, of several, and of the prompt.
 const ONE: [&str; 6] =
     ["completion", "response", "output", "generated_text", "generation", "prediction"];
 const SEVERAL: [&str; 6] =
     ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
-const PROMPTS: [&str; 5] = ["prompt", "question", "messages", "input", "query"];
-/// Keys of the gold answer. The `answer` of a line that somebody has judged is what the completion said.
+const PROMPTS: [&str; 6] = ["prompt", "question", "messages", "instruction", "input", "query"];
+/// Keys of the gold answer, those first that can mean nothing else. The `answer` of a line that somebody has judged, or
+/// that has such a key, is what the completion said.
 const GOLDS: [&str; 12] = [
     "gold",
-    "answer",
-    "target",
     "ground_truth",
     "reward_model.ground_truth",
     "gt",
@@ -40,6 +29,8 @@ const GOLDS: [&str; 12] = [
     "expected_answer",
     "correct_answer",
     "reference_answer",
+    "target",
+    "answer",
     "label",
     "solution",
 ];
@@ -90,7 +81,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     if let (Some(one), Some(several)) = (one, several) {
         bail!("`{one}` beside `{several}`: leave one of them out");
     }
-    let mut prompt = PROMPTS.iter().find_map(|key| prompt_of(get(value, key)?));
+    let mut prompt = asked(value);
     let mut id = first_id(value, &IDS).or_else(|| key.map(str::to_owned));
     match id {
         Some(_) => prompt = prompt.or_else(|| prompt_of(&value["problem"])),
@@ -129,7 +120,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         _ if choices.is_some() => {
             line.push_choices(choices.map(Vec::as_slice).unwrap_or_default());
         }
-        (Some(found), _) => completions(&mut line, value, found)?,
+        (Some(found), _) => completions(&mut line, value, found, several.is_some())?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
             line.push(Reading::from_text(None, ending(value, 0)));
@@ -137,6 +128,26 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         (None, None) => bail!("{} has no completion", line.shown()),
     }
     Ok(line)
+}
+
+/// What a record asks: the first of its prompts, and behind it the texts of the others that it does not contain, such as
+/// the question beside an instruction.
+fn asked(value: &Value) -> Option<Prompt> {
+    let mut prompts = PROMPTS.iter().filter_map(|key| prompt_of(get(value, key)?));
+    let mut first = prompts.find(|prompt| !prompt.plain().trim().is_empty())?;
+    let words = |prompt: &Prompt| prompt.plain().split_whitespace().collect::<Vec<_>>().join(" ");
+    for other in prompts {
+        let (Prompt::Text(text), one, two) = (&other, words(&first), words(&other)) else {
+            continue;
+        };
+        match &mut first {
+            _ if one.contains(&two) => {}
+            Prompt::Text(whole) if two.contains(&one) => *whole = text.clone(),
+            Prompt::Text(whole) => *whole = format!("{whole}\n{text}"),
+            Prompt::Chat(_) => {}
+        }
+    }
+    Some(first)
 }
 
 /// The record of a rollout of the library `verifiers`, whose `answer` is the gold one although it is judged.
@@ -149,12 +160,16 @@ pub(super) fn verifiers(value: &Value) -> Result<Line> {
     Ok(line)
 }
 
-/// The completions in `found`: one, or a list of them.
-fn completions(line: &mut Line, value: &Value, found: &Value) -> Result<()> {
+/// The completions in `found`, a list of them where the record says `several`; else one, or a list.
+fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> Result<()> {
     let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
     let count = tokens(&value["tokens"])?;
+    let printed = if several { printed_list(found) } else { None };
+    let found = printed.as_ref().unwrap_or(found);
     let items: &[Value] = match found {
-        Value::Array(items) if !items.iter().any(|item| is_message(item) || is_part(item)) => items,
+        Value::Array(items) if !items.iter().any(|item| is_message(item) || is_part(item)) => {
+            items.as_slice()
+        }
         one => std::slice::from_ref(one),
     };
     let finished = get(value, "is_finished").and_then(Value::as_bool);
