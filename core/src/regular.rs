@@ -2,22 +2,34 @@
 //! it would never open or never end.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 
 /// The reason why a pipe, a device or a folder is refused.
 pub const NOT_REGULAR: &str = "not a regular file";
 
+/// How a file begins that Git LFS left in place of a large one.
+pub const POINTER: &[u8] = b"version https://git-lfs";
+/// The reason why such a file is refused.
+pub const IS_POINTER: &str = "a pointer of Git LFS, not the file: `git lfs pull` fetches that";
+
 /// Opens a file for reading; links are followed.
 ///
 /// # Errors
-/// A file that cannot be opened, something that is not a regular file.
+/// A file that cannot be opened, something that is not a regular file, a pointer of Git LFS.
 pub fn open(path: &Path) -> io::Result<File> {
     // Looking first: to open a device can already change it.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other(NOT_REGULAR));
     }
-    checked(OpenOptions::new().read(true), path, 0)
+    let mut file = checked(OpenOptions::new().read(true), path, 0)?;
+    let mut start = Vec::new();
+    file.by_ref().take(POINTER.len() as u64).read_to_end(&mut start)?;
+    if start == POINTER {
+        return Err(io::Error::other(IS_POINTER));
+    }
+    file.rewind()?;
+    Ok(file)
 }
 
 /// Reads a file of at most `limit` bytes.
@@ -104,6 +116,9 @@ mod tests {
             assert!(error.contains(NOT_REGULAR), "{}: {error}", path.display());
         }
         assert_eq!(read_limited(&plain, 5).expect("bytes"), b"12345");
+        let pointer = folder.path().join("pointer");
+        std::fs::write(&pointer, "version https://git-lfs.github.com/spec/v1\n").expect("written");
+        assert_eq!(read_limited(&pointer, 99).expect_err("refused").to_string(), IS_POINTER);
         let error = read_limited(&plain, 4).expect_err("refused").to_string();
         assert!(error.contains("larger than 4 bytes"), "{error}");
     }

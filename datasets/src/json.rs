@@ -18,8 +18,40 @@ pub use crate::read::with_long_numbers;
 /// assert!(tealight_datasets::json::parse(r#"{"id": 1, "id": 2}"#).is_err());
 /// ```
 pub fn parse(text: &str) -> serde_json::Result<Value> {
-    let Unique(value) = serde_json::from_str(&with_long_numbers(text))?;
-    Ok(value)
+    let text = with_long_numbers(text);
+    let read = |text: &str| serde_json::from_str(text).map(|Unique(value)| value);
+    read(&text).or_else(|error| without_half_pairs(&text).map_or(Err(error), |whole| read(&whole)))
+}
+
+/// The text with U+FFFD for halves of surrogate pairs: programs in Python write them where a model's token is a part of
+/// a character, and no text here can hold them. None where there are none.
+fn without_half_pairs(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let unit = |at: usize| -> Option<u16> {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let (mut whole, mut copied, mut at) = (String::new(), 0, 0);
+    while at < bytes.len() {
+        if bytes[at] != b'\\' {
+            at += 1;
+            continue;
+        }
+        let pair = (unit(at), unit(at + 6));
+        at = match pair {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => at + 12,
+            (Some(0xd800..=0xdfff), _) => {
+                whole.push_str(&text[copied..at]);
+                whole.push_str("\\ufffd");
+                copied = at + 6;
+                copied
+            }
+            // The letter behind a stroke is no stroke itself.
+            _ => at + 2,
+        };
+    }
+    whole.push_str(&text[copied..]);
+    (copied > 0).then_some(whole)
 }
 
 /// A value whose objects have each key once.
@@ -109,6 +141,19 @@ mod tests {
         assert_eq!(parse("18446744073709551616").unwrap(), "18446744073709551616");
         assert_eq!(parse("-9223372036854775809").unwrap(), "-9223372036854775809");
         assert_eq!(parse("0.1234567890123456789").unwrap(), "0.1234567890123456789");
+    }
+
+    #[test]
+    fn halves_of_pairs_become_replacement_characters() {
+        for (text, expected) in [
+            (r#""a\ud83d""#, "a\u{fffd}"),
+            (r#""\ud83d\ude00\ude00b""#, "\u{1f600}\u{fffd}b"),
+            (r#""\\ud83d""#, "\\ud83d"),
+            (r#""\ud83d\n\ud83d\ude00""#, "\u{fffd}\n\u{1f600}"),
+        ] {
+            assert_eq!(parse(text).unwrap(), expected, "{text}");
+        }
+        assert!(parse(r#""\ud83d"#).is_err());
     }
 
     #[test]

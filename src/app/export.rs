@@ -99,6 +99,7 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
         let options = ModelOptions { model: other.clone(), adapter: None, ..options.model.clone() };
         let (other_model, _) = options.load()?;
         other_model.check_copyable()?;
+        model.refuse_other(&other_model).context("--average")?;
         all.push(other_model.merged().with_context(|| other.clone())?);
     }
     let weights = match all.len() {

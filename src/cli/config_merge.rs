@@ -143,7 +143,13 @@ fn read_text(file: &str) -> Result<String> {
 /// The settings of a file by the names of options, whatever spelling of a name the file has: from here on there is one
 /// key for an option.
 fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Table> {
-    let given: Table = text.parse().with_context(|| format!("{file}: not TOML"))?;
+    let hint = match file.rsplit('.').next() {
+        Some("yaml" | "yml" | "json") => {
+            ": write each setting as `key = value` (TRL's names are known)"
+        }
+        _ => "",
+    };
+    let given: Table = text.parse().with_context(|| format!("{file}: not TOML{hint}"))?;
     let mut settings = Table::new();
     for (key, value) in given {
         let id = match key.replace('-', "_") {

@@ -26,11 +26,12 @@ mod variables;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use tealight_core::names::{extension, is_of_dataset};
+use tealight_core::regular;
 
 use crate::prompting::{BOXED, BOXED_CHOICE};
 use crate::verify::{math, sql};
@@ -365,24 +366,12 @@ impl Row {
     }
 }
 
-/// How a pointer begins that stands in place of a file.
-const POINTER: &[u8] = b"version https://git-lfs";
-
 /// Opens a regular file: a pipe or a device may have no end.
 fn file(path: &Path) -> Result<std::fs::File> {
-    let io = |source| DataError::Io { path: path.into(), source };
-    if !std::fs::metadata(path).map_err(io)?.is_file() {
-        return Err(DataError::File { path: path.into(), what: "not a regular file".into() });
-    }
-    let mut file = std::fs::File::open(path).map_err(io)?;
-    let mut start = Vec::new();
-    file.by_ref().take(POINTER.len() as u64).read_to_end(&mut start).map_err(io)?;
-    if start == POINTER {
-        let what = "a pointer of Git LFS, not the file: `git lfs pull` fetches that".into();
-        return Err(DataError::File { path: path.into(), what });
-    }
-    file.rewind().map_err(io)?;
-    Ok(file)
+    regular::open(path).map_err(|source| match source.raw_os_error() {
+        Some(_) => DataError::Io { path: path.into(), source },
+        None => DataError::File { path: path.into(), what: source.to_string() },
+    })
 }
 
 /// The same as text of any length, without a byte-order mark.

@@ -366,7 +366,10 @@ fn ids_from_zero_against_rows_from_one_are_refused() {
         "{\"index\":1,\"model_output\":{\"choices\":[{\"message\":{\"content\":\"22\"}}]}}\n",
     ] {
         let message = format!("{:#}", grade(text).err().expect("refused"));
-        assert!(message.contains("count from 0") && message.contains("those of rows from 1"), "{message}");
+        assert!(
+            message.contains("count from 0") && message.contains("those of rows from 1"),
+            "{message}"
+        );
     }
     let graded =
         grade("{\"id\":\"1\",\"completion\":\"21\"}\n{\"prompt\":\"q1\",\"completion\":\"22\"}\n")

@@ -96,6 +96,33 @@ impl LoraOptions {
         Ok(Some(Adapter { weights, ..adapter }))
     }
 
+    /// Refuses to start from an adapter that was trained with other options: its matrices are another policy with these.
+    ///
+    /// # Errors
+    /// The flags to give.
+    pub fn refuse_other(&self, start: &Adapter, architecture: &Architecture) -> Result<()> {
+        let scaling = &start.scaling;
+        let sorted = |targets: &[String]| targets.iter().cloned().collect::<BTreeSet<_>>();
+        let mut flags = Vec::new();
+        if scaling.r != self.lora_r {
+            flags.push(format!("--lora-r {}", scaling.r));
+        }
+        if scaling.lora_alpha != self.lora_alpha {
+            flags.push(format!("--lora-alpha {}", scaling.lora_alpha));
+        }
+        if scaling.use_rslora != self.use_rslora {
+            let flag = if scaling.use_rslora { "--use-rslora" } else { "no --use-rslora" };
+            flags.push(flag.to_owned());
+        }
+        if sorted(&start.targets) != sorted(&self.targets(architecture)) {
+            flags.push(format!("--lora-target-modules {}", start.targets.join(",")));
+        }
+        match flags.is_empty() {
+            true => Ok(()),
+            false => bail!("an adapter with other settings: give {}", flags.join(" ")),
+        }
+    }
+
     /// Weights that are trained, where an adapter is.
     pub fn parameters(&self, architecture: &Architecture) -> Option<usize> {
         let modules = lora::modules(architecture, &self.targets(architecture));

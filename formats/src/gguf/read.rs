@@ -13,6 +13,7 @@ use candle_core::{Device, Tensor};
 
 use super::{ALIGNMENT, MAGIC};
 pub(super) use tealight_nn::backend::int8;
+use tealight_system::files::open_regular;
 
 /// Most keys, tensors, and values of an array.
 const MAX_ENTRIES: u64 = 1 << 16;
@@ -200,7 +201,7 @@ impl Gguf {
     }
 
     fn parse(path: &Path) -> Result<Self> {
-        let file = File::open(path)?;
+        let file = open_regular(path)?;
         let size = file.metadata()?.len();
         let mut reader = Reader { inner: BufReader::new(file), left: size };
         ensure!(reader.take()? == MAGIC, "it does not begin with GGUF");

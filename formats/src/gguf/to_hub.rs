@@ -16,6 +16,18 @@ use tealight_nn::model::weights::Weights;
 /// Most ids that end a completion.
 const MAX_STOPS: usize = 64;
 
+/// Keys of models that multiply or limit what no decoder here does.
+const OTHER_SCALES: [&str; 8] = [
+    "attention.scale",
+    "attention.clamp_kqv",
+    "attention.max_alibi_bias",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "logit_scale",
+    "embedding_scale",
+    "residual_scale",
+];
+
 /// The parts of a model in Hub layout.
 pub struct HubModel {
     /// `config.json`.
@@ -133,9 +145,10 @@ impl Gguf {
             let value = self.int(&key(name))?.filter(|size| *size > 0);
             value.with_context(|| format!("no size at key `{}`", key(name)))
         };
-        let scaling = self.text(&key("rope.scaling.type"))?.filter(|kind| *kind != "none");
-        if let Some(kind) = scaling.filter(|kind| family != GEMMA || *kind != "linear") {
-            bail!("rope scaling `{kind}` is not supported");
+        for name in OTHER_SCALES {
+            if let Some(value) = self.float(&key(name))?.filter(|value| *value != 0.0) {
+                bail!("{} = {value} is not supported", key(name));
+            }
         }
         let table = self.shape("token_embd.weight").context("no tensor `token_embd.weight`")?;
         let heads = size("attention.head_count")?;
@@ -167,7 +180,21 @@ impl Gguf {
             }
         }
         if family == GEMMA {
-            self.add_gemma(&mut config, scaling.is_some())?;
+            self.add_gemma(&mut config)?;
+        }
+        // As llama.cpp reads them: a factor without a type is linear, and older files have another key.
+        let factor = match self.float(&key("rope.scaling.factor"))? {
+            None => self.float(&key("rope.scale_linear"))?,
+            factor => factor,
+        };
+        let factor = factor.filter(|factor| *factor != 0.0 && *factor != 1.0);
+        match self.text(&key("rope.scaling.type"))?.or(factor.map(|_| "linear")) {
+            None | Some("none") => {}
+            Some("linear") => {
+                let factor = factor.unwrap_or(1.0);
+                config["rope_scaling"] = json!({"rope_type": "linear", "factor": factor});
+            }
+            Some(kind) => bail!("rope scaling `{kind}` is not supported"),
         }
         self.refuse_other_heads(prefix, &config)?;
         if self.shape("rope_freqs.weight").is_some() {
@@ -198,7 +225,7 @@ impl Gguf {
 
     /// Keys of Gemma 3 alone; llama.cpp knows by the number of layers which of its models scales queries by the width
     /// of the model.
-    fn add_gemma(&self, config: &mut Json, is_stretched: bool) -> Result<()> {
+    fn add_gemma(&self, config: &mut Json) -> Result<()> {
         const LARGEST: i64 = 62;
         let key = |name: &str| format!("gemma3.{name}");
         let dim = self.int(&key("attention.key_length"))?.unwrap_or(256);
@@ -218,11 +245,6 @@ impl Gguf {
         config["sliding_window_pattern"] = json!(GEMMA_PATTERN);
         if let Some(window) = self.int(&key("attention.sliding_window"))? {
             config["sliding_window"] = json!(window);
-        }
-        if is_stretched {
-            let factor = self.float(&key("rope.scaling.factor"))?;
-            let factor = factor.context("no `gemma3.rope.scaling.factor`")?;
-            config["rope_scaling"] = json!({"rope_type": "linear", "factor": factor});
         }
         config.as_object_mut().map(|config| config.remove("hidden_act"));
         Ok(())

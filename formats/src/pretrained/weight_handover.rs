@@ -11,17 +11,38 @@ use tealight_nn::policy::Policy;
 impl Pretrained {
     /// A policy of all weights that starts here and takes the weights with it, so that there is one copy of them.
     pub fn take_policy(&mut self) -> Result<Policy> {
-        self.fingerprint = Some(self.fingerprint()?);
+        self.keep_fingerprint()?;
         Ok(Policy::in_place_of(&self.architecture, std::mem::take(&mut self.weights))?)
     }
 
-    /// A checksum of all weights, to tell bases of one name apart.
+    /// Computes the checksum now, for when the weights are gone.
+    pub fn keep_fingerprint(&mut self) -> Result<()> {
+        self.fingerprint = Some(self.fingerprint()?);
+        Ok(())
+    }
+
+    /// The checksum, if it was kept.
+    pub fn kept_fingerprint(&self) -> Option<&str> {
+        self.fingerprint.as_deref()
+    }
+
+    /// A checksum of all that decides what the model answers, to tell models of one name apart: weights, configuration,
+    /// tokenizer, chat template, stop tokens, adapter.
     pub fn fingerprint(&self) -> Result<String> {
         if let Some(fingerprint) = &self.fingerprint {
             return Ok(fingerprint.clone());
         }
         let mut hasher = crc32fast::Hasher::new();
-        for tensor in self.weights.values() {
+        hasher.update(format!("{}{:?}", self.config, self.generation_stops.0).as_bytes());
+        for (name, bytes) in self.tokenizer_files.contents() {
+            hasher.update(name.as_bytes());
+            hasher.update(bytes);
+        }
+        let adapter = self.adapter.iter().flat_map(|adapter| adapter.weights.values());
+        if let Some(adapter) = &self.adapter {
+            hasher.update(format!("{:?}", adapter.scaling).as_bytes());
+        }
+        for tensor in self.weights.values().chain(adapter) {
             let values = int8::widened(tensor)?.flatten_all()?.to_dtype(DType::F32)?;
             let values = values.to_device(&Device::Cpu)?;
             with_values(&values, |values| {

@@ -146,6 +146,11 @@ impl TokenizerFiles {
         FILES.into_iter().chain(additional)
     }
 
+    /// The files that are there, with their bytes.
+    pub fn contents(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()))
+    }
+
     /// The folder that they are from.
     pub(super) fn folder(&self) -> &str {
         &self.folder

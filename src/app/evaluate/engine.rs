@@ -51,8 +51,19 @@ impl Engine {
             return Ok(Engine::Candle(Box::new(model)));
         }
         let (mut base, _) = options.model.load_on(ranks, ModelOptions::load_for_rollouts)?;
+        if options.output.is_some() && ranks.is_first() {
+            base.keep_fingerprint()?;
+        }
         let decoder = base.take_sampling_decoder()?;
         Ok(Engine::Ours(Box::new(base), Box::new(decoder)))
+    }
+
+    /// The checksum of a model of ours, where samples are kept.
+    pub(super) fn model_checksum(&self) -> Option<String> {
+        match self {
+            Engine::Ours(base, _) => base.kept_fingerprint().map(str::to_owned),
+            _ => None,
+        }
     }
 
     /// The tokenizer; a server has its own.

@@ -85,7 +85,7 @@ impl<'a> Evaluation<'a> {
         let mut claim = None;
         let is_continued = ranks.first(|| {
             let taken = claim.insert(Claim::take(output)?);
-            let request = options.request(&sets, self.length, engine.date_in_prompts())?;
+            let request = options.request(&sets, self.length, engine)?;
             let is_continued = prepare(taken, output, request, self.existing)?;
             if destination.is_saved() {
                 settings::record_config(options, output)?;

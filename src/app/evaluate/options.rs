@@ -10,14 +10,14 @@ use tealight_datasets::suite::SuiteSet;
 use tealight_eval::Truncated;
 use tealight_eval::rules::Failed;
 
-use super::engine;
+use super::engine::{self, Engine};
 use super::eval_sets::EvalSet;
 use super::request::{EvaluationSpec, SetSpec};
 use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, DecodingOptions, ModelOptions};
 use crate::nn::device::Precision;
 use crate::nn::generate::{Filters, SamplingParams};
-use crate::nn::tokenizer::{HubTokenizer, TemplateDate};
+use crate::nn::tokenizer::HubTokenizer;
 use crate::solvers::remote::RemoteOptions;
 use crate::system::choices::choice;
 use crate::system::range::{COUNT, SEED, at_least};
@@ -155,12 +155,13 @@ impl EvalOptions {
         &self,
         sets: &[EvalSet<'_>],
         length: usize,
-        date: Option<TemplateDate>,
+        engine: &Engine,
     ) -> Result<EvaluationSpec> {
         let spec =
             |set: &EvalSet<'_>| Ok((set.file.clone(), SetSpec::new(set.dataset, set.temperature)?));
         Ok(EvaluationSpec {
             model: self.model.shown(),
+            model_checksum: engine.model_checksum(),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.engine_model.clone(),
             precision: match self.remote.engine {
@@ -172,7 +173,7 @@ impl EvalOptions {
             seed: self.seed,
             prompts: self.data.prompts.recorded()?,
             chat_template: self.model.template.text()?,
-            template_date: date,
+            template_date: engine.date_in_prompts(),
             template_kwargs: self.model.template.variables()?,
             sets: sets.iter().map(spec).collect::<Result<_>>()?,
         })

@@ -21,6 +21,9 @@ use crate::system::files::{writable_subfolder, write_atomic};
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct EvaluationSpec {
     pub(crate) model: String,
+    /// A checksum of all files that decide the samples of a model of ours.
+    #[serde(default)]
+    pub(crate) model_checksum: Option<String>,
     pub(crate) engine: Option<String>,
     pub(crate) engine_model: Option<String>,
     #[serde(flatten)]
@@ -133,7 +136,15 @@ fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>>
     let is_moved = before.engine.is_some() && now.engine.is_some();
     let is_setting = |key: &str| key != "sets" && !(key == "engine" && is_moved);
     for (key, value) in is.as_object().into_iter().flatten().filter(|(key, _)| is_setting(key)) {
-        if was[key] != *value {
+        if key == "model_checksum" && (was[key].is_null() || was[key] == *value) {
+            continue;
+        }
+        if key == "model_checksum" {
+            changed.push(
+                "the weights, configuration, tokenizer or chat template of the model have changed"
+                    .into(),
+            );
+        } else if was[key] != *value {
             changed.push(format!("{key} was {}, is {value}", was[key]));
         }
     }

@@ -294,7 +294,7 @@ fn start_from(
     device: &Device,
 ) -> Result<()> {
     let Some(start) = &config.settings.initial_policy else { return Ok(()) };
-    let weights = base.trained_weights(config.settings.lora.use_peft, start, device);
+    let weights = base.weights_to_start_from(&config.settings.lora, start, device);
     let restored = weights.and_then(|weights| Ok(policy.restore(&weights)?));
     restored.with_context(|| format!("--initial-policy {}", start.display()))
 }

@@ -38,7 +38,8 @@ impl Answers {
 
 /// The JSON of a response body.
 pub(super) fn parse(text: &[u8]) -> Result<Value> {
-    serde_json::from_slice(text).context("not JSON")
+    let text = str::from_utf8(text).context("not UTF-8")?;
+    tealight_datasets::json::parse(text).context("not JSON")
 }
 
 /// The error that a server gives in a body that says nothing else: its code, where it is a number, and its words.

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use tealight_core::lines::{Lines, MAX_LINE};
+use tealight_core::regular;
 use tealight_datasets::read::{ParquetRecords, parquet_records, row_error, separator};
 
 use archive::Archive;
@@ -123,6 +124,9 @@ impl Source<'static> {
         let unreadable = || format!("{path}: cannot be read");
         let mut file = File::open(path).with_context(unreadable)?;
         let start = start(&mut file).with_context(unreadable)?;
+        if start.starts_with(regular::POINTER) {
+            bail!("{path}: {}", regular::IS_POINTER);
+        }
         let is_parquet = start.starts_with(b"PAR1");
         if !is_parquet && !start.starts_with(b"PK\x03\x04") {
             let reader = BufReader::with_capacity(1 << 20, Cursor::new(start).chain(file));
