@@ -216,7 +216,7 @@ impl QuestionColumns {
         let known = || QUESTIONS.into_iter().filter(|name| nested(&first.values, name).is_some());
         let filled = known().find(|name| is_filled(rows, name));
         let question = filled.or_else(|| known().find(|name| is_used(rows, name)));
-        let question = question.ok_or_else(|| match other_kind(first) {
+        let question = question.ok_or_else(|| match other_kind(&first.values) {
             Some(kind) => format!("no prompt column found: {kind}"),
             None => format!(
                 "no prompt column found; there is: {}. Name it with --prompt-column",
@@ -293,7 +293,7 @@ impl AnswerColumn {
         if let Some(name) = find(is_filled) {
             return Ok(Self::Exact(name.into()));
         }
-        if let Some(kind) = other_kind(first) {
+        if let Some(kind) = other_kind(&first.values) {
             return Err(format!("no answer column found: {kind}"));
         }
         if let Some(name) = SOLUTIONS.into_iter().find(|name| is_filled(rows, name)) {

@@ -42,6 +42,7 @@ use problem::Read as RowRead;
 pub use self::csv::{row_error, separator};
 pub use gold::why_no_answer;
 pub use json::with_long_numbers;
+pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 
 /// The first bytes of files that are no text, what they are, and how they become readable.

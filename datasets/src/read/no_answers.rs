@@ -1,6 +1,6 @@
 //! Datasets without gold answers (preferences, programs, instructions, classes), told by their columns.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Row;
 
@@ -14,8 +14,8 @@ pub(super) fn are_classes(rows: &[Row]) -> bool {
 }
 
 /// What a dataset is whose answers cannot be compared with a gold answer.
-pub(super) fn other_kind(row: &Row) -> Option<&'static str> {
-    let has = |name: &str| row.values.get(name).is_some_and(|value| !value.is_null());
+pub fn other_kind(row: &Map<String, Value>) -> Option<&'static str> {
+    let has = |name: &str| row.get(name).is_some_and(|value| !value.is_null());
     let any = |names: &[&str]| names.iter().any(|name| has(name));
     if any(&["test_list", "entry_point", "input_output", "test_cases", "unit_tests", "tests"])
         || any(&["public_test_cases", "private_test_cases"])
@@ -34,7 +34,7 @@ pub(super) fn other_kind(row: &Row) -> Option<&'static str> {
     if has("chosen") && has("rejected") {
         return Some("`chosen` and `rejected` are preferences, and no gold answer");
     }
-    let judges = |name: &str| match row.values.get(name) {
+    let judges = |name: &str| match row.get(name) {
         Some(Value::Bool(_)) => true,
         Some(Value::Number(number)) => matches!(number.as_i64(), Some(-1..=1)),
         Some(Value::Array(items)) => !items.is_empty() && items.iter().all(Value::is_boolean),

@@ -126,6 +126,22 @@ fn ids_are_found_under_the_same_keys_in_a_dataset() {
 }
 
 #[test]
+fn tasks_of_lm_eval_without_gold_answers_are_refused_and_indices_are_letters() {
+    let row = |doc: Value, target: &str| json!({"doc_id": 0, "doc": doc, "doc_hash": "h", "target": target, "resps": [["The answer is B"]], "filter": "none"});
+    for (doc, why) in [
+        (json!({"instruction_id_list": ["punctuation:no_comma"]}), "instructions that code checks"),
+        (json!({"entry_point": "f", "test": "def check(c): pass"}), "programs, which tests check"),
+        (json!({"test_list": ["assert f(1) == 1"]}), "programs, which tests check"),
+    ] {
+        let refused = graded_with("f.jsonl", &lines(&[row(doc, "0")]), None, |job| job);
+        let message = format!("{:#}", refused.err().expect("refused"));
+        assert!(message.contains(why), "{message}");
+    }
+    let choices = json!({"question": "Q", "choices": ["a", "b", "c", "d"], "answer": 1});
+    assert_eq!(counts(&[row(choices, "1")]), [(1, 1)]);
+}
+
+#[test]
 fn choices_in_another_order_than_the_prompts_are_refused() {
     let colours = dataset(&[
         json!({"question": "Which is a colour?", "choices": ["tree", "blue", "ten"], "answer": "B"}),

@@ -65,6 +65,13 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
 /// document as it is, such as the interval `[0, 1]`, is one answer.
 fn lm_eval_golds(value: &Value) -> Vec<String> {
     let golds = first_golds(value, &["target"]);
+    // The index of a choice is its letter, as prompts show the choices.
+    let choices = value["doc"]["choices"].as_array().map_or(0, Vec::len);
+    let index = golds.first().and_then(|gold| gold.parse::<u8>().ok());
+    let is_index = value["doc"]["answer"] == index.map_or(Value::Null, Value::from);
+    if let Some(index) = index.filter(|index| is_index && usize::from(*index) < choices.min(26)) {
+        return vec![char::from(b'A' + index).to_string()];
+    }
     let [one] = golds.as_slice() else { return golds };
     let is_text = |field: &Value| field.as_str().is_some_and(|text| text.contains(one.as_str()));
     let is_of_document = value["doc"].as_object().is_some_and(|doc| doc.values().any(is_text));

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use tealight_core::{Prompt, fnv};
 use tealight_datasets::json;
+use tealight_datasets::read::other_kind;
 
 use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};
@@ -286,6 +287,11 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
         Format::Own | Format::Trl => own::own(value, key),
     };
     let mut line = Line { format, ..read? };
+    let document = value["doc"].as_object().filter(|_| format == Format::LmEval);
+    if let (Some(why), None) = (document.and_then(other_kind), keys.gold) {
+        let why = why.split(';').next().unwrap_or_default();
+        bail!("{}: {why} (name its verifier with --verifier, and --gold-key)", format.name());
+    }
     if let Some(gold_key) = keys.gold {
         line.golds = fields::first_golds(value, &[gold_key]);
     }
