@@ -85,6 +85,20 @@ pub fn differences(
             Some(Difference { key, values: [value.clone(), other.clone()] })
         })
         .collect();
+    // Where one does not say which completions were cut off, they count there and not in the other.
+    let cut = |known: &BTreeMap<&str, String>, set: &SetResult| match &set.summary {
+        summary if summary.truncated.is_none() => Some("unknown".to_owned()),
+        summary if summary.truncated_correct > 0 && known["truncated"] == "wrong" => {
+            Some(format!("incorrect, also {} correct completions", summary.truncated_correct))
+        }
+        _ => None,
+    };
+    if let (Some(one), Some(two)) = (cut(&a, first.1), cut(&b, second.1))
+        && first.1.summary.truncated.is_none() != second.1.summary.truncated.is_none()
+        && a["truncated"] == b["truncated"]
+    {
+        different.push(Difference { key: "truncated", values: [one, two] });
+    }
     // Prompts are compared where both have them, problem by problem.
     fn prompts(set: &SetResult) -> BTreeMap<&str, u64> {
         let pairs = set.problems.iter().zip(&set.questions);
@@ -225,6 +239,16 @@ mod tests {
         assert_eq!(keys(&a, &b), ["instruction", "temperature", "top_k", "prompts"]);
         assert_eq!(keys(&a, &a), Vec::<&str>::new());
         assert!(are_identical(&a.sets[0], &b.sets[0]));
+        // One file says which completions were cut off, and one does not.
+        let (mut known, mut unknown) = (a.clone(), a.clone());
+        known.sets[0].summary.truncated = Some(0.5);
+        unknown.sets[0].summary.truncated = None;
+        assert_eq!(keys(&known, &unknown), Vec::<&str>::new());
+        known.sets[0].summary.truncated_correct = 2;
+        assert_eq!(
+            [keys(&known, &unknown), keys(&unknown, &known)],
+            [["truncated"], ["truncated"]]
+        );
         // Graded files do not record how their samples were drawn.
         let mut graded = run(1.0, "", Value::Null);
         graded.sets[0].temperature = None;
