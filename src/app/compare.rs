@@ -22,8 +22,7 @@ pub struct CompareOptions {
     #[arg(value_name = "RUN")]
     #[serde(default)]
     pub runs: Vec<PathBuf>,
-    /// The base evaluated again with another --seed, which measures resampling noise. Without --second-draw, the
-    /// shares of problems retained and gained, Pass@k by difficulty and transitions minus noise are left out.
+    /// The base evaluated again with another --seed, which shows how many problems are lost and gained by chance alone.
     #[arg(long, value_name = "DIR")]
     #[serde(default)]
     pub second_draw: Option<PathBuf>,

@@ -37,7 +37,6 @@ fn a_study_compares_objectives_and_writes_everything() {
             "pass@8",
             "\u{b1}",
             "among 4",
-            "retained@8",
             "temperature 0.7",
             "over seeds and problems",
             "gradients",
@@ -86,14 +85,7 @@ fn a_study_compares_objectives_and_writes_everything() {
     assert!(again.contains("chunk-1-0") && again.contains("\"command\":\"tealight study --config"));
     let samples =
         std::fs::read_to_string(folder.0.path().join("study/base/samples-countdown-test.jsonl"));
-    // The base's second draw: as many samples, with random numbers of their own.
-    let second = std::fs::read_to_string(
-        folder.0.path().join("study/base-second/samples-countdown-test.jsonl"),
-    );
-    let (first, second) = (texts(&samples.expect("samples")), texts(&second.expect("samples")));
-    assert_eq!((first.len(), second.len()), (64, 64));
-    assert!(first != second, "a second draw has seeds of its own");
-    assert_eq!(results["datasets"][1]["second"].as_array().map(Vec::len), Some(8));
+    assert_eq!(texts(&samples.expect("samples")).len(), 64);
     let again = refusal(&arguments.concat());
     assert!(again.contains("holds files already"), "{again}");
 }

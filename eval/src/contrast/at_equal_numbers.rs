@@ -149,8 +149,7 @@ mod tests {
         let better = tallies(&mut draws, 150, 0.9, &kinds);
         let collapsed = tallies(&mut draws, 150, 0.9, &[0.97, 0.01, 0.01, 0.01]);
         let at = |run: &[Tally]| {
-            let evaluations =
-                Evaluations { base: &base, second: None, runs: &[run], table: &[run] };
+            let evaluations = Evaluations { base: &base, runs: &[run], table: &[run] };
             let result = Contrast::new(&evaluations, &[1, 32]);
             let matched = result.matched.iter().find(|m| m.right == 4).unwrap().clone();
             (result.distinct[1].1, matched)
@@ -185,8 +184,7 @@ mod tests {
         };
         let (base, better, collapsed) = (model(0.4, 0.6), model(0.9, 0.6), model(0.9, 0.97));
         let at = |run: &[Tally], right: usize| {
-            let evaluations =
-                Evaluations { base: &base, second: None, runs: &[run], table: &[run] };
+            let evaluations = Evaluations { base: &base, runs: &[run], table: &[run] };
             Matched::new(&evaluations, right).unwrap()
         };
         let same = at(&better, 4);
@@ -217,13 +215,13 @@ mod tests {
         let table = [good.as_slice(), narrow.as_slice()];
         let matched_at = |run: usize| {
             let runs = &table[run..=run];
-            Matched::new(&Evaluations { base: &base, second: None, runs, table: &table }, 4)
+            Matched::new(&Evaluations { base: &base, runs, table: &table }, 4)
         };
         let matched = [matched_at(0).unwrap(), matched_at(1).unwrap()];
         assert_eq!(matched.each_ref().map(|matched| matched.problems), [40, 40]);
         // And so the base's mean beside them is one number.
         assert_eq!(matched[0].measures[0].1, matched[1].measures[0].1);
-        let alone = Evaluations { base: &base, second: None, runs: &table[..1], table: &[] };
+        let alone = Evaluations { base: &base, runs: &table[..1], table: &[] };
         assert_eq!(Matched::new(&alone, 4).unwrap().problems, 60);
     }
 }

@@ -82,7 +82,8 @@ fn write_page(
     for (index, (set, changes)) in aligned.iter().zip(&changes).enumerate() {
         sections.push(section(set, &names, &tested[index], index == 0));
         for (change, name) in changes.iter().zip(&names[1..]) {
-            sections.push(contrast::section(&change.contrast, name));
+            let lost = change.beyond_chance.as_ref();
+            sections.push(contrast::section(&change.contrast, lost, name));
         }
     }
     sections.push(course);

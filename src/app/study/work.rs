@@ -6,17 +6,14 @@ use std::time::Instant;
 use anyhow::Result;
 use tealight_eval::Summary;
 use tealight_eval::curve::RunPath;
-use tealight_eval::report::{
-    Evaluated, EvaluationFilters, Forgetting, Measured, Study, Training, Tuned, grid,
-};
+use tealight_eval::report::{Evaluated, EvaluationFilters, Measured, Study, Training, Tuned, grid};
 use tealight_eval::results::Question;
 
 use super::paths::PathSet;
 use super::runs::{Run, history, of_all, own_runs};
 use super::sets::StudySet;
 use super::{Prepared, StudyOptions, curves, tuning};
-use crate::app::directory;
-use crate::app::session::{self, SamplingRequest, Session};
+use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::space::planned_peak;
 use crate::nn::generate::SamplingParams;
 use crate::nn::model::Decoder;
@@ -94,23 +91,18 @@ impl<'a> Work<'a> {
         Ok(Some(Study { tuning, ..reported }))
     }
 
-    /// The base on every set, and a second draw of it by random numbers of its own.
+    /// The base on every set.
     fn base(&self) -> Result<Vec<Evaluated>> {
         let folder = self.output.join("base");
         let seed = self.study.seeds[0];
-        let draw = self.draw(seed);
-        let again = SamplingRequest { seed: session::seed_of_second_draw(draw.seed), ..draw };
         let one = |set: &StudySet| -> Result<Evaluated> {
             let base = (&self.session.reference, "base");
-            let second = (&self.session.reference, "base, second draw");
-            let second_draw = self.output.join(directory::SECOND_DRAW);
             Ok(Evaluated {
                 name: set.dataset.name.clone(),
                 domain: set.domain.to_owned(),
                 temperature: set.temperature,
                 questions: Question::all(&set.dataset),
                 base: self.measured(&self.session, set, (base, seed), &folder)?,
-                second: Some(set.tallies(&self.session, second, &again, false, &second_draw)?),
                 tuned: Vec::new(),
                 contrasts: Vec::new(),
             })
@@ -186,7 +178,7 @@ impl StudyOptions {
         started: Instant,
     ) -> Study {
         let settings = &self.settings;
-        let mut study = Study {
+        Study {
             model: study.base.name.clone(),
             parameters: Some(study.base.architecture.parameters()),
             n: self.n,
@@ -210,9 +202,6 @@ impl StudyOptions {
             datasets,
             training,
             seconds: started.elapsed().as_secs_f64(),
-            forgetting: None,
-        };
-        study.forgetting = Forgetting::from_study(&study);
-        study
+        }
     }
 }

@@ -8,8 +8,8 @@ use tealight_eval::report::{Study, curve, greedy_warnings, tables};
 use super::plain;
 use crate::app::study::{Plan, methods};
 
-/// A study: the verdict and the curves, one block for each set, one row for the base and each objective, and below the
-/// first held-out set all models against each other.
+/// A study: the verdict and the curves, one block for each set, one row for the base and each objective, and the
+/// changes from the base on the first held-out set.
 pub(in crate::cli) fn study(study: &Study) -> String {
     let mut text = format!("{}\n{}\n", curves(study), study.decoding());
     for evaluated in &study.datasets {
@@ -20,9 +20,6 @@ pub(in crate::cli) fn study(study: &Study) -> String {
             plain(&tables::with_header(study, evaluated))
         ));
     }
-    if let Some(forgetting) = &study.forgetting {
-        text.push_str(&format!("\n{}\n{}\n", forgetting.title(), plain(&forgetting.rows())));
-    }
     if let Some(evaluated) = study.reported() {
         let tested = Differences::new(study, evaluated);
         text.push_str(&format!(
@@ -30,12 +27,6 @@ pub(in crate::cli) fn study(study: &Study) -> String {
             evaluated.name,
             tested.legend(),
             plain(&tested.to_base())
-        ));
-        text.push_str(&format!(
-            "\n{}: row minus column, pass@1 below the diagonal, pass@{} above\n{}\n",
-            evaluated.name,
-            study.largest(),
-            plain(&tested.pairs())
         ));
     }
     let budgets = plain(&tables::budgets(study));
