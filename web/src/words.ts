@@ -36,8 +36,6 @@ export const WORDS: Word[] = [
   { name: "unjudged", at: /unjudged|not judged/i, text: "Completions that the verifier could not judge. They are left out of every number." },
   { name: "zero-variance groups", at: /zero-variance groups/i, text: "Groups whose completions all have the same reward; with a reward relative to the group, they carry no gradient." },
   { name: "gradients", at: /^gradients$/i, text: "Number of completions that went through a backward pass." },
-  { name: "Shannon", at: /\bShannon\b/, text: "Entropy in nats of the features of four correct answers of a problem, one feature drawn from each." },
-  { name: "Gini-Simpson", at: /Gini-Simpson/, text: "The chance that features drawn from two correct answers of a problem differ." },
   { name: "effective", at: /^effective$/i, text: "exp of the entropy over the listed correct answers of a problem: how many of them the model still uses." },
 ];
 

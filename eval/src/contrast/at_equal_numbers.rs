@@ -4,10 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evaluations;
-use crate::features::{at, kinds};
 use crate::inference::{Effect, crossed};
 use crate::measure::rarefied::{Rarefied, rarefied};
-use crate::profiles::MOST_ANSWERS;
 use crate::{Level, Tally};
 
 /// Problems that a comparison at equal numbers of correct answers needs at least.
@@ -24,8 +22,7 @@ pub struct Matched {
     pub right: usize,
     /// Number of problems that are compared.
     pub problems: usize,
-    /// Each measure by its name: the base's mean, the model's mean, the difference. Measures of classes first,
-    /// then, where the verifier lists features, two of each kind.
+    /// Each measure by its name: the base's mean, the model's mean, the difference.
     pub measures: Vec<Row>,
 }
 
@@ -42,11 +39,6 @@ const MEASURES: [Measure; 5] = [
 ];
 
 impl Matched {
-    /// The measures of features.
-    pub fn features(&self) -> &[Row] {
-        &self.measures[MEASURES.len().min(self.measures.len())..]
-    }
-
     pub(super) fn new(evaluations: &Evaluations<'_>, right: usize) -> Option<Self> {
         let at =
             |tally: &Tally| rarefied(&tally.classes.at(Level::Solution).multiplicities(), right);
@@ -79,8 +71,7 @@ impl Matched {
             let effect = crossed(&rows, largest(&base, &runs, value)).within(-most, most);
             ((*name).to_owned(), mean, mean + effect.value, effect)
         });
-        let features = features(evaluations, &shared, right);
-        Some(Self { right, problems: shared.len(), measures: measures.chain(features).collect() })
+        Some(Self { right, problems: shared.len(), measures: measures.collect() })
     }
 }
 
@@ -89,43 +80,11 @@ fn largest<T>(base: &[T], runs: &[Vec<T>], value: &dyn Fn(&T) -> f64) -> f64 {
     base.iter().chain(runs.iter().flatten()).map(value).fold(0.0, f64::max)
 }
 
-/// Diversity of features, two measures a kind. None where the features of some answers are not known: an evaluation
-/// of an earlier version, or by another verifier.
-fn features(evaluations: &Evaluations<'_>, shared: &[usize], right: usize) -> Vec<Row> {
-    let everyone =
-        || std::iter::once(&evaluations.base).chain(evaluations.runs).chain(evaluations.table);
-    let is_known = |tally: &Tally| tally.features.answers() == tally.correct.min(MOST_ANSWERS);
-    if !everyone().flat_map(|run| run.iter()).all(is_known) {
-        return Vec::new();
-    }
-    let mut rows = Vec::new();
-    for kind in kinds(everyone().flat_map(|run| run.iter())) {
-        let of_run = |run: &&[Tally]| -> Vec<(f64, f64)> {
-            shared.iter().filter_map(|i| at(&run[*i], &kind, right)).collect()
-        };
-        let base = of_run(&evaluations.base);
-        let runs: Vec<Vec<(f64, f64)>> = evaluations.runs.iter().map(of_run).collect();
-        let mut row = |name: &str, value: fn(&(f64, f64)) -> f64, most: f64| {
-            let differences = |run: &Vec<(f64, f64)>| {
-                run.iter().zip(&base).map(|(m, b)| value(m) - value(b)).collect()
-            };
-            let mean = base.iter().map(value).sum::<f64>() / base.len() as f64;
-            let changes: Vec<Vec<f64>> = runs.iter().map(differences).collect();
-            let effect = crossed(&changes, largest(&base, &runs, &value)).within(-most, most);
-            rows.push((format!("{name}, {kind}"), mean, mean + effect.value, effect));
-        };
-        row("Shannon", |pair| pair.0, (right as f64).ln());
-        row("Gini-Simpson", |pair| pair.1, 1.0);
-    }
-    rows
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Contrast;
     use super::*;
     use crate::simulated::Draws;
-    use tealight_datasets::Features;
 
     /// A model's counts on problems of one chance, each correct answer one of classes.
     fn tallies(draws: &mut Draws, problems: usize, p: f64, classes: &[f64]) -> Vec<Tally> {
@@ -163,44 +122,6 @@ mod tests {
         // Accuracy hides a collapse from the count among all samples, not from this.
         let (_, matched) = at(&collapsed);
         assert!(matched.measures.iter().take(3).all(|(.., effect)| effect.high < -0.3));
-    }
-
-    #[test]
-    fn features_tell_collapse_from_accuracy() {
-        let mut draws = Draws::new(8);
-        let mut model = |p: f64, plus: f64| -> Vec<Tally> {
-            let mut one = |_| {
-                let correct = draws.binomial(32, p);
-                let mut tally = Tally { samples: 32, correct, ..Tally::default() };
-                for _ in 0..correct {
-                    let name = |is: bool| if is { "operator:+" } else { "operator:*" }.to_owned();
-                    let list = [draws.uniform() < plus, draws.uniform() < plus].map(name);
-                    tally.features.add(&Features::new(list.to_vec()).unwrap());
-                    tally.classes.add("a", "a", "a");
-                }
-                tally
-            };
-            (0..100).map(&mut one).collect()
-        };
-        let (base, better, collapsed) = (model(0.4, 0.6), model(0.9, 0.6), model(0.9, 0.97));
-        let at = |run: &[Tally], right: usize| {
-            let evaluations = Evaluations { base: &base, runs: &[run], table: &[run] };
-            Matched::new(&evaluations, right).unwrap()
-        };
-        let same = at(&better, 4);
-        let names: Vec<&str> = same.features().iter().map(|(name, ..)| name.as_str()).collect();
-        assert_eq!(names, ["Shannon, operator", "Gini-Simpson, operator"]);
-        assert!((same.features()[1].1 - 2.0 * 0.6 * 0.4).abs() < 0.03, "{same:?}");
-        for (name, _, _, effect) in same.features() {
-            assert!(effect.low < 0.03 && effect.high > -0.03, "{name}: {effect:?}");
-        }
-        for (name, _, _, effect) in at(&collapsed, 8).features() {
-            assert!(effect.high < -0.2, "{name}: {effect:?}");
-        }
-        // Answers whose features were never written say nothing of features.
-        let mut old = better;
-        old[3].features = crate::Profiles::default();
-        assert!(at(&old, 4).features().is_empty());
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! To add a measure, add a function here and a field of [`Summary`](crate::Summary).
 
-pub mod features;
 pub mod halves;
 pub mod hill;
 pub mod pass_at_k;

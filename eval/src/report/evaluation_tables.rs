@@ -1,8 +1,7 @@
-//! The tables of an evaluation's page: numbers with their intervals, coverage, features, differences.
+//! The tables of an evaluation's page: numbers with their intervals, coverage, differences.
 
 use super::contrast;
 use super::view::{Cell, Table};
-use crate::features::CORRECT;
 use crate::inference::{Tested, TestedFamily};
 use crate::interval::{DISTINCT_NEEDS, EFFECTIVE_NEEDS};
 use crate::number::fixed;
@@ -95,26 +94,6 @@ fn spread(ks: &[usize]) -> Vec<usize> {
         (0..count).map(|i| ks[i * (ks.len() - 1) / (count - 1).max(1)]).collect();
     chosen.dedup();
     chosen
-}
-
-pub(super) fn features(set: &Aligned<'_>, names: &[&str]) -> Table {
-    let titles = ["model", "features", "Shannon", "Gini-Simpson", "problems"].map(str::to_owned);
-    let mut rows = vec![header(titles)];
-    for (name, s) in names.iter().zip(&set.summaries) {
-        for (kind, diversity) in &s.features {
-            let mut row = header([(*name).to_string(), kind.clone()]);
-            row.extend([cell(Some(&diversity.shannon), 3), cell(Some(&diversity.gini_simpson), 3)]);
-            row.push(Cell::Plain(diversity.problems.to_string()));
-            rows.push(row);
-        }
-    }
-    Table { rows, ..Table::default() }.titled(
-        "Features of correct answers",
-        format!(
-            "One feature is drawn from each of {CORRECT} correct answers of a problem: Shannon entropy in nats, Gini-Simpson \
-             index (the probability that two features differ). Each model on its own problems with {CORRECT} correct answers."
-        ),
-    )
 }
 
 pub(super) fn matrix(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily) -> Table {

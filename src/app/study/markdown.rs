@@ -44,5 +44,5 @@ pub(super) fn markdown(study: &Study) -> String {
     }
     let title = format!("Budgets. {}", tables::BUDGET_LEGEND);
     add(&title, &tables::budgets(study));
-    format!("{text}\nMethods\n\n{}\n", display::markdown(&super::methods(study)))
+    text
 }

@@ -99,24 +99,14 @@ fn beyond_chance(change: &Change) -> String {
     }
 }
 
-/// Diversity at equal accuracy, in words; where features are known, theirs as a table.
+/// Diversity at equal accuracy, in words.
 fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
     let (_, base, model, difference) = &at.measures[0];
-    let mut text = format!(
+    format!(
         "Distinct among {} on {} where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
         counted(at.right, "correct answer"),
         counted(at.problems, "problem"),
         in_words(difference)
-    );
-    if !at.features().is_empty() {
-        let header = ["features of these answers", "base", "model", "change from base"];
-        let mut rows = vec![header.map(str::to_owned).to_vec()];
-        rows.extend(at.features().iter().map(|(name, base, model, difference)| {
-            let difference = in_words(difference);
-            vec![name.clone(), format!("{base:.3}"), format!("{model:.3}"), difference]
-        }));
-        text.push_str(&format!("\n{}", table::plain(&rows)));
-    }
-    text
+    )
 }

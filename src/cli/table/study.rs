@@ -6,7 +6,7 @@ use tealight_eval::report::differences::Differences;
 use tealight_eval::report::{Study, curve, greedy_warnings, tables};
 
 use super::plain;
-use crate::app::study::{Plan, methods};
+use crate::app::study::Plan;
 
 /// A study: the verdict and the curves, one block for each set, one row for the base and each objective, and the
 /// changes from the base on the first held-out set.
@@ -31,7 +31,7 @@ pub(in crate::cli) fn study(study: &Study) -> String {
     }
     let budgets = plain(&tables::budgets(study));
     text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\nmemory: planned peak of one run on its own, with --log-kl off\n"));
-    format!("{text}\nMethods, for a paper\n{}\n", methods(study))
+    text
 }
 
 /// The plan of a study.
