@@ -101,7 +101,7 @@ impl Study {
 pub struct Evaluated {
     /// The dataset's name.
     pub name: String,
-    /// Its relation to training: `train`, or held out `in` or `out` of the training domain.
+    /// `in` or `out` of the training domain.
     pub domain: String,
     /// Sampling temperature.
     pub temperature: f64,
@@ -237,9 +237,9 @@ impl Study {
         seeds
     }
 
-    /// The set that is reported first: the first one that is held out.
+    /// The set that is reported first.
     pub fn reported(&self) -> Option<&Evaluated> {
-        self.datasets.iter().find(|set| set.domain != "train")
+        self.datasets.first()
     }
 
     /// The largest k of the tables.

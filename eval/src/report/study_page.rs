@@ -102,7 +102,6 @@ fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sa
 /// A set's relation to training.
 fn split(set: &Evaluated) -> &'static str {
     match set.domain.as_str() {
-        "train" => "trained on",
         "out" => "held out, out of domain",
         _ => "held out",
     }

@@ -62,7 +62,7 @@ pub struct StudyOptions {
     #[serde(flatten)]
     pub data: DataOptions,
     /// Generated task to train and test on (TASK/train, TASK/test): countdown or a task of `tealight tasks`.
-    #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"], help_heading = "Data")]
+    #[arg(long, conflicts_with_all = ["dataset", "test_dataset"], help_heading = "Data")]
     pub task: Option<String>,
     /// The sets that models are evaluated on.
     #[command(flatten)]
@@ -282,8 +282,9 @@ impl StudyOptions {
 impl Prepared {
     /// The first held-out set, which curves and reports are of.
     fn test(&self) -> &StudySet {
-        let test = self.sets.iter().find(|set| set.domain != "train");
-        test.expect("a study without a held-out set is refused when its sets are opened")
+        self.sets
+            .first()
+            .expect("a study without a held-out set is refused when its sets are opened")
     }
 
     /// Opens data and model, and refuses what they do not allow.
@@ -311,9 +312,7 @@ impl Prepared {
         options.data.rewards.judge_for_training(&mut train);
         let sampled = (options.settings.temperature, options.settings.truncated);
         let sets = options.sets.open(&options.data, (&train, taken), sampled, &filter)?;
-        let Some(test) = sets.iter().find(|set| set.domain != "train") else {
-            bail!("a study needs a held-out set");
-        };
+        let test = &sets[0];
         let is_tuned = !tuning::tuned(&configurations).is_empty();
         let valid = is_tuned.then(|| options.open_valid((&train, &sets), test, &filter));
         let valid = valid.transpose()?;

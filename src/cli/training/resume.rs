@@ -167,7 +167,6 @@ mod tests {
             "report_to",
             "task",
             "test_dataset",
-            "test_suite",
             "tokenizer",
             "verifier",
         ];

@@ -25,16 +25,8 @@ const DEFAULT: (&str, &str) =
     ("recipes/default-study.toml", include_str!("../../../recipes/default-study.toml"));
 
 /// The options that say what is studied; without any of them it is [`DEFAULT`].
-const SUBJECT: [&str; 8] = [
-    "model",
-    "dataset",
-    "test_dataset",
-    "test_suite",
-    "eval_dataset",
-    "ood_dataset",
-    "presamples",
-    "task",
-];
+const SUBJECT: [&str; 7] =
+    ["model", "dataset", "test_dataset", "eval_dataset", "ood_dataset", "presamples", "task"];
 
 /// What a study is of. Each has its recipe below files and flags.
 enum Subject {
@@ -89,7 +81,6 @@ fn refuse_sets_alone(given: &StudyOptions, set: &BTreeSet<String>) -> Result<()>
     let named = [
         ("test-dataset", sets.test_dataset.iter().collect::<Vec<_>>()),
         ("ood-dataset", sets.ood_dataset.iter().collect()),
-        ("test-suite", sets.test_suite.iter().collect()),
         ("eval-dataset", valid.iter().collect()),
     ];
     for (option, names) in named {
@@ -111,7 +102,6 @@ fn refuse_second_subject(given: &StudyOptions, set: &BTreeSet<String>) -> Result
     let others = [
         ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
         ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
-        ("test-suite", set.contains("test_suite")),
     ];
     if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
         bail!("--task {task} and --{other}: name one of them");
