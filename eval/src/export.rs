@@ -83,11 +83,6 @@ pub(crate) fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
         one("chao_1", Some(richness.chao_1));
         one("unseen", Some(richness.unseen));
     }
-    if let Some(text) = &summary.text {
-        one("distinct_1", Some(text.distinct_1));
-        one("distinct_2", Some(text.distinct_2));
-        one("self_bleu", Some(text.self_bleu));
-    }
     rows
 }
 

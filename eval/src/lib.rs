@@ -35,7 +35,6 @@ mod sample_line;
 mod simulated;
 pub mod store;
 pub mod summary;
-mod texts;
 mod thinking;
 pub mod transition;
 

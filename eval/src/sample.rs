@@ -9,7 +9,6 @@ use tealight_datasets::thinking::parts;
 use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
-use crate::measure::text::{TEXTS, TextDiversity};
 use crate::rules::{Failed, Rules};
 use crate::{Classes, Completion, Counts, Truncated};
 
@@ -230,12 +229,6 @@ pub struct Tally {
     /// `KL(p* || model)` in nats, where all correct answers are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl_pstar: Option<f64>,
-    /// How different the first correct answers are as texts.
-    #[serde(default)]
-    pub text: Option<TextDiversity>,
-    /// Those answers, until there are enough.
-    #[serde(skip)]
-    pub texts: Vec<String>,
 }
 
 /// For numbers that are written where there is something to say.
@@ -299,13 +292,6 @@ impl Tally {
             Verdict::Correct { class, value, .. } if sample.counts() => {
                 self.correct += 1;
                 self.classes.add(&sample.completion, class, value);
-                if self.texts.len() < TEXTS && self.text.is_none() {
-                    self.texts.push(sample.completion.clone());
-                    self.text = TextDiversity::from_texts(&self.texts);
-                    if self.text.is_some() {
-                        self.texts = Vec::new();
-                    }
-                }
             }
             Verdict::NoAnswer | Verdict::Unparsable { .. } => self.no_answer += 1,
             Verdict::Wrong { answer: Some(answer), .. } => self.wrong.add(answer.bytes()),

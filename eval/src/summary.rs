@@ -14,7 +14,6 @@ use crate::measure::rarefaction::unique_correct;
 use crate::measure::votes::{is_counted, majority_at_k};
 pub use crate::richness::Richness;
 use crate::sample::is_zero;
-pub use crate::texts::Texts;
 use crate::thinking::ThinkingShare;
 use crate::{Level, SummaryError, Tally};
 
@@ -73,9 +72,6 @@ pub struct Summary {
     /// `KL(p* || model)` in nats, where every problem's correct answers are known.
     #[serde(default)]
     pub kl_pstar: Option<Estimate>,
-    /// Diversity of words over eight correct completions a prompt.
-    #[serde(default)]
-    pub text: Option<Texts>,
     /// Completions that could not be judged: no part of any estimate. Of a problem with fewer judged samples than k,
     /// Pass@k is Pass at that number, which is at most as high.
     #[serde(default)]
@@ -196,7 +192,6 @@ impl Summary {
                 .then(|| mean(&over.each(&|tally| -tally.logp.0 / tally.logp.1 as f64))),
             token_entropy: (has_logp && tokens > 0 && has_lengths).then(|| -logp / tokens as f64),
             kl_pstar: known(tallies, |tally| tally.kl_pstar),
-            text: Texts::from_tallies(tallies),
             unjudged: 0,
             unjudged_problems: 0,
             truncated: (samples > over.sum(|tally| tally.unknown_ends))

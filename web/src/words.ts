@@ -15,8 +15,6 @@ export const WORDS: Word[] = [
   { name: "greedy", at: /\bgreedy\b/i, text: "Accuracy at temperature 0, where the model takes the most likely token at every position." },
   { name: "pass^k", at: /pass\^(\d+|k)/i, text: "The probability that all of k samples of a problem are correct, on average over problems." },
   { name: "maj@k", at: /maj@(\d+|k)\b/i, text: "Majority voting, or self-consistency: the probability that the most frequent answer among k samples is correct." },
-  { name: "distinct-1", at: /distinct-1/i, text: "Number of distinct words over number of words in the first eight correct completions of a problem, over the problems with at least eight. Near 0, they use the same words." },
-  { name: "self-BLEU", at: /self-BLEU/i, text: "Mean BLEU-4 of each of the first eight correct completions of a problem against the other seven. 1 if all texts are equal." },
   { name: "distinct@k", at: /distinct@(\d+|k)\b|\bdistinct\b/i, text: "The number of different correct answers to a problem among k samples, on average over problems. Two answers that are equal up to order count once. Higher accuracy raises this number too." },
   { name: "distinct among r correct", at: /(distinct )?among \d+ correct/i, text: "The number of different answers among r correct answers to a problem, on the problems where every model has r correct answers. This number measures diversity: higher accuracy alone does not raise it." },
   { name: "curve", at: /\bcurves?\b/i, text: "Pass@k, or another measure, of an objective against its Pass@1 along training: the mean of its seeds at each checkpoint, from the base on. Two curves are compared over the range of Pass@1 that both reach." },

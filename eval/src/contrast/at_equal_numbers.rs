@@ -5,16 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::Evaluations;
 use crate::inference::{Effect, crossed};
-use crate::measure::rarefied::{Rarefied, rarefied};
+use crate::measure::rarefied::distinct_of;
 use crate::{Level, Tally};
 
 /// Problems that a comparison at equal numbers of correct answers needs at least.
 const LEAST: usize = 5;
 
-/// A measure with the base's mean, the model's and the difference.
-pub type Row = (String, f64, f64, Effect);
-
-/// Diversity among r correct answers, on the problems where the base and every model of the table have so many under
+/// Distinct answers among r correct answers, on the problems where the base and every model of the table have so many under
 /// every seed: the rows of one table share their problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
@@ -22,26 +19,18 @@ pub struct Matched {
     pub right: usize,
     /// Number of problems that are compared.
     pub problems: usize,
-    /// Each measure by its name: the base's mean, the model's mean, the difference.
-    pub measures: Vec<Row>,
+    /// The base's mean.
+    pub base: f64,
+    /// The model's.
+    pub model: f64,
+    /// The difference.
+    pub change: Effect,
 }
-
-/// A measure, and the most it can be among r correct answers.
-type Measure = (&'static str, fn(&Rarefied) -> f64, fn(f64) -> f64);
-
-const MEASURES: [Measure; 5] = [
-    ("distinct", |r| r.distinct, |most| most),
-    ("hill 1", |r| r.hill_1, |most| most),
-    ("hill 2", |r| r.hill_2, |most| most),
-    // All of r seen once: `r + r (r - 1) / 2`.
-    ("chao 1", |r| r.chao_1, |most| 0.5 * most * (most + 1.0)),
-    ("unseen", |r| r.unseen, |_| 1.0),
-];
 
 impl Matched {
     pub(super) fn new(evaluations: &Evaluations<'_>, right: usize) -> Option<Self> {
         let at =
-            |tally: &Tally| rarefied(&tally.classes.at(Level::Solution).multiplicities(), right);
+            |tally: &Tally| distinct_of(&tally.classes.at(Level::Solution).multiplicities(), right);
         let has_enough = |tally: &Tally| {
             let counts = tally.classes.at(Level::Solution).multiplicities();
             counts.into_iter().sum::<usize>() >= right
@@ -55,29 +44,20 @@ impl Matched {
         if shared.len() < LEAST || evaluations.runs.is_empty() {
             return None;
         }
-        let of_run = |run: &[Tally]| -> Vec<Rarefied> {
-            shared.iter().filter_map(|i| at(&run[*i])).collect()
-        };
+        let of_run =
+            |run: &[Tally]| -> Vec<f64> { shared.iter().filter_map(|i| at(&run[*i])).collect() };
         let base = of_run(evaluations.base);
-        let runs: Vec<Vec<Rarefied>> = evaluations.runs.iter().map(|run| of_run(run)).collect();
-        let measures = MEASURES.iter().map(|(name, value, most)| {
-            let row = |run: &Vec<Rarefied>| {
-                run.iter().zip(&base).map(|(m, b)| value(m) - value(b)).collect()
-            };
-            let mean = base.iter().map(value).sum::<f64>() / base.len() as f64;
-            let most = most(right as f64);
-            // Where the model shows nothing, and where it shows the most there can be.
-            let rows: Vec<Vec<f64>> = runs.iter().map(row).collect();
-            let effect = crossed(&rows, largest(&base, &runs, value)).within(-most, most);
-            ((*name).to_owned(), mean, mean + effect.value, effect)
-        });
-        Some(Self { right, problems: shared.len(), measures: measures.collect() })
+        let runs: Vec<Vec<f64>> = evaluations.runs.iter().map(|run| of_run(run)).collect();
+        let row = |run: &Vec<f64>| run.iter().zip(&base).map(|(m, b)| m - b).collect();
+        let rows: Vec<Vec<f64>> = runs.iter().map(row).collect();
+        // The largest number of any of these problems, which another may gain or lose.
+        let largest = base.iter().chain(runs.iter().flatten()).copied().fold(0.0, f64::max);
+        // Where the model shows nothing, and where it shows the most there can be.
+        let change = crossed(&rows, largest).within(-(right as f64), right as f64);
+        let mean = base.iter().sum::<f64>() / base.len() as f64;
+        let model = mean + change.value;
+        Some(Self { right, problems: shared.len(), base: mean, model, change })
     }
-}
-
-/// The largest value of any of these problems, which another may gain or lose.
-fn largest<T>(base: &[T], runs: &[Vec<T>], value: &dyn Fn(&T) -> f64) -> f64 {
-    base.iter().chain(runs.iter().flatten()).map(value).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -116,12 +96,10 @@ mod tests {
         // Among all samples the better model shows more; among four correct answers as many.
         let (all, matched) = at(&better);
         assert!(all.low > 0.3, "{all:?}");
-        for (name, _, _, effect) in &matched.measures {
-            assert!(effect.low < 0.1 && effect.high > -0.1, "{name}: {effect:?}");
-        }
+        assert!(matched.change.low < 0.1 && matched.change.high > -0.1, "{matched:?}");
         // Accuracy hides a collapse from the count among all samples, not from this.
         let (_, matched) = at(&collapsed);
-        assert!(matched.measures.iter().take(3).all(|(.., effect)| effect.high < -0.3));
+        assert!(matched.change.high < -0.3, "{matched:?}");
     }
 
     #[test]
@@ -141,7 +119,7 @@ mod tests {
         let matched = [matched_at(0).unwrap(), matched_at(1).unwrap()];
         assert_eq!(matched.each_ref().map(|matched| matched.problems), [40, 40]);
         // And so the base's mean beside them is one number.
-        assert_eq!(matched[0].measures[0].1, matched[1].measures[0].1);
+        assert_eq!(matched[0].base, matched[1].base);
         let alone = Evaluations { base: &base, runs: &table[..1], table: &[] };
         assert_eq!(Matched::new(&alone, 4).unwrap().problems, 60);
     }

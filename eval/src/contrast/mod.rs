@@ -14,7 +14,7 @@ use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
-pub use at_equal_numbers::{Matched, Row};
+pub use at_equal_numbers::Matched;
 
 /// Numbers of correct answers that diversity is compared at.
 const CORRECT: [usize; 4] = [2, 4, 8, 16];

@@ -135,9 +135,7 @@ fn intervals(
         change(format!("distinct@{which}"), &contrast.distinct[index].1);
     }
     for matched in contrast.matched.iter().filter(|matched| matched.right == 4) {
-        for (name, _, _, effect) in matched.measures.iter().take(2) {
-            change(format!("{name} among 4 correct"), effect);
-        }
+        change("distinct among 4 correct".into(), &matched.change);
     }
     all
 }

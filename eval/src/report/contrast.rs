@@ -2,7 +2,7 @@
 
 use super::view::{Cell, Section, Table};
 use crate::audit::{Lost, Moved};
-use crate::contrast::{Contrast, Matched, Row};
+use crate::contrast::{Contrast, Matched};
 use crate::inference::{Effect, Family, Finding, Tested, TestedFamily, in_words};
 use crate::number::{counted, fixed, signed};
 use crate::transition::{Aligned, Change};
@@ -168,27 +168,23 @@ fn number(x: f64) -> String {
 }
 
 fn matched(contrast: &Contrast) -> Table {
-    let Some(first) = contrast.matched.first() else { return Table::default() };
-    let mut header = vec!["correct answers".to_owned(), "problems".to_owned()];
-    header.extend(first.measures.iter().map(|(name, ..)| (*name).to_string()));
     let row = |at: &Matched| {
-        let cell = |(_, base, model, difference): &Row| {
-            let text = format!("{} ({base:.2} to {model:.2})", signed(difference.value, 2));
-            Cell::Hinted(text, in_words(difference))
-        };
+        let [change, base, model] =
+            [signed(at.change.value, 2), fixed(at.base, 2), fixed(at.model, 2)];
         let counts = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
-        counts.into_iter().chain(at.measures.iter().map(cell)).collect()
+        let change = Cell::Hinted(format!("{change} ({base} to {model})"), in_words(&at.change));
+        counts.into_iter().chain([change]).collect()
     };
+    let header = ["correct answers", "problems", "distinct"].map(|title| Cell::Plain(title.into()));
+    let rows: Vec<Vec<Cell>> = contrast.matched.iter().map(row).collect();
+    if rows.is_empty() {
+        return Table::default();
+    }
     Table {
-        rows: under(header, contrast.matched.iter().map(row)),
+        rows: std::iter::once(header.to_vec()).chain(rows).collect(),
         ..Table::default().titled(
-            "Diversity at equal numbers of correct answers",
+            "Distinct answers at equal numbers of correct answers",
             "Change from base (base to model), on the problems where the base and every model of this page have at least that number of correct answers.",
         )
     }
-}
-
-/// Rows under a header.
-fn under(header: Vec<String>, rows: impl Iterator<Item = Vec<Cell>>) -> Vec<Vec<Cell>> {
-    std::iter::once(header.into_iter().map(Cell::Plain).collect()).chain(rows).collect()
 }

@@ -24,7 +24,7 @@ impl<'a> Differences<'a> {
             for k in all.ks() {
                 family.add(pair, &pass(k), at(k));
             }
-            family.add(pair, MATCHED, matched(contrast).map(|matched| matched.measures[0].3));
+            family.add(pair, MATCHED, matched(contrast).map(|matched| matched.change));
         }
         all.tested = family.tested();
         all

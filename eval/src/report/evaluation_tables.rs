@@ -5,7 +5,6 @@ use super::view::{Cell, Table};
 use crate::inference::{Tested, TestedFamily};
 use crate::interval::{DISTINCT_NEEDS, EFFECTIVE_NEEDS};
 use crate::number::fixed;
-use crate::summary::Texts;
 use crate::transition::Aligned;
 use crate::{Estimate, Summary};
 
@@ -54,10 +53,6 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
     titles.extend(
         ["hill 1", "chao 1", "cover@.5", "nats/token", "truncated", "no answer"].map(str::to_owned),
     );
-    let has_texts = set.summaries.iter().any(|s| s.text.is_some());
-    titles.extend(
-        has_texts.then_some(["distinct-1", "self-BLEU"]).into_iter().flatten().map(str::to_owned),
-    );
     let row = |(name, s): (&&str, &Summary)| {
         let mut row = vec![Cell::Plain((*name).to_owned())];
         // A model whose rewards are all 0 or 1 has Pass@1 for its mean.
@@ -78,9 +73,6 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
             s.truncated.map_or("unknown".into(), |share| format!("{:.1} %", 100.0 * share)),
             format!("{:.1} %", 100.0 * s.no_answer),
         ]));
-        let of_text = |field: fn(&Texts) -> &Estimate| cell(s.text.as_ref().map(field), 3);
-        let of_texts = [of_text(|text| &text.distinct_1), of_text(|text| &text.self_bleu)];
-        row.extend(has_texts.then_some(of_texts).into_iter().flatten());
         row
     };
     let rows = names.iter().zip(&set.summaries).map(row);

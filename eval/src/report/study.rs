@@ -181,9 +181,6 @@ pub struct Training {
     pub rehearsed: usize,
     /// Wall time of the steps, pre-sampling and evaluation not counted.
     pub seconds: f64,
-    /// Most bytes of memory that the run is planned to take by itself, without what its log alone reads; none on a GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned_memory: Option<u64>,
     /// Its folder, in the study's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,

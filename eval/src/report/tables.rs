@@ -107,7 +107,7 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
             row.push(with_spread(&all.iter().map(|s| number(s)).collect::<Vec<_>>(), *digits));
         }
         let matched = contrast.and_then(matched);
-        row.push(matched.map_or(String::new(), |at| signed(at.measures[0].3.value, 2)));
+        row.push(matched.map_or(String::new(), |at| signed(at.change.value, 2)));
         if has_kl(evaluated) {
             let kl = |s: &&Summary| s.kl_pstar.map_or(f64::NAN, |kl| kl.value);
             row.push(with_spread(&all.iter().map(kl).collect::<Vec<_>>(), 2));
@@ -133,10 +133,7 @@ pub(super) fn runs<'a>(evaluated: &'a Evaluated, name: &'a str) -> Vec<&'a [Tall
 
 /// The legend of the columns of [`budgets`].
 pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: number of completions with a backward pass; gradients of \
-stored: number of stored completions of the base among them. seconds: duration of the steps on the machine that ran them. \
-memory: the planned peak, not a measured one, of one run by itself (tealight train --log-kl off) with the longest \
-sequences; the base's weights are included only where training uses them. A study holds the base throughout, because it \
-evaluates and samples it.";
+stored: number of stored completions of the base among them. seconds: duration of the steps on the machine that ran them.";
 
 /// How much of everything each objective was given, mean over seeds: what is matched, and what is not.
 pub fn budgets(study: &Study) -> Vec<Vec<String>> {
@@ -149,7 +146,6 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
         "gradients",
         "gradients of stored",
         "seconds",
-        "memory, planned (MB)",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for label in study.labels() {
@@ -166,10 +162,6 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
             mean(|run| run.gradients as f64),
             mean(|run| run.rehearsed as f64),
             mean(|run| run.seconds),
-            match runs().all(|run| run.planned_memory.is_some()) {
-                true => mean(|run| run.planned_memory.unwrap_or(0) as f64 / 1e6),
-                false => String::new(),
-            },
         ]);
     }
     rows

@@ -14,7 +14,6 @@ use super::runs::{Run, history, of_all, own_runs};
 use super::sets::StudySet;
 use super::{Prepared, StudyOptions, curves, tuning};
 use crate::app::session::{SamplingRequest, Session};
-use crate::app::training::space::planned_peak;
 use crate::nn::generate::SamplingParams;
 use crate::nn::model::Decoder;
 
@@ -124,11 +123,7 @@ impl<'a> Work<'a> {
             (configuration.label(), StudyOptions::folder(self.output, configuration, seed));
         let on = |set| self.measured(session, set, ((&decoder, &label), seed), &folder);
         let measured = study.sets.iter().map(on).collect::<Result<Vec<_>>>()?;
-        let mut training = history(&label, seed, &folder)?;
-        if session.device.is_cpu() {
-            let config = options.budget(configuration, seed, &folder)?;
-            training.planned_memory = Some(planned_peak(&config, &study.train, session.base)?);
-        }
+        let training = history(&label, seed, &folder)?;
         let paths = match paths {
             Some(sets) => sets.run(session, configuration, (&training, &decoder), &folder)?,
             None => Vec::new(),

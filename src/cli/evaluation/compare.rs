@@ -1,7 +1,7 @@
 //! `tealight compare`.
 
 use anyhow::Result;
-use tealight_eval::contrast::Contrast;
+use tealight_eval::contrast::{Contrast, Matched};
 use tealight_eval::inference::{Tested, in_words};
 use tealight_eval::number::counted;
 use tealight_eval::report;
@@ -102,11 +102,11 @@ fn beyond_chance(change: &Change) -> String {
 /// Diversity at equal accuracy, in words.
 fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
-    let (_, base, model, difference) = &at.measures[0];
+    let Matched { base, model, change, .. } = at;
     format!(
         "Distinct among {} on {} where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
         counted(at.right, "correct answer"),
         counted(at.problems, "problem"),
-        in_words(difference)
+        in_words(change)
     )
 }

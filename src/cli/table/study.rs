@@ -30,7 +30,7 @@ pub(in crate::cli) fn study(study: &Study) -> String {
         ));
     }
     let budgets = plain(&tables::budgets(study));
-    text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\nmemory: planned peak of one run on its own, with --log-kl off\n"));
+    text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\n"));
     text
 }
 
