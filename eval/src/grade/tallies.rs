@@ -1,7 +1,8 @@
 //! Judged samples to the tallies of their problems.
 //!
-//! The names of a problem's classes are needed as long as further samples of the problem may come. They are in memory for the problems that were met last, and in a file for the others: a file of
-//! completions in any order takes bounded memory beside its results.
+//! The names of a problem's classes are needed as long as further samples of the problem may come. They are in memory
+//! for the problems that were met last, and in a file for the others: a file of completions in any order takes bounded
+//! memory beside its results.
 
 use std::fs::File;
 
