@@ -197,7 +197,7 @@ fn evaluations_are_compared_problem_by_problem() {
     eval(&again, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "9"]);
     let more = ["compare", &one, &two, "--second-draw", &again, "--output", &folder.path("more")];
     let table = printed(&more);
-    has(&table, &["Lost in 8 tries: ", "Gained in 8 tries: ", "by chance alone"]);
+    has(&table, &["Lost in 8 attempts: ", "Gained in 8 attempts: ", "by chance alone"]);
     assert_eq!(change(&folder.path("more"))["beyond_chance"]["has_second_draw"], true);
     let page = std::fs::read_to_string(folder.path("more/report.html")).expect("a page");
     assert!(page.contains("by chance alone"), "the same on the page");

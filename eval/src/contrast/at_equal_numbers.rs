@@ -11,8 +11,8 @@ use crate::{Level, Tally};
 /// Problems that a comparison at equal numbers of correct answers needs at least.
 const LEAST: usize = 5;
 
-/// Distinct answers among r correct answers, on the problems where the base and every model of the table have so many under
-/// every seed: the rows of one table share their problems.
+/// Distinct answers among r correct ones, on the problems where the base and every model of the table have so many
+/// under every seed: the rows of one table share their problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
     /// Number r of correct answers that are compared.

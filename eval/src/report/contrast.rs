@@ -149,7 +149,7 @@ pub fn beyond_chance(lost: &Lost) -> String {
     let phrase = |name: &str, moved: &Moved| {
         format!(
             "{name} in {}: {:.1}, by chance alone {:.1}; difference a problem {}",
-            counted(lost.tries, "try"),
+            counted(lost.tries, "attempt"),
             moved.all,
             moved.by_chance,
             in_words(&moved.beyond)
