@@ -100,7 +100,7 @@ pub fn instead_of(name: &str) -> Option<String> {
     let sets = open(name).ok()?;
     let sets: Vec<&str> = sets.iter().map(|set| set.dataset.as_str()).collect();
     Some(format!(
-        "`{name}` is a suite: give --suite {name} to eval, --test-suite {name} to study, or its dataset, {}",
+        "`{name}` is a suite: give --suite {name} to eval, or its dataset, {}",
         sets.join(", ")
     ))
 }

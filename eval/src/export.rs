@@ -3,7 +3,6 @@
 use tealight_core::display;
 
 use crate::Estimate;
-use crate::features::CORRECT;
 use crate::number::fixed;
 use crate::results::{Results, SetResult};
 
@@ -62,14 +61,6 @@ pub(crate) fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
     rows.extend(
         summary.cover.iter().map(|(tau, value)| ("cover@tau".to_owned(), tau.clone(), *value)),
     );
-    for (kind, features) in &summary.features {
-        let names = ["shannon", "gini_simpson"].map(|name| format!("{name}_{kind}@k"));
-        let values = [features.shannon, features.gini_simpson];
-        let correct = features.correct.to_string();
-        rows.extend(
-            names.into_iter().zip(values).map(|(name, value)| (name, correct.clone(), value)),
-        );
-    }
     if let Some(exact) = &summary.exact {
         for (name, by_k) in [
             ("exact_pass@k", &exact.pass_at_k),
@@ -86,17 +77,11 @@ pub(crate) fn measures(set: &SetResult) -> Vec<(String, String, Estimate)> {
     one("greedy_pass@1", summary.greedy);
     one("sequence_entropy", summary.sequence_entropy);
     one("kl_pstar", summary.kl_pstar);
-    one("base_coverage", summary.base_coverage);
     if let Some(richness) = &summary.richness {
         one("hill_1", Some(richness.hill_1));
         one("hill_2", Some(richness.hill_2));
         one("chao_1", Some(richness.chao_1));
         one("unseen", Some(richness.unseen));
-    }
-    if let Some(text) = &summary.text {
-        one("distinct_1", Some(text.distinct_1));
-        one("distinct_2", Some(text.distinct_2));
-        one("self_bleu", Some(text.self_bleu));
     }
     rows
 }
@@ -130,46 +115,13 @@ pub fn markdown(results: &Results) -> String {
     let table =
         |lines: &[String]| lines.iter().map(|line| format!("| {line} |\n")).collect::<String>();
     let model = display::markdown(&results.model);
-    let mut text = format!("{model}: Pass@k with 95 % intervals\n\n{}", table(&lines));
-    if let Some((caption, rows)) = features(results) {
-        let mut lines = vec![
-            "set | features | Shannon (nats) | Gini-Simpson | problems".to_owned(),
-            ["---"; 5].join(" | "),
-        ];
-        let row =
-            |row: &[String; 5]| row.each_ref().map(|cell| display::markdown(cell)).join(" | ");
-        lines.extend(rows.iter().map(row));
-        text.push_str(&format!("\n{caption}\n\n{}", table(&lines)));
-    }
-    text
+    format!("{model}: Pass@k with 95 % intervals\n\n{}", table(&lines))
 }
 
 /// An estimate with its interval, three decimals each.
 fn with_interval(estimate: &Estimate) -> String {
     let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(|x| fixed(x, 3));
     format!("{value} [{low}, {high}]")
-}
-
-/// Diversity of features: in words, and a row a set and kind. None where no verifier lists features.
-pub fn features(results: &Results) -> Option<(String, Vec<[String; 5]>)> {
-    let rows: Vec<[String; 5]> = results
-        .sets
-        .iter()
-        .flat_map(|set| {
-            set.summary.features.iter().map(move |(kind, diversity)| (&set.name, kind, diversity))
-        })
-        .map(|(set, kind, diversity)| {
-            // Kinds are a verifier's own words.
-            let kind = kind.replace(['|', '\n', '\r'], " ");
-            let values = [&diversity.shannon, &diversity.gini_simpson].map(with_interval);
-            let [shannon, gini] = values;
-            [set.clone(), kind, shannon, gini, diversity.problems.to_string()]
-        })
-        .collect();
-    let caption = format!(
-        "Features of {CORRECT} correct answers, one drawn from each: Shannon entropy, and the chance that two differ"
-    );
-    (!rows.is_empty()).then_some((caption, rows))
 }
 
 #[cfg(test)]

@@ -9,9 +9,8 @@ use tealight_datasets::thinking::parts;
 use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
-use crate::measure::text::{TEXTS, TextDiversity};
 use crate::rules::{Failed, Rules};
-use crate::{Classes, Completion, Counts, Profiles, Truncated};
+use crate::{Classes, Completion, Counts, Truncated};
 
 /// Most reasons that are kept of completions that could not be judged.
 const MAX_REASONS: usize = 3;
@@ -185,9 +184,6 @@ pub struct Tally {
     pub reward: Option<f64>,
     /// How often each distinct correct answer was drawn.
     pub classes: Classes,
-    /// Which features correct answers had, where the verifier lists them.
-    #[serde(default, skip_serializing_if = "Profiles::is_empty")]
-    pub features: Profiles,
     /// How often each distinct incorrect answer was given, where the verifier reports the answer.
     #[serde(default)]
     pub wrong: Counts,
@@ -233,15 +229,6 @@ pub struct Tally {
     /// `KL(p* || model)` in nats, where all correct answers are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl_pstar: Option<f64>,
-    /// Mean of `log model(y) - log base(y)` over the base's stored correct answers, in nats.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base_coverage: Option<f64>,
-    /// How different the first correct answers are as texts.
-    #[serde(default)]
-    pub text: Option<TextDiversity>,
-    /// Those answers, until there are enough.
-    #[serde(skip)]
-    pub texts: Vec<String>,
 }
 
 /// For numbers that are written where there is something to say.
@@ -302,17 +289,9 @@ impl Tally {
             self.logp = (self.logp.0 + logp, self.logp.1 + 1);
         }
         match &sample.verdict {
-            Verdict::Correct { class, value, features } if sample.counts() => {
+            Verdict::Correct { class, value, .. } if sample.counts() => {
                 self.correct += 1;
-                self.features.add(features);
                 self.classes.add(&sample.completion, class, value);
-                if self.texts.len() < TEXTS && self.text.is_none() {
-                    self.texts.push(sample.completion.clone());
-                    self.text = TextDiversity::from_texts(&self.texts);
-                    if self.text.is_some() {
-                        self.texts = Vec::new();
-                    }
-                }
             }
             Verdict::NoAnswer | Verdict::Unparsable { .. } => self.no_answer += 1,
             Verdict::Wrong { answer: Some(answer), .. } => self.wrong.add(answer.bytes()),

@@ -8,14 +8,12 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::verify::math::Rule;
 
 use crate::exact::Exact;
-use crate::features::FeatureDiversity;
 use crate::interval::{self, ByK, Estimate, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::votes::{is_counted, majority_at_k};
 pub use crate::richness::Richness;
 use crate::sample::is_zero;
-pub use crate::texts::Texts;
 use crate::thinking::ThinkingShare;
 use crate::{Level, SummaryError, Tally};
 
@@ -62,9 +60,6 @@ pub struct Summary {
     /// prompts with enough correct answers.
     #[serde(default)]
     pub richness: Option<Richness>,
-    /// Diversity of the features of correct answers, by kind, where the verifier lists features.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub features: BTreeMap<String, FeatureDiversity>,
     /// Share of prompts whose validity is at least tau.
     #[serde(default, rename = "cover@tau")]
     pub cover: BTreeMap<String, Estimate>,
@@ -77,13 +72,6 @@ pub struct Summary {
     /// `KL(p* || model)` in nats, where every problem's correct answers are known.
     #[serde(default)]
     pub kl_pstar: Option<Estimate>,
-    /// Nats that the model gives the base's stored correct answers above what the base does, over the
-    /// problems that have some.
-    #[serde(default)]
-    pub base_coverage: Option<Estimate>,
-    /// Diversity of words over eight correct completions a prompt.
-    #[serde(default)]
-    pub text: Option<Texts>,
     /// Completions that could not be judged: no part of any estimate. Of a problem with fewer judged samples than k,
     /// Pass@k is Pass at that number, which is at most as high.
     #[serde(default)]
@@ -199,14 +187,11 @@ impl Summary {
             majority: ks.iter().filter_map(|k| Some((*k, majority(tallies, *k)?))).collect(),
             greedy: greedy(tallies),
             richness: Richness::from_tallies(tallies),
-            features: FeatureDiversity::all(tallies),
             cover: COVERED.iter().map(cover).collect(),
             sequence_entropy: has_logp
                 .then(|| mean(&over.each(&|tally| -tally.logp.0 / tally.logp.1 as f64))),
             token_entropy: (has_logp && tokens > 0 && has_lengths).then(|| -logp / tokens as f64),
             kl_pstar: known(tallies, |tally| tally.kl_pstar),
-            base_coverage: known(tallies, |tally| tally.base_coverage),
-            text: Texts::from_tallies(tallies),
             unjudged: 0,
             unjudged_problems: 0,
             truncated: (samples > over.sum(|tally| tally.unknown_ends))

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::audit::Lost;
 use crate::contrast::{Contrast, Evaluations};
 use crate::inference::{Effect, paired};
 use crate::measure::pass_at_k::tally_pass_at_k;
@@ -156,9 +157,12 @@ fn one<'a>(
 /// The transitions of the problems of one model to another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Differences, shares retained and gained, transitions.
+    /// Differences.
     #[serde(flatten)]
     pub contrast: Contrast,
+    /// What was lost and gained beyond chance, where the base was drawn again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond_chance: Option<Lost>,
     /// Problems that the base solved and this one never did.
     pub lost: Vec<String>,
     /// Problems that only this one solved.
@@ -170,14 +174,14 @@ impl Aligned<'_> {
     pub fn change(&self, run: usize) -> Change {
         let (base, tuned) = (&self.runs[0], &self.runs[run]);
         let table: Vec<&[Tally]> = self.runs[1..].iter().map(AsRef::as_ref).collect();
-        let second = self.second.as_deref();
-        let evaluations = Evaluations { base, second, runs: &[tuned], table: &table };
+        let evaluations = Evaluations { base, runs: &[tuned], table: &table };
         let only = |a: &[Tally], b: &[Tally]| -> Vec<String> {
             let pairs = a.iter().zip(b).filter(|(a, b)| a.correct > 0 && b.correct == 0);
             pairs.map(|(a, _)| a.problem.clone()).collect()
         };
         Change {
             contrast: Contrast::new(&evaluations, &self.ks),
+            beyond_chance: self.second.as_ref().and_then(|_| Lost::new(self, run)),
             lost: only(base, tuned),
             gained: only(tuned, base),
         }
@@ -247,22 +251,17 @@ mod tests {
         assert_eq!((change.lost, change.gained), (vec!["c".to_owned()], vec!["d".to_owned()]));
         let contrast = change.contrast;
         assert_eq!((contrast.base_solved, contrast.retained, contrast.newly_solved), (3, 2.0, 1.0));
-        // By hand at k = 1: the second draw says which problems are solved, 1, 1/4, 0 and 0.
-        let keep = contrast.keep[0];
-        assert!((keep.value - (1.0 + 0.25) / 1.25).abs() < 1e-12, "{keep:?}");
-        assert!((keep.null - (1.0 + 0.25 * 0.5) / 1.25).abs() < 1e-12, "{keep:?}");
-        let explore = contrast.explore[0];
-        assert!((explore.value - (0.75 + 0.25) / 4.0).abs() < 1e-12, "{explore:?}");
-        assert!((explore.null - (0.75 * 0.5 + 0.125) / 4.0).abs() < 1e-12, "{explore:?}");
+        // By hand: in 8 tries the second draw solves a and b, the model never c and surely d.
+        let lost = change.beyond_chance.unwrap();
+        assert_eq!((lost.tries, lost.has_second_draw), (8, true));
+        assert_eq!((lost.lost.all, lost.lost.by_chance), (0.0, 0.0));
+        assert_eq!((lost.gained.all, lost.gained.by_chance), (1.0, 1.0));
         assert!((contrast.pass[0].1.value - 0.625 / 4.0).abs() < 1e-12);
-        // Hard for the second draw is b, unsolved are c and d: the model finds b easy and d hard.
-        let moved = contrast.transitions.unwrap();
-        assert_eq!(moved.model, [[1., 0., 0., 0.], [0.; 4], [1., 0., 0., 0.], [0., 0., 1., 1.]]);
-        assert_eq!(moved.null, [[1., 0., 0., 0.], [0.; 4], [0., 1., 0., 0.], [0., 0., 1., 1.]]);
-        // Without a second draw these are not there.
+        // Without a second draw chance cannot be told: runs of one seed share their random numbers.
         let (aligned_alone, _) = align(&runs, None, false).unwrap();
-        let alone = aligned_alone[0].change(1).contrast;
-        assert!(alone.keep.is_empty() && alone.transitions.is_none());
+        let alone = aligned_alone[0].change(1);
+        assert_eq!(alone.beyond_chance, None);
+        let alone = alone.contrast;
         assert_eq!(alone.pass, contrast.pass);
         // A pair has one test, whichever table shows it.
         let changes = [aligned[0].change(1)];

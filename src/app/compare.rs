@@ -22,8 +22,7 @@ pub struct CompareOptions {
     #[arg(value_name = "RUN")]
     #[serde(default)]
     pub runs: Vec<PathBuf>,
-    /// The base evaluated again with another --seed, which measures resampling noise. Without --second-draw, the
-    /// shares of problems retained and gained, Pass@k by difficulty and transitions minus noise are left out.
+    /// The base evaluated again with another --seed, which shows how many problems are lost and gained by chance alone.
     #[arg(long, value_name = "DIR")]
     #[serde(default)]
     pub second_draw: Option<PathBuf>,
@@ -36,11 +35,6 @@ pub struct CompareOptions {
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]
     pub across: Vec<String>,
-    /// Folder of the run that trained an evaluated model, for the report's view of training. Without --training only
-    /// runs inside the directories of the evaluations are shown.
-    #[arg(long, value_name = "RUN")]
-    #[serde(default)]
-    pub training: Vec<PathBuf>,
     /// Directory for compare.json and report.html; without --output nothing is written.
     #[arg(long)]
     pub output: Option<PathBuf>,
@@ -111,9 +105,6 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     let existing = Existing::from_flag(options.overwrite);
     Destination::check(options.output.as_deref(), existing)?;
     options.check_output(existing)?;
-    if !options.training.is_empty() && options.output.is_none() {
-        bail!("--training is for the report, which --output DIR writes");
-    }
     for run in &options.runs {
         if run.join("metrics.jsonl").exists() && !run.join("results.json").exists() {
             let shown = run.display();
@@ -144,7 +135,7 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
         directory::begin(Some(&claim), output, existing)?;
         let runs: Vec<_> = options.runs.iter().map(PathBuf::as_path).zip(&loaded).collect();
         let second = options.second_draw.as_deref().zip(second.as_ref().map(|(_, draw)| *draw));
-        report::write(&runs, &comparison.names, second, &options.training, output)
+        report::write(&runs, &comparison.names, second, output)
             .context("the report cannot be written")?;
         let json = serde_json::to_string_pretty(&comparison)?;
         write_atomic(&output.join("compare.json"), json.as_bytes())?;
@@ -158,7 +149,7 @@ impl CompareOptions {
     fn check_output(&self, existing: Existing) -> Result<()> {
         let Some(output) = &self.output else { return Ok(()) };
         directory::refuse_run(output, existing)?;
-        let inputs = self.runs.iter().chain(&self.second_draw).chain(&self.training);
+        let inputs = self.runs.iter().chain(&self.second_draw);
         if directory::first_inside(output, inputs.map(PathBuf::as_path)).is_some() {
             bail!(
                 "{}: contains an evaluation that is being compared; choose another --output",

@@ -18,8 +18,6 @@ pub(crate) use tealight_eval::report::shell_argument as as_argument;
 
 /// Files that a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
-/// Where a study has the samples of the base's second draw.
-pub(crate) const SECOND_DRAW: &str = "base-second";
 /// Where a run has its trained model.
 pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
@@ -33,7 +31,7 @@ const OURS: [&str; 27] = [
     "best.json",
     "evals.jsonl",
     "base",
-    SECOND_DRAW,
+    "base-second",
     "samples",
     "presamples",
     "presamples.json",

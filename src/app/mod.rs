@@ -19,7 +19,6 @@ pub mod grade;
 pub mod grading;
 pub mod lab;
 pub(crate) mod lengths;
-pub(crate) mod own_settings;
 pub mod presample;
 pub mod prompts;
 mod recorded_settings;

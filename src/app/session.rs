@@ -22,12 +22,6 @@ use crate::system::stop::Stop;
 use crate::system::telemetry::Progress;
 use tealight_core::ranks::Ranks;
 
-/// The seed of a base's second draw, whose samples are independent of those that `seed` gives and of those of any other
-/// small number.
-pub(crate) fn seed_of_second_draw(seed: u64) -> u64 {
-    !seed
-}
-
 /// The error of graded rewards where verdicts are stored.
 const VERDICTS_ALONE: &str = "stored samples of the base hold verdicts, and this reward is between 0 and 1: give the least \
                               reward of a correct completion by --correct-threshold";

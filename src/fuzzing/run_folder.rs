@@ -133,7 +133,6 @@ pub(super) fn try_changed(data: &[u8]) {
             &[(&output, &results)],
             std::slice::from_ref(&results.model),
             None,
-            &[],
             folder.path(),
         ));
     }

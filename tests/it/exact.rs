@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, refusal};
-use crate::support::runs::{UNLISTABLE, json};
+use crate::support::binary::{Folder, command, ok};
+use crate::support::runs::json;
 
 /// Samples of a problem.
 const SAMPLES: f64 = 128.0;
@@ -47,23 +47,6 @@ fn samples_agree_with_probabilities() {
     assert!(sampled["coverage@k"]["8"].is_null());
     assert!(at(exact, "coverage@k", "8") > 0.0 && at(exact, "coverage@k", "8") < 1.0);
     assert!(exact["hill_1"]["value"].as_f64() > Some(1.0), "{exact}");
-}
-
-#[test]
-fn exact_evaluation_refuses_unlistable_answers_before_sampling() {
-    let folder = Folder::new();
-    let output = folder.path("eval");
-    let eval = ["eval", "--exact", "-n", "2", "--no-greedy", "--quiet", "--output", &output];
-    // The listed answers alone would be those of another dataset.
-    let file = folder.write("colouring.jsonl", UNLISTABLE);
-    let error = refusal(&[&eval[..], &["--model", "tasks", "--dataset", &file]].concat());
-    assert!(error.contains("are too many to be listed"), "{error}");
-    assert!(!std::path::Path::new(&output).exists());
-    let short =
-        ["--dataset", "countdown/test", "--max-completion-length", "4", "--max-samples", "2"];
-    let error = refusal(&[&eval[..], &short].concat());
-    assert!(error.contains("raise it"), "{error}");
-    assert!(!std::path::Path::new(&output).exists());
 }
 
 #[test]

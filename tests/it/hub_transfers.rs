@@ -90,23 +90,6 @@ fn interrupted_transfers_resume_restart_or_fail() {
 }
 
 #[test]
-fn partial_downloads_of_other_processes_are_resumed_and_checked() {
-    let content = embedded::files()["model.safetensors"].clone();
-    let half = content[..content.len() / 2].to_vec();
-    let wrong: Vec<u8> = half.iter().rev().copied().collect();
-    let long = [&content[..], b"more"].concat();
-    for (left, expected) in [(half, &[true][..]), (wrong, &[true, false]), (long, &[false])] {
-        let hub = FakeHub::new(vec![Repository::new("models", "evil/model", embedded::files())]);
-        let home = tempfile::tempdir().expect("a folder");
-        let part = leave(home.path(), &left);
-        let (is_ok, stderr) = eval(&hub.endpoint, home.path(), &[]);
-        assert!(is_ok, "{stderr}");
-        assert_eq!(ranges(&hub), expected);
-        assert!(!part.exists());
-    }
-}
-
-#[test]
 fn four_processes_that_want_one_model_fetch_it_once() {
     let hub = FakeHub::new(vec![Repository::new("models", "evil/model", embedded::files())]);
     let home = tempfile::tempdir().expect("a folder");

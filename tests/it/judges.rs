@@ -136,14 +136,8 @@ fn verifier_programs_end_with_their_parent() {
 #[test]
 fn a_command_with_nothing_to_save_ends_at_once() {
     let binary = assert_cmd::cargo::cargo_bin("tealight");
-    let folder = tempfile::tempdir().expect("a folder");
-    let world = folder.path().join("world.toml");
-    let symbols: Vec<String> = (0..11).map(|number| format!("\"{number:x}\"")).collect();
-    let text =
-        format!("symbols = [{}]\nlength = 4\nright = \"(0|1|2)..(0|1|3)\"\n", symbols.join(","));
-    std::fs::write(&world, text).expect("written");
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
-        let arguments = [std::ffi::OsStr::new("lab"), world.as_os_str()];
+        let arguments = ["bench", "--model", "countdown", "--reps", "1000", "--max-seconds", "600"];
         let mut child =
             std::process::Command::new(&binary).args(arguments).spawn().expect("starts");
         std::thread::sleep(std::time::Duration::from_millis(700));

@@ -6,7 +6,7 @@ use tealight::lab::fixed_mu::{Series, fixed_mu};
 use tealight::lab::paper::{Claims, Request, Rules, Verdict, claims};
 use tealight::lab::{Class, World};
 
-use crate::support::binary::{Folder, refusal, succeeded};
+use crate::support::binary::{Folder, succeeded};
 use crate::support::runs::json;
 
 /// The base's validity on `ends`, in the notes of the field.
@@ -200,19 +200,16 @@ fn every_verdict_changes_with_its_rule() {
     flipped(&claims.fixed_target.verdicts[0], &other.judge(&rules)[0]);
 }
 
-const HOSTILE: &str = "name = \"</script><img src=x onerror=alert(1)>\"\nsymbols = [\"a\", \"b\"]\nlength = 3\n\
-                       right = \"a.a|b.b\"\ninitial = [0.7, 0.3]\ntransitions = [[0.6, 0.4], [0.5, 0.5]]\n";
-
 #[test]
-fn the_page_has_pictures_of_six_claims_and_runs_nothing_of_the_world_s() {
+fn the_page_has_pictures_of_six_claims() {
     let folder = Folder::new();
-    let (world, output) = (folder.write("world.toml", HOSTILE), folder.path("page"));
-    let command = ["lab", &world, "--paper", "2605.02375", "--output", &output];
+    let output = folder.path("page");
+    let command = ["lab", "--paper", "2605.02375", "--output", &output];
     let done = succeeded(&command);
     let shown = String::from_utf8_lossy(&done.stdout).into_owned();
     let page = std::fs::read_to_string(format!("{output}/paper.html")).expect("a page");
     let results = json(format!("{output}/results.json"));
-    assert!(!page.contains("<img") && page.matches("<script>").count() == 1);
+    assert_eq!(page.matches("<script>").count(), 1);
     assert!(!page.contains("src=\"") && !page.contains("<link"), "nothing is loaded");
     let data =
         page.split("id=\"document\">").nth(1).and_then(|rest| rest.split("</script>").next());
@@ -250,32 +247,4 @@ fn the_page_has_pictures_of_six_claims_and_runs_nothing_of_the_world_s() {
     let other: serde_json::Value = serde_json::from_slice(&other.stdout).expect("JSON");
     assert_ne!(other["claims"]["degeneracy"], results["claims"]["degeneracy"]);
     assert_eq!(other["claims"]["limit"], results["claims"]["limit"]);
-}
-
-#[test]
-fn unknown_papers_and_options_without_effect_are_refused() {
-    let folder = Folder::new();
-    let error = refusal(&["lab", "--paper", "1706.03762"]);
-    assert!(error.contains("--paper `1706.03762` is not known"), "{error}");
-    assert!(error.contains("2605.02375, Binary Rewards"), "the known ones are listed: {error}");
-    let paper = ["lab", "--paper", "2605.02375"];
-    for (more, message) in [
-        (&["strategies"][..], "about one prompt"),
-        (&["--beta", "0.1"], "--beta has no effect with --paper"),
-        (&["--class", "pentagram"], "--class"),
-    ] {
-        let error = refusal(&[&paper[..], more].concat());
-        assert!(error.contains(message), "{more:?}: {error}");
-    }
-    let file = folder.write("lab.toml", "paper = \"2605.02375\"\nalpha = [0.5]\n");
-    let error = refusal(&["lab", "--config", &file]);
-    assert!(error.contains("--alpha has no effect with --paper"), "{error}");
-    let error = refusal(&["lab", "ends", "--seed", "3"]);
-    assert!(error.contains("--seed has no effect without --paper"), "{error}");
-    // A study's results stay.
-    std::fs::create_dir(folder.path("study")).expect("made");
-    let results = folder.write("study/results.json", "{\"datasets\": []}");
-    let error = refusal(&[&paper[..], &["--output", &folder.path("study")]].concat());
-    assert!(error.contains("holds files already (results.json)"), "{error}");
-    assert_eq!(std::fs::read_to_string(results).expect("there"), "{\"datasets\": []}");
 }

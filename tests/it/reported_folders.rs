@@ -8,7 +8,6 @@ use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use serde_json::Value;
 
 use crate::support::binary::{Folder, ok, refusal, refused};
 
@@ -59,33 +58,6 @@ fn no_link_out_of_a_reported_folder_is_followed() {
     assert!(!page(&run).contains("hf_of_the_user"));
     link(&folder.write("secret.jsonl", ROWS), &metrics);
     refused!("report {run}" => "a link out of the folder");
-}
-
-#[test]
-fn the_training_of_a_model_is_shown_where_the_user_named_it() {
-    let folder = Folder::new();
-    let output = graded(&folder, "evaluation");
-    let private = folder.path("private");
-    let set_model = |model: &str| {
-        let path = format!("{output}/results.json");
-        let results = std::fs::read_to_string(&path).expect("results");
-        let mut results: Value = serde_json::from_str(&results).expect("JSON");
-        results["model"] = model.into();
-        std::fs::write(&path, results.to_string()).expect("written");
-    };
-    for place in ["private", "evaluation/run"] {
-        std::fs::create_dir_all(folder.path(place)).expect("made");
-        folder.write(&format!("{place}/metrics.jsonl"), ROWS);
-    }
-    let is_shown = || page(&output).contains("0.123457");
-    set_model(&format!("{private}/final"));
-    ok(&["report", &output]);
-    assert!(!is_shown(), "a run that only a file names");
-    ok(&["report", &output, "--training", &private]);
-    assert!(is_shown(), "a run that the user names");
-    set_model(&format!("{output}/run/final"));
-    ok(&["report", &output]);
-    assert!(is_shown(), "a run inside the folder");
 }
 
 /// Rows that all refer to one text, which a small file holds once.

@@ -199,17 +199,6 @@ fn closed_stderr_does_not_end_the_command() {
 }
 
 #[test]
-fn markup_in_a_prompt_stays_text() {
-    let folder = Folder::new();
-    let line = json!({"id": "<!--<script>", "completion": "7", "gold": "7", "prompt": "<!--<script>alert(1)"});
-    let file = folder.write("f.jsonl", format!("{line}\n"));
-    ok(&["grade", &file, "--output", &folder.path("graded")]);
-    let page = std::fs::read_to_string(folder.path("graded/report.html")).expect("a page");
-    assert!(!page.contains("<!--<script"), "markup of a stranger");
-    assert!(page.contains("Content-Security-Policy"));
-}
-
-#[test]
 fn odd_environments_are_refused_in_a_line() {
     let hub = words("eval --dataset hub:team/data:test.jsonl -n 1");
     for (name, value, line) in [
@@ -229,14 +218,10 @@ fn a_suite_starts_no_program_and_is_read_up_to_a_limit() {
     let set =
         format!("[[set]]\ndataset = \"countdown/test\"\nverifier = \"program:touch {owned}\"\n");
     let suite = folder.write("s.toml", set);
-    let study = ["study", "--model", "countdown", "--dataset", "countdown", "--test-suite"];
-    for line in [&["eval", "--suite"][..], &study] {
-        let error = refusal(&[line, &[&suite, "--output", &output]].concat());
-        assert!(error.contains("repeat it: --verifier 'program:touch"), "{error}");
-        if cfg!(unix) {
-            let error = refusal(&[line, &["/dev/zero", "--output", &output]].concat());
-            assert!(error.contains("not a regular file"), "{error}");
-        }
+    let eval = |suite: &str| refusal(&["eval", "--suite", suite, "--output", &output]);
+    assert!(eval(&suite).contains("repeat it: --verifier 'program:touch"));
+    if cfg!(unix) {
+        assert!(eval("/dev/zero").contains("not a regular file"));
     }
     assert!(!Path::new(&owned).exists(), "the program was started");
 }

@@ -35,20 +35,6 @@ fn the_lab_prints_an_object_for_scripts() {
 }
 
 #[test]
-fn beta_command_computes_beta_from_validity() {
-    let done = tealight(&["beta", "--validity", "0.1", "--target", "0.5,0.9,0.99", "--json"]);
-    let rows: Value = serde_json::from_slice(&done.stdout).expect("JSON");
-    for (row, (beta, cost)) in rows.as_array().expect("rows").iter().zip([
-        (0.4551, 0.5108),
-        (0.2276, 1.7578),
-        (0.1472, 2.2246),
-    ]) {
-        assert!((row["beta"].as_f64().expect("number") - beta).abs() < 1e-4);
-        assert!((row["kl_cost"].as_f64().expect("number") - cost).abs() < 1e-4);
-    }
-}
-
-#[test]
 fn presamples_are_drawn_once_continued_and_used() {
     let folder = Folder::new();
     let (sampled, cut) = (folder.path("drawn"), folder.path("cut"));

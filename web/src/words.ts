@@ -15,13 +15,8 @@ export const WORDS: Word[] = [
   { name: "greedy", at: /\bgreedy\b/i, text: "Accuracy at temperature 0, where the model takes the most likely token at every position." },
   { name: "pass^k", at: /pass\^(\d+|k)/i, text: "The probability that all of k samples of a problem are correct, on average over problems." },
   { name: "maj@k", at: /maj@(\d+|k)\b/i, text: "Majority voting, or self-consistency: the probability that the most frequent answer among k samples is correct." },
-  { name: "distinct-1", at: /distinct-1/i, text: "Number of distinct words over number of words in the first eight correct completions of a problem, over the problems with at least eight. Near 0, they use the same words." },
-  { name: "self-BLEU", at: /self-BLEU/i, text: "Mean BLEU-4 of each of the first eight correct completions of a problem against the other seven. 1 if all texts are equal." },
   { name: "distinct@k", at: /distinct@(\d+|k)\b|\bdistinct\b/i, text: "The number of different correct answers to a problem among k samples, on average over problems. Two answers that are equal up to order count once. Higher accuracy raises this number too." },
   { name: "distinct among r correct", at: /(distinct )?among \d+ correct/i, text: "The number of different answers among r correct answers to a problem, on the problems where every model has r correct answers. This number measures diversity: higher accuracy alone does not raise it." },
-  { name: "retained@k", at: /retained@(\d+|k)/i, text: "Of the problems that the base solves in k samples, the share that the model solves too. A second evaluation of the base, with another seed, decides which problems those are. In parentheses: the share that the base itself solves again." },
-  { name: "gained@k", at: /gained@(\d+|k)/i, text: "The share of problems that the base does not solve in k samples and the model does, minus the share that the base itself gains when it is evaluated again." },
-  { name: "resampling noise", at: /resampling noise/i, text: "The base evaluated twice, with different seeds, does not solve the same problems twice. The difference between the two evaluations is resampling noise, which is subtracted from the difference between base and model." },
   { name: "curve", at: /\bcurves?\b/i, text: "Pass@k, or another measure, of an objective against its Pass@1 along training: the mean of its seeds at each checkpoint, from the base on. Two curves are compared over the range of Pass@1 that both reach." },
   { name: "band", at: /\bband\b/i, text: "A 95 % interval at each point, for that point alone. Of more than six models, the two highest have one; point at a model for its own." },
   { name: "p (Holm)", at: /p \(Holm\)|\bHolm\b/i, text: "The p-value after Holm's adjustment for all comparisons of the table. A star marks p < .05." },
@@ -39,8 +34,6 @@ export const WORDS: Word[] = [
   { name: "unjudged", at: /unjudged|not judged/i, text: "Completions that the verifier could not judge. They are left out of every number." },
   { name: "zero-variance groups", at: /zero-variance groups/i, text: "Groups whose completions all have the same reward; with a reward relative to the group, they carry no gradient." },
   { name: "gradients", at: /^gradients$/i, text: "Number of completions that went through a backward pass." },
-  { name: "Shannon", at: /\bShannon\b/, text: "Entropy in nats of the features of four correct answers of a problem, one feature drawn from each." },
-  { name: "Gini-Simpson", at: /Gini-Simpson/, text: "The chance that features drawn from two correct answers of a problem differ." },
   { name: "effective", at: /^effective$/i, text: "exp of the entropy over the listed correct answers of a problem: how many of them the model still uses." },
 ];
 

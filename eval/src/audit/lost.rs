@@ -4,7 +4,7 @@
 //! expected to be lost; the base itself, drawn again, would lose `q (1 - q)`. Without a second draw the first one is
 //! split: over all its halves of m, `P(the first solves it, the second does not) = pass@2m - pass@m`, exactly and
 //! without bias. That takes the samples of the two models to be independent given the problem. A second draw needs no
-//! such assumption (`contrast`).
+//! such assumption.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub struct Lost {
 
 impl Lost {
     /// From the counts of the base and of run `run`; none where no problem has two samples.
-    pub(super) fn new(set: &Aligned<'_>, run: usize) -> Option<Self> {
+    pub fn new(set: &Aligned<'_>, run: usize) -> Option<Self> {
         let (base, tuned, second) = (&set.runs[0], &set.runs[run], set.second.as_deref());
         let fewest = |run: &[Tally]| Tally::with_fewest(run).map_or(0, |tally| tally.samples);
         let tries = match second {

@@ -93,8 +93,7 @@ impl SecondRule {
                 counted.iter().map(one).collect()
             });
             let runs = [of_tuned.as_slice()];
-            let evaluations =
-                Evaluations { base: &of_base, second: None, runs: &runs, table: &runs };
+            let evaluations = Evaluations { base: &of_base, runs: &runs, table: &runs };
             Contrast::new(&evaluations, ks).pass
         };
         let first = contrast(|one| one.correct + one.only_first - one.only_second);

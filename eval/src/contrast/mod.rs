@@ -1,13 +1,8 @@
-//! A model, trained with one or several seeds, beside its base on the same problems: what rose, what fell, what was
-//! kept beyond resampling noise, and how diverse correct answers are at equal accuracy.
-//!
-//! Base and model are sampled with the same random numbers, which makes plain differences precise. A measure that
-//! multiplies the base's outcome by the model's ([`Beyond`]), or chooses problems by the base's outcome
-//! ([`Stratum`], transitions), needs a base that is independent of the model given the problem: a second draw
-//! of the base, with random numbers of its own. Without one these measures are left out.
+//! A model, trained with one or several seeds, beside its base on the same problems: what rose, what fell, and how
+//! diverse correct answers are at equal accuracy. Base and model are sampled with the same random numbers, which makes
+//! differences precise; [`Lost`](crate::audit::Lost) has what was lost beyond chance.
 
 mod at_equal_numbers;
-mod second_draw;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -19,15 +14,7 @@ use crate::measure::pass_at_k::tally_pass_at_k;
 use crate::measure::rarefaction::unique_correct;
 use crate::{Level, Tally};
 
-pub use at_equal_numbers::{Matched, Row};
-pub use second_draw::{Beyond, Stratum, Transitions};
-
-/// How hard problems are for a model, by its validity.
-pub const DIFFICULTIES: [&str; 4] = ["easy", "medium", "hard", "unsolved"];
-
-/// The notice of measures that need a second draw where there is none.
-pub const NEEDS_SECOND_DRAW: &str = "Shares of problems retained and gained, Pass@k by difficulty and transitions \
-minus resampling noise need a second draw of the base, with random numbers of its own";
+pub use at_equal_numbers::Matched;
 
 /// Numbers of correct answers that diversity is compared at.
 const CORRECT: [usize; 4] = [2, 4, 8, 16];
@@ -37,8 +24,6 @@ const CORRECT: [usize; 4] = [2, 4, 8, 16];
 pub struct Evaluations<'a> {
     /// The base; the random numbers may be those of the runs.
     pub base: &'a [Tally],
-    /// The base drawn again, with random numbers that neither `base` nor a run was drawn with.
-    pub second: Option<&'a [Tally]>,
     /// The model's runs, one a seed.
     pub runs: &'a [&'a [Tally]],
     /// The runs of every model of the same table, this one's among them: rows share their problems.
@@ -54,20 +39,6 @@ pub struct Contrast {
     pub distinct: Vec<(usize, Effect)>,
     /// Diversity at equal numbers of correct answers.
     pub matched: Vec<Matched>,
-    /// Of the problems that the base solves in k tries, the share that is still solved, `sum rho_b rho_m / sum
-    /// rho_b`, beside the share that the base itself solves again. Empty without a second draw, as is everything
-    /// down to the transitions.
-    #[serde(rename = "keep@k")]
-    pub keep: Vec<Beyond>,
-    /// The share of problems that the base does not solve in k tries and this does, `mean (1 - rho_b) rho_m`,
-    /// likewise.
-    #[serde(rename = "explore@k")]
-    pub explore: Vec<Beyond>,
-    /// Pass@k by how hard problems are for the base.
-    pub strata: Vec<Stratum>,
-    /// How many problems go from each difficulty to each.
-    #[serde(default)]
-    pub transitions: Option<Transitions>,
     /// Where the base's Pass@k overtakes.
     pub crossing: Crossing,
     /// Problems of which the base has a correct sample.
@@ -82,7 +53,7 @@ pub struct Contrast {
 impl Contrast {
     /// Of one model and its base, at these k.
     pub fn new(evaluations: &Evaluations<'_>, ks: &[usize]) -> Self {
-        let Evaluations { base, second, runs, .. } = *evaluations;
+        let Evaluations { base, runs, .. } = *evaluations;
         let to_base = |value: Value<'_>, largest| crossed(&differences(base, runs, value), largest);
         let solved = |run: &[Tally], with: bool| {
             let pairs = base.iter().zip(run);
@@ -105,10 +76,6 @@ impl Contrast {
             let most = most_distinct(base, runs).min(*k) as f64;
             (*k, to_base(&value, most).within(-most, most))
         };
-        let by_k = |measure: fn(&[Tally], &Evaluations<'_>, usize) -> Option<Beyond>| {
-            let second = second.unwrap_or_default();
-            ks.iter().filter_map(|k| measure(second, evaluations, *k)).collect()
-        };
         Self {
             pass: ks.iter().map(pass).collect(),
             distinct: ks.iter().map(distinct).collect(),
@@ -116,10 +83,6 @@ impl Contrast {
                 .iter()
                 .filter_map(|correct| Matched::new(evaluations, *correct))
                 .collect(),
-            keep: by_k(Beyond::keep),
-            explore: by_k(Beyond::explore),
-            strata: Stratum::all(evaluations, ks),
-            transitions: Transitions::new(evaluations),
             crossing: crossing(ks, base, runs),
             base_solved: base.iter().filter(|tally| tally.correct > 0).count(),
             retained: mean(&|run| solved(run, true)),
@@ -163,16 +126,11 @@ mod tests {
         let runs = [none.as_slice(), all.as_slice()];
         let values = differences(&base, &runs, &|tally| tally_pass_at_k(tally, 1));
         assert!(crossed(&values, 1.0).low < -1.0, "two seeds alone say nothing");
-        let evaluations =
-            Evaluations { base: &base, second: Some(&base), runs: &runs, table: &runs };
+        let evaluations = Evaluations { base: &base, runs: &runs, table: &runs };
         let result = Contrast::new(&evaluations, &[1, 8]);
         let pass = result.pass[0].1;
         assert!(pass.low > -1.0 && pass.low <= -0.5 && pass.high < 1.0 && pass.high >= 0.5);
         let inside = |effect: &Effect, most: f64| effect.low >= -most && effect.high <= most;
         assert!(result.distinct.iter().all(|(k, effect)| inside(effect, *k as f64)));
-        assert!(
-            result.keep.iter().chain(&result.explore).all(|beyond| inside(&beyond.excess, 1.0))
-        );
-        assert!(result.strata.iter().flat_map(|s| &s.pass).all(|(.., effect)| inside(effect, 1.0)));
     }
 }

@@ -14,9 +14,9 @@ const POINTS: usize = 12;
 pub(super) fn base(base: &[(f64, f64)], request: &Request) -> BasePoint {
     let over_problems = |score: fn(&(f64, f64)) -> f64, most: f64, largest: f64| -> Estimate {
         let shared: Vec<f64> = base.iter().map(score).collect();
-        let (worth, value) = (base.len() as f64, shared.iter().sum::<f64>() / base.len() as f64);
+        let value = shared.iter().sum::<f64>() / base.len() as f64;
         // The base was not trained: problems alone vary.
-        let parts = Parts { shared, models: Vec::new(), largest, worth };
+        let parts = Parts { shared, models: Vec::new(), largest };
         interval(&parts.uncertainty(value), request, (0.0, most))
     };
     BasePoint {

@@ -171,8 +171,7 @@ pub(super) fn estimated(
             .collect();
         one.parts(path, &gradient)
     });
-    let worth = base.len() as f64;
-    Some(Parts { shared, models: parts.collect(), largest, worth }.uncertainty(value))
+    Some(Parts { shared, models: parts.collect(), largest }.uncertainty(value))
 }
 
 /// The range of Pass@1 that two paths share: from a quarter of the way above the base to the smaller of their largest.

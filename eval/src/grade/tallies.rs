@@ -1,8 +1,8 @@
 //! Judged samples to the tallies of their problems.
 //!
-//! The names of a problem's classes and its first correct texts are needed as long as further samples of the problem
-//! may come. They are in memory for the problems that were met last, and in a file for the others: a file of
-//! completions in any order takes bounded memory beside its results.
+//! The names of a problem's classes are needed as long as further samples of the problem may come. They are in memory
+//! for the problems that were met last, and in a file for the others: a file of completions in any order takes bounded
+//! memory beside its results.
 
 use std::fs::File;
 
@@ -10,20 +10,19 @@ use anyhow::{Context, Result};
 use rayon::prelude::*;
 
 use super::scratch::{CHANGED, Place, Scratch, list, number};
-use crate::measure::text::TEXTS;
 use crate::{Counts, Level, Sample, Tally, note_unjudged};
 
 /// The tallies of all problems.
 pub(super) struct Tallies<'a> {
     pub(super) list: Vec<Tally>,
-    /// Where the names and texts of each problem are.
+    /// Where the names of each problem are.
     states: Vec<State>,
-    /// The problems whose names and texts are in memory, in no order.
+    /// The problems whose names are in memory, in no order.
     open: Vec<usize>,
     open_bytes: usize,
-    /// Most bytes of names and texts in memory, beyond those of a chunk's problems.
+    /// Most bytes of names in memory, beyond those of a chunk's problems.
     max_open: usize,
-    /// Most problems whose names and texts were in memory at once.
+    /// Most problems whose names were in memory at once.
     pub(super) most_open: usize,
     scratch: Option<Scratch<'a>>,
     chunks: usize,
@@ -33,7 +32,7 @@ pub(super) struct Tallies<'a> {
     pub(super) unjudged: Vec<String>,
 }
 
-/// Where the names and texts of a problem are.
+/// Where the names of a problem are.
 #[derive(Clone, Copy)]
 enum State {
     /// In memory, of about this size, since the chunk of this number.
@@ -50,7 +49,7 @@ pub(super) struct Judged {
 }
 
 impl<'a> Tallies<'a> {
-    /// No problem yet; without an empty `file` all names and texts stay in memory.
+    /// No problem yet; without an empty `file` all names stay in memory.
     pub(super) fn new(file: Option<&'a File>, max_open: usize) -> Self {
         Self {
             list: Vec::new(),
@@ -69,7 +68,7 @@ impl<'a> Tallies<'a> {
     /// Counts samples: those of a problem in their order, those of different problems at once.
     ///
     /// # Errors
-    /// A file of names and texts that cannot be written or read.
+    /// A file of names that cannot be written or read.
     pub(super) fn add(&mut self, judged: &mut Judged) -> Result<()> {
         let Judged { new, problems, samples } = judged;
         self.chunks += 1;
@@ -107,7 +106,7 @@ impl<'a> Tallies<'a> {
         self.trim()
     }
 
-    /// Reads the names and texts of a problem, unless they are in memory.
+    /// Reads the names of a problem, unless they are in memory.
     fn open(&mut self, problem: usize) -> Result<()> {
         let (State::Stored(place), Some(scratch)) = (self.states[problem], &mut self.scratch)
         else {
@@ -122,7 +121,7 @@ impl<'a> Tallies<'a> {
         Ok(())
     }
 
-    /// Writes names and texts to the file, of the problems first that were met longest ago, until there is room for
+    /// Writes names to the file, of the problems first that were met longest ago, until there is room for
     /// those of some more chunks.
     fn trim(&mut self) -> Result<()> {
         let Some(scratch) = self.scratch.as_mut().filter(|_| self.open_bytes > self.max_open)
@@ -152,7 +151,6 @@ impl<'a> Tallies<'a> {
         let mut tallies = self.list;
         tallies.par_iter_mut().for_each(|tally| {
             counts(tally).into_iter().for_each(|counts| drop(counts.close()));
-            tally.texts = Vec::new();
         });
         tallies
     }
@@ -164,26 +162,21 @@ fn counts(tally: &mut Tally) -> [&mut Counts; 5] {
     [text, folded, solution, value, &mut tally.wrong]
 }
 
-/// About the bytes of a tally's names and texts.
+/// About the bytes of a tally's names.
 fn size(tally: &Tally) -> usize {
     /// Of an entry of a map, and of the part of its node that is empty.
     const NAME: usize = 40;
     let classes: usize = Level::ALL.iter().map(|level| tally.classes.at(*level).distinct()).sum();
-    let texts: usize = tally.texts.iter().map(|text| text.capacity() + size_of::<String>()).sum();
-    (classes + tally.wrong.distinct()) * NAME + texts
+    (classes + tally.wrong.distinct()) * NAME
 }
 
-/// Takes the names and texts out of a tally, as bytes: of each list its length and its items.
+/// Takes the names out of a tally, as bytes: of each list its length and its items.
 fn forget(tally: &mut Tally) -> Vec<u8> {
     let mut bytes = Vec::new();
     for counts in counts(tally) {
         let names = counts.close();
         bytes.extend(names.len().to_le_bytes());
         names.iter().for_each(|name| bytes.extend(name.to_le_bytes()));
-    }
-    for text in std::mem::take(&mut tally.texts) {
-        bytes.extend(text.len().to_le_bytes());
-        bytes.extend(text.as_bytes());
     }
     bytes
 }
@@ -194,10 +187,6 @@ fn take_back(tally: &mut Tally, mut bytes: &[u8]) -> Result<()> {
         for counts in counts(tally) {
             let mut names = list(&mut bytes, size_of::<u64>())?;
             counts.open(std::iter::from_fn(|| number(&mut names)));
-        }
-        while !bytes.is_empty() && tally.texts.len() < TEXTS {
-            let text = list(&mut bytes, 1)?;
-            tally.texts.push(String::from_utf8(text.to_vec()).ok()?);
         }
         Some(())
     };

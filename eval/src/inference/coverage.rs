@@ -97,17 +97,16 @@ fn intervals(
     population: &Population,
     (problems, samples): (usize, usize),
 ) -> BTreeMap<String, Estimate> {
-    let [mut base, mut second, mut tuned] = [Vec::new(), Vec::new(), Vec::new()];
+    let [mut base, mut tuned] = [Vec::new(), Vec::new()];
     for _ in 0..problems {
         let (p, q, classes) = (population.problem)(draws);
         base.push(tally(draws, (p, classes), samples));
-        second.push(tally(draws, (p, classes), samples));
         tuned.push(tally(draws, (q, classes), samples));
     }
     let ks = [1, samples];
     let summary = Summary::new(&base, &ks).unwrap();
     let runs = [tuned.as_slice()];
-    let evaluations = Evaluations { base: &base, second: Some(&second), runs: &runs, table: &runs };
+    let evaluations = Evaluations { base: &base, runs: &runs, table: &runs };
     let contrast = Contrast::new(&evaluations, &ks);
     let mut all = BTreeMap::new();
     for k in ks {
@@ -134,16 +133,9 @@ fn intervals(
     for (index, which) in ["1", "n"].into_iter().enumerate() {
         change(format!("pass@{which}"), &contrast.pass[index].1);
         change(format!("distinct@{which}"), &contrast.distinct[index].1);
-        contrast.keep.get(index).inspect(|b| change(format!("retained@{which}"), &b.excess));
-        contrast.explore.get(index).inspect(|b| change(format!("gained@{which}"), &b.excess));
     }
     for matched in contrast.matched.iter().filter(|matched| matched.right == 4) {
-        for (name, _, _, effect) in matched.measures.iter().take(2) {
-            change(format!("{name} among 4 correct"), effect);
-        }
-    }
-    for stratum in contrast.strata {
-        change(format!("pass@1 of {} problems", stratum.difficulty), &stratum.pass[0].3);
+        change("distinct among 4 correct".into(), &matched.change);
     }
     all
 }

@@ -44,12 +44,6 @@ pub const CONFIDENCE: f64 = 0.95;
 /// The mean of a table with a row a seed and a column a problem, all rows of one length. One problem can change by
 /// `largest` at most.
 pub fn crossed(rows: &[Vec<f64>], largest: f64) -> Effect {
-    let problems = rows.first().map_or(0, Vec::len);
-    weighted(rows, largest, problems as f64)
-}
-
-/// The same of problems that count as so many of equal weight.
-fn weighted(rows: &[Vec<f64>], largest: f64, worth: f64) -> Effect {
     let (seeds, problems) = (rows.len(), rows.first().map_or(0, Vec::len));
     debug_assert!(rows.iter().all(|row| row.len() == problems));
     if seeds == 0 || problems == 0 {
@@ -59,7 +53,7 @@ fn weighted(rows: &[Vec<f64>], largest: f64, worth: f64) -> Effect {
     let of_seed = |row: &Vec<f64>| row.iter().sum::<f64>() / problems as f64;
     let value = rows.iter().map(of_seed).sum::<f64>() / seeds as f64;
     let models = vec![rows.to_vec()];
-    let found = Parts { shared: vec![0.0; problems], models, largest, worth }.uncertainty(value);
+    let found = Parts { shared: vec![0.0; problems], models, largest }.uncertainty(value);
     let Estimate { low, high, .. } = found.interval(1.0 - CONFIDENCE);
     Effect { value, low, high, p_value: found.p_value(), seeds }
 }
@@ -68,57 +62,6 @@ fn weighted(rows: &[Vec<f64>], largest: f64, worth: f64) -> Effect {
 /// alone. One value can differ by `largest` at most.
 pub fn paired(first: &[f64], second: &[f64], largest: f64) -> Effect {
     crossed(&[first.iter().zip(second).map(|(a, b)| a - b).collect()], largest)
-}
-
-/// The most that one problem counts to move a ratio: its own part changes by 1, and its weight by a quarter, which
-/// covers rare problems that lose all (`coverage`, the population "collapse").
-const LARGEST_OF_RATIO: f64 = 1.25;
-
-/// A ratio of two means over problems, `sum a / sum b`, as an effect: each problem stands for how it moves the
-/// ratio. One row a seed; `below`, weights, is the same for all.
-pub fn ratio(above: &[Vec<f64>], below: &[f64]) -> Effect {
-    let total: f64 = below.iter().sum();
-    if total <= 0.0 || above.is_empty() {
-        return Effect::NONE;
-    }
-    let all: f64 = above.iter().flatten().sum();
-    let value = all / (total * above.len() as f64);
-    let mean = total / below.len() as f64;
-    // Linearised: d(sum a / sum b) = (a - value b) / mean b for each problem, whose mean is 0 (delta method).
-    let moved = |row: &Vec<f64>| -> Vec<f64> {
-        row.iter().zip(below).map(|(a, b)| value + (a - value * b) / mean).collect()
-    };
-    // Kish's effective number: problems of weight 0 say nothing.
-    let worth = total * total / below.iter().map(|weight| weight * weight).sum::<f64>();
-    weighted(&above.iter().map(moved).collect::<Vec<_>>(), LARGEST_OF_RATIO, worth)
-}
-
-/// The mean of the means of several sets of problems, every set with a row a seed: sets count alike, however many
-/// problems each has. Seeds and problems vary, the sets are the ones named.
-pub fn average(sets: &[Vec<Vec<f64>>], largest: f64) -> Effect {
-    let seeds = sets.first().map_or(0, Vec::len);
-    let problems: usize = sets.iter().filter_map(|set| set.first()).map(Vec::len).sum();
-    if seeds == 0 || problems == 0 || sets.iter().any(|set| set.iter().any(Vec::is_empty)) {
-        return Effect::NONE;
-    }
-    let mean = |rows: &[Vec<f64>]| {
-        let count: usize = rows.iter().map(Vec::len).sum();
-        rows.iter().flatten().sum::<f64>() / count as f64
-    };
-    let value = sets.iter().map(|set| mean(set)).sum::<f64>() / sets.len() as f64;
-    // Each problem stands for how it moves the average.
-    let mut rows = vec![Vec::with_capacity(problems); seeds];
-    for set in sets {
-        let centre = mean(set);
-        for (row, values) in rows.iter_mut().zip(set) {
-            let weight = problems as f64 / (sets.len() * values.len()) as f64;
-            row.extend(values.iter().map(|x| value + weight * (x - centre)));
-        }
-    }
-    // A problem of a set of P counts 1 / (sets * P): Kish's effective number of all.
-    let share = |set: &Vec<Vec<f64>>| 1.0 / set[0].len() as f64;
-    let worth = (sets.len() as f64).powi(2) / sets.iter().map(share).sum::<f64>();
-    weighted(&rows, largest, worth)
 }
 
 #[cfg(test)]

@@ -11,6 +11,6 @@ pub(crate) mod student;
 mod tested;
 pub(crate) mod two_way;
 
-pub use effect::{CONFIDENCE, Effect, average, crossed, paired, ratio};
+pub use effect::{CONFIDENCE, Effect, crossed, paired};
 pub use tested::{Family, Finding, Tested, TestedFamily, holm, in_words};
 pub use two_way::Variances;

@@ -34,8 +34,6 @@ pub(crate) struct Parts {
     pub(crate) models: Vec<Vec<Vec<f64>>>,
     /// The most that one problem can change the sum by.
     pub(crate) largest: f64,
-    /// As how many problems of equal weight they count.
-    pub(crate) worth: f64,
 }
 
 /// Where the variance of a mean over S seeds and P problems comes from: `seed / S + problem / P + rest / SP`.
@@ -110,8 +108,8 @@ impl Parts {
         let squares: f64 = deviations.iter().map(|x| x * x).sum();
         let of_rest: f64 = spreads.iter().map(|spread| spread.of_rest).sum();
         // Of equal weights P - 1 of P squares are free; of unequal ones fewer.
-        let free = self.worth / (self.worth - 1.0).max(1.0);
-        let least = rarity(&together) * (self.largest / self.worth).powi(2);
+        let free = p / (p - 1.0).max(1.0);
+        let least = rarity(&together) * (self.largest / p).powi(2);
         // The residual of each problem is in the spread of the problems.
         let of_problems = (squares / p / p * free).max(of_rest);
         // Models have seeds of their own: variances add up. Problems are shared, so theirs is of the sum of parts.
@@ -120,7 +118,7 @@ impl Parts {
         let fewest = seeds.iter().copied().filter(|s| *s > 1.0).fold(f64::INFINITY, f64::min);
         let s = if fewest.is_finite() { fewest } else { 1.0 };
         let variance = of_problems.max(least) + of_seeds;
-        let freedom = freedom(of_problems.max(least), &spreads, self.worth);
+        let freedom = freedom(of_problems.max(least), &spreads, p);
         let most = MOST_SKEW / quantile(0.05, freedom);
         Uncertain {
             value,
@@ -202,7 +200,7 @@ mod tests {
 
     fn parts(models: Vec<Vec<Vec<f64>>>, largest: f64) -> Parts {
         let problems = models[0][0].len();
-        Parts { shared: vec![0.0; problems], models, largest, worth: problems as f64 }
+        Parts { shared: vec![0.0; problems], models, largest }
     }
 
     #[test]

@@ -2,11 +2,8 @@
 //!
 //! To add a measure, add a function here and a field of [`Summary`](crate::Summary).
 
-pub mod features;
-pub mod halves;
 pub mod hill;
 pub mod pass_at_k;
 pub mod rarefaction;
 pub mod rarefied;
-pub mod text;
 pub mod votes;

@@ -1,30 +1,26 @@
 //! The change of a base, as a piece of a page.
 
 use super::view::{Cell, Section, Table};
-use crate::contrast::{
-    Beyond, Contrast, DIFFICULTIES, Matched, NEEDS_SECOND_DRAW, Row, Stratum, Transitions,
-};
+use crate::audit::{Lost, Moved};
+use crate::contrast::{Contrast, Matched};
 use crate::inference::{Effect, Family, Finding, Tested, TestedFamily, in_words};
 use crate::number::{counted, fixed, signed};
 use crate::transition::{Aligned, Change};
 
-/// Everything that a contrast says.
-pub(super) fn section(contrast: &Contrast, name: &str) -> Section {
+/// Everything that a contrast says, and where the base was drawn again, what was lost beyond chance.
+pub(super) fn section(contrast: &Contrast, lost: Option<&Lost>, name: &str) -> Section {
+    let beyond = lost.map(|lost| beyond_chance(lost) + " ").unwrap_or_default();
     let summary = format!(
-        "Of {} that the base solved, the model retains {}; {} others are gained. {} {}.",
+        "Of {} that the base solved, the model retains {}; {} others are gained. {beyond}{}.",
         counted(contrast.base_solved, "problem"),
         number(contrast.retained),
         number(contrast.newly_solved),
-        retained(contrast),
         sentence(&contrast.crossing.to_string())
     );
     let mut section =
         Section::new(format!("Problems retained, lost and gained: {name}")).text(summary);
     section.is_folded = true;
-    section
-        .table(matched(contrast))
-        .table(strata(contrast))
-        .table(contrast.transitions.as_ref().map(|all| transitions(all, name)).unwrap_or_default())
+    section.table(matched(contrast))
 }
 
 /// The k whose Pass@k a table shows: powers of four and the largest.
@@ -148,22 +144,18 @@ fn between(tested: &TestedFamily, names: &[&str]) -> Option<String> {
     }
 }
 
-/// Shares of problems retained and gained beside the base's own, in words; without a second draw of the base, what they
-/// need.
-pub fn retained(contrast: &Contrast) -> String {
-    let (Some(keep), Some(explore)) = (contrast.keep.last(), contrast.explore.last()) else {
-        return format!("{NEEDS_SECOND_DRAW}.");
-    };
-    let phrase = |name: &str, beyond: &Beyond| {
+/// How many problems were lost and gained, beside what the base itself, drawn again, would lose and gain.
+pub fn beyond_chance(lost: &Lost) -> String {
+    let phrase = |name: &str, moved: &Moved| {
         format!(
-            "{name}@{} {:.3}; the base itself, resampled, {:.3}; difference {}",
-            beyond.k,
-            beyond.value,
-            beyond.null,
-            in_words(&beyond.excess)
+            "{name} in {}: {:.1}, by chance alone {:.1}; difference a problem {}",
+            counted(lost.tries, "attempt"),
+            moved.all,
+            moved.by_chance,
+            in_words(&moved.beyond)
         )
     };
-    format!("{}. {}.", phrase("Retained", keep), phrase("Gained", explore))
+    format!("{}. {}.", phrase("Lost", &lost.lost), phrase("Gained", &lost.gained))
 }
 
 fn sentence(text: &str) -> String {
@@ -176,68 +168,23 @@ fn number(x: f64) -> String {
 }
 
 fn matched(contrast: &Contrast) -> Table {
-    let Some(first) = contrast.matched.first() else { return Table::default() };
-    let mut header = vec!["correct answers".to_owned(), "problems".to_owned()];
-    header.extend(first.measures.iter().map(|(name, ..)| (*name).to_string()));
     let row = |at: &Matched| {
-        let cell = |(_, base, model, difference): &Row| {
-            let text = format!("{} ({base:.2} to {model:.2})", signed(difference.value, 2));
-            Cell::Hinted(text, in_words(difference))
-        };
+        let [change, base, model] =
+            [signed(at.change.value, 2), fixed(at.base, 2), fixed(at.model, 2)];
         let counts = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
-        counts.into_iter().chain(at.measures.iter().map(cell)).collect()
+        let change = Cell::Hinted(format!("{change} ({base} to {model})"), in_words(&at.change));
+        counts.into_iter().chain([change]).collect()
     };
+    let header = ["correct answers", "problems", "distinct"].map(|title| Cell::Plain(title.into()));
+    let rows: Vec<Vec<Cell>> = contrast.matched.iter().map(row).collect();
+    if rows.is_empty() {
+        return Table::default();
+    }
     Table {
-        rows: under(header, contrast.matched.iter().map(row)),
+        rows: std::iter::once(header.to_vec()).chain(rows).collect(),
         ..Table::default().titled(
-            "Diversity at equal numbers of correct answers",
+            "Distinct answers at equal numbers of correct answers",
             "Change from base (base to model), on the problems where the base and every model of this page have at least that number of correct answers.",
         )
     }
-}
-
-fn strata(contrast: &Contrast) -> Table {
-    let Some(first) = contrast.strata.first() else { return Table::default() };
-    let mut header = vec!["difficulty".to_owned(), "problems".to_owned()];
-    header.extend(first.pass.iter().map(|(k, ..)| format!("pass@{k}")));
-    let row = |stratum: &Stratum| {
-        let cell = |(_, base, model, difference): &(usize, f64, f64, Effect)| {
-            let text = format!("{} ({base:.3} to {model:.3})", signed(difference.value, 3));
-            Cell::Hinted(text, in_words(difference))
-        };
-        let names = [stratum.difficulty.clone(), stratum.problems.to_string()].map(Cell::Plain);
-        names.into_iter().chain(stratum.pass.iter().map(cell)).collect()
-    };
-    Table {
-        rows: under(header, contrast.strata.iter().map(row)),
-        ..Table::default().titled(
-            "Pass@k by difficulty for the base",
-            "Difficulty is that in the base's second draw. Cells: change of Pass@k from the base's first draw (base to \
-             model).",
-        )
-    }
-}
-
-fn transitions(transitions: &Transitions, name: &str) -> Table {
-    let row = |(from, (row, again)): (&&str, (&[f64; 4], [f64; 4]))| {
-        let cells = row.iter().zip(again).map(|(count, again)| format!("{count:.1} ({again:.0})"));
-        std::iter::once((*from).to_owned()).chain(cells).collect()
-    };
-    let rows = DIFFICULTIES.iter().zip(transitions.model.iter().zip(transitions.null)).map(row);
-    let header = difficulties(format!("base (rows), {name} (columns)"));
-    Table::new(std::iter::once(header).chain(rows).collect()).titled(
-        "Transitions between difficulties",
-        "Number of problems. Rows: difficulty in the base's second draw. Columns: difficulty for the model, in parentheses \
-         in the base's first draw, which shows resampling noise. Easy: at least 90 % of samples correct; medium: at least \
-         30 %; hard: at least one; unsolved: none.",
-    )
-}
-
-fn difficulties(first: String) -> Vec<String> {
-    std::iter::once(first).chain(DIFFICULTIES.map(str::to_owned)).collect()
-}
-
-/// Rows under a header.
-fn under(header: Vec<String>, rows: impl Iterator<Item = Vec<Cell>>) -> Vec<Vec<Cell>> {
-    std::iter::once(header.into_iter().map(Cell::Plain).collect()).chain(rows).collect()
 }

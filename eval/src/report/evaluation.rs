@@ -8,12 +8,12 @@ use serde_json::Value;
 use tealight_core::names;
 
 use super::contrast;
-use super::evaluation_tables::{features, matrix, numbers};
+use super::evaluation_tables::{matrix, numbers};
 use super::page;
 use super::recipes::recipes;
 use super::samples::{Sampled, Source, place};
+use super::titles;
 use super::view::{Chart, Document, Kind, Line, Section};
-use super::{titles, training};
 use crate::answer_rules;
 use crate::inference::TestedFamily;
 use crate::number::{counted, with_noun};
@@ -24,8 +24,7 @@ use crate::{Level, Summary};
 
 /// Writes `report.html` into `output`: one evaluation, or several with these `names` beside each other, the first as the
 /// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples
-/// are too many for one file they go beside it, into `report-data`. The training of an evaluated model is shown where
-/// its run lies in one of these directories or is one of `trained`, which the user named.
+/// are too many for one file they go beside it, into `report-data`.
 ///
 /// # Errors
 /// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
@@ -33,10 +32,9 @@ pub fn write(
     runs: &[(&Path, &Results)],
     names: &[String],
     second: Option<(&Path, &Results)>,
-    trained: &[PathBuf],
     output: &Path,
 ) -> Result<()> {
-    write_page((runs, names), second, trained, output, &[])
+    write_page((runs, names), second, output, &[])
 }
 
 /// The same of one evaluation in `output`, with an index of the samples of each set that keeps them.
@@ -46,17 +44,15 @@ pub fn write(
 pub fn write_indexed(
     results: &Results,
     indices: &[Option<Arc<Index>>],
-    trained: &[PathBuf],
     output: &Path,
 ) -> Result<()> {
     let names = [results.model.clone()];
-    write_page((&[(output, results)], &names), None, trained, output, indices)
+    write_page((&[(output, results)], &names), None, output, indices)
 }
 
 fn write_page(
     (runs, names): (&[(&Path, &Results)], &[String]),
     second: Option<(&Path, &Results)>,
-    trained: &[PathBuf],
     output: &Path,
     indices: &[Option<Arc<Index>>],
 ) -> Result<()> {
@@ -65,15 +61,10 @@ fn write_page(
     let second = second.map(|(path, results)| (path.display().to_string(), results));
     let (aligned, notes) = align(&named, second.as_ref(), true)?;
     let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
-    let models: Vec<(&str, &str)> =
-        named.iter().map(|(name, results)| (name.as_str(), results.model.as_str())).collect();
     let owned: Vec<String> = names.iter().map(ToString::to_string).collect();
     let sampled: Vec<Sampled<'_>> =
         aligned.iter().map(|set| sampled(set, runs, indices)).collect::<Result<_>>()?;
-    let mut placed = place(&owned, &sampled, output)?;
-    let folders = runs.iter().map(|(path, _)| *path).chain(trained.iter().map(PathBuf::as_path));
-    let (course, stored) = training::runs_of_models(&models, &folders.collect::<Vec<_>>());
-    let steps = page::embed_steps(&mut placed, stored)?;
+    let placed = place(&owned, &sampled, output)?;
     let changes: Vec<Vec<Change>> =
         aligned.iter().map(|set| (1..names.len()).map(|run| set.change(run)).collect()).collect();
     let tested: Vec<TestedFamily> =
@@ -82,10 +73,10 @@ fn write_page(
     for (index, (set, changes)) in aligned.iter().zip(&changes).enumerate() {
         sections.push(section(set, &names, &tested[index], index == 0));
         for (change, name) in changes.iter().zip(&names[1..]) {
-            sections.push(contrast::section(&change.contrast, name));
+            let lost = change.beyond_chance.as_ref();
+            sections.push(contrast::section(&change.contrast, lost, name));
         }
     }
-    sections.push(course);
     sections.retain(|section| !section.blocks.is_empty());
     let document = Document {
         title: titles::evaluation(&named, &aligned),
@@ -103,7 +94,7 @@ fn write_page(
             placed.note.clone(),
         ],
         samples: placed.placement.clone(),
-        steps,
+        ..Document::default()
     };
     let page = page::html(&document, &placed)?;
     store::write_whole(&output.join("report.html"), page.as_bytes())
@@ -278,7 +269,6 @@ fn section(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily, is_first: b
         charts.push(levels_chart(set));
     }
     section = section.charts(charts);
-    section = section.table(features(set, names));
     if names.len() > 1 {
         section = section.charts(vec![pareto(set, names)]);
     }

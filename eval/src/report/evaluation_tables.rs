@@ -1,12 +1,10 @@
-//! The tables of an evaluation's page: numbers with their intervals, coverage, features, differences.
+//! The tables of an evaluation's page: numbers with their intervals, coverage, differences.
 
 use super::contrast;
 use super::view::{Cell, Table};
-use crate::features::CORRECT;
 use crate::inference::{Tested, TestedFamily};
 use crate::interval::{DISTINCT_NEEDS, EFFECTIVE_NEEDS};
 use crate::number::fixed;
-use crate::summary::Texts;
 use crate::transition::Aligned;
 use crate::{Estimate, Summary};
 
@@ -55,10 +53,6 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
     titles.extend(
         ["hill 1", "chao 1", "cover@.5", "nats/token", "truncated", "no answer"].map(str::to_owned),
     );
-    let has_texts = set.summaries.iter().any(|s| s.text.is_some());
-    titles.extend(
-        has_texts.then_some(["distinct-1", "self-BLEU"]).into_iter().flatten().map(str::to_owned),
-    );
     let row = |(name, s): (&&str, &Summary)| {
         let mut row = vec![Cell::Plain((*name).to_owned())];
         // A model whose rewards are all 0 or 1 has Pass@1 for its mean.
@@ -79,9 +73,6 @@ pub(super) fn numbers(set: &Aligned<'_>, names: &[&str]) -> Table {
             s.truncated.map_or("unknown".into(), |share| format!("{:.1} %", 100.0 * share)),
             format!("{:.1} %", 100.0 * s.no_answer),
         ]));
-        let of_text = |field: fn(&Texts) -> &Estimate| cell(s.text.as_ref().map(field), 3);
-        let of_texts = [of_text(|text| &text.distinct_1), of_text(|text| &text.self_bleu)];
-        row.extend(has_texts.then_some(of_texts).into_iter().flatten());
         row
     };
     let rows = names.iter().zip(&set.summaries).map(row);
@@ -95,26 +86,6 @@ fn spread(ks: &[usize]) -> Vec<usize> {
         (0..count).map(|i| ks[i * (ks.len() - 1) / (count - 1).max(1)]).collect();
     chosen.dedup();
     chosen
-}
-
-pub(super) fn features(set: &Aligned<'_>, names: &[&str]) -> Table {
-    let titles = ["model", "features", "Shannon", "Gini-Simpson", "problems"].map(str::to_owned);
-    let mut rows = vec![header(titles)];
-    for (name, s) in names.iter().zip(&set.summaries) {
-        for (kind, diversity) in &s.features {
-            let mut row = header([(*name).to_string(), kind.clone()]);
-            row.extend([cell(Some(&diversity.shannon), 3), cell(Some(&diversity.gini_simpson), 3)]);
-            row.push(Cell::Plain(diversity.problems.to_string()));
-            rows.push(row);
-        }
-    }
-    Table { rows, ..Table::default() }.titled(
-        "Features of correct answers",
-        format!(
-            "One feature is drawn from each of {CORRECT} correct answers of a problem: Shannon entropy in nats, Gini-Simpson \
-             index (the probability that two features differ). Each model on its own problems with {CORRECT} correct answers."
-        ),
-    )
 }
 
 pub(super) fn matrix(set: &Aligned<'_>, names: &[&str], tested: &TestedFamily) -> Table {

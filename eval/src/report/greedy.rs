@@ -80,8 +80,7 @@ mod tests {
             .collect();
         let base = measured(30);
         let table: Vec<&[Tally]> = tuned.iter().map(Tuned::counts).collect();
-        let evaluations =
-            Evaluations { base: &base.problems, second: None, runs: &table, table: &table };
+        let evaluations = Evaluations { base: &base.problems, runs: &table, table: &table };
         let contrasts = vec![("grpo".to_owned(), Contrast::new(&evaluations, &[1, 4]))];
         let set = Evaluated {
             name: "s".into(),
@@ -89,7 +88,6 @@ mod tests {
             temperature: 1.0,
             questions: Vec::new(),
             base,
-            second: None,
             contrasts,
             tuned: tuned.clone(),
         };

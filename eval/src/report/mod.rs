@@ -9,7 +9,6 @@ pub mod curve;
 pub mod differences;
 mod evaluation;
 mod evaluation_tables;
-mod forgetting;
 mod greedy;
 mod listing;
 mod page;
@@ -27,10 +26,7 @@ pub mod view;
 pub use evaluation::{warnings, write, write_indexed};
 pub use greedy::greedy_warnings;
 pub use page::{document_page, shell_argument};
-pub use study::{
-    Evaluated, EvaluationFilters, Forgetting, Forgotten, Measured, Study, Training, TrainingPoint,
-    Tuned,
-};
+pub use study::{Evaluated, EvaluationFilters, Measured, Study, Training, TrainingPoint, Tuned};
 pub use study_page::{write_study, write_training};
 
 /// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.

@@ -29,7 +29,6 @@ impl Study {
                 check_summary(summary)?;
                 problems.iter().try_for_each(check_counts)?;
             }
-            set.second.iter().flatten().try_for_each(check_counts)?;
         }
         let of_study = [self.n, self.prompts, self.prompts_per_step, self.num_generations];
         let of_runs = self.training.iter().flat_map(counts_of);

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::contrast::{Contrast, Evaluations};
 use crate::curve::{Curves, Tuning};
-use crate::inference::Effect;
 use crate::results::Question;
 use crate::{Summary, Tally};
 
@@ -44,9 +43,6 @@ pub struct Study {
     pub without_curves: Option<String>,
     /// The sets that every model was evaluated on, each at one temperature.
     pub datasets: Vec<Evaluated>,
-    /// The change of accuracy on sets outside the training domain, where there are some.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forgetting: Option<Forgetting>,
     /// The training runs.
     pub training: Vec<Training>,
     /// Curves of its objectives: distinct answers, whose differences are tested and which are drawn first, then Pass@k.
@@ -57,27 +53,6 @@ pub struct Study {
     pub tuning: Option<Tuning>,
     /// Wall time of everything.
     pub seconds: f64,
-}
-
-/// Changes from base, averaged over the sets outside the training domain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Forgetting {
-    /// The sets, which count alike however many problems each has.
-    pub sets: Vec<String>,
-    /// Sampling temperature.
-    pub temperature: f64,
-    /// The models, one row each.
-    pub models: Vec<Forgotten>,
-}
-
-/// One model, over its seeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Forgotten {
-    /// Its label in the study's tables.
-    pub objective: String,
-    /// By k, the mean over sets of Pass@k minus the base's; negative where the model forgot.
-    #[serde(rename = "pass@k")]
-    pub pass: Vec<(usize, Effect)>,
 }
 
 /// The filters of each next-token distribution before a token is drawn; the remaining tokens are renormalised.
@@ -126,7 +101,7 @@ impl Study {
 pub struct Evaluated {
     /// The dataset's name.
     pub name: String,
-    /// Its relation to training: `train`, or held out `in` or `out` of the training domain.
+    /// `in` or `out` of the training domain.
     pub domain: String,
     /// Sampling temperature.
     pub temperature: f64,
@@ -135,10 +110,6 @@ pub struct Evaluated {
     pub questions: Vec<Question>,
     /// The base's results on it.
     pub base: Measured,
-    /// The base's counts drawn again, with random numbers of their own: which problems it solves, for the measures
-    /// whose null assumes independent draws.
-    #[serde(default)]
-    pub second: Option<Vec<Tally>>,
     /// The tuned models' results.
     pub tuned: Vec<Tuned>,
     /// The change of the base under each objective, over its seeds, in the study's order.
@@ -210,9 +181,6 @@ pub struct Training {
     pub rehearsed: usize,
     /// Wall time of the steps, pre-sampling and evaluation not counted.
     pub seconds: f64,
-    /// Most bytes of memory that the run is planned to take by itself, without what its log alone reads; none on a GPU.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned_memory: Option<u64>,
     /// Its folder, in the study's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
@@ -266,9 +234,9 @@ impl Study {
         seeds
     }
 
-    /// The set that is reported first: the first one that is held out.
+    /// The set that is reported first.
     pub fn reported(&self) -> Option<&Evaluated> {
-        self.datasets.iter().find(|set| set.domain != "train")
+        self.datasets.first()
     }
 
     /// The largest k of the tables.
@@ -288,8 +256,7 @@ impl Evaluated {
         let table: Vec<&[Tally]> = self.tuned.iter().map(Tuned::counts).collect();
         let compared = |label: &String| {
             let runs: Vec<&[Tally]> = self.runs_of(label).map(Tuned::counts).collect();
-            let (base, second) = (self.base.problems.as_slice(), self.second.as_deref());
-            let evaluations = Evaluations { base, second, runs: &runs, table: &table };
+            let evaluations = Evaluations { base: &self.base.problems, runs: &runs, table: &table };
             (label.clone(), Contrast::new(&evaluations, ks))
         };
         let all = labels.iter().map(compared);

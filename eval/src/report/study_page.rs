@@ -102,7 +102,6 @@ fn samples<'a>(study: &'a Study, set: &'a Evaluated, folder: &Path) -> Result<Sa
 /// A set's relation to training.
 fn split(set: &Evaluated) -> &'static str {
     match set.domain.as_str() {
-        "train" => "trained on",
         "out" => "held out, out of domain",
         _ => "held out",
     }
@@ -205,7 +204,6 @@ fn sections(
     reported: Option<&Differences<'_>>,
     courses: &[(String, Followed)],
 ) -> Vec<Section> {
-    let seeds = study.seeds();
     let mut all = Vec::new();
     for (index, curves) in study.curves.iter().enumerate() {
         all.push(curve::section(curves, index == 0));
@@ -216,15 +214,9 @@ fn sections(
     }
     for set in &study.datasets {
         all.push(dataset(study, set, reported.filter(|reported| reported.is_of(set))));
-        all.extend(set.contrasts.iter().map(|(label, found)| contrast::section(found, label)));
-    }
-    if let Some(forgetting) = &study.forgetting {
-        let note = format!(
-            "{} Datasets have equal weights; the intervals do not extend to other datasets.",
-            over(&seeds)
+        all.extend(
+            set.contrasts.iter().map(|(label, found)| contrast::section(found, None, label)),
         );
-        let table = Table::new(forgetting.rows()).titled("", note);
-        all.push(Section::new(forgetting.title()).table(table));
     }
     let runs: Vec<(String, &Followed)> =
         courses.iter().map(|(name, course)| (name.clone(), course)).collect();
@@ -240,13 +232,6 @@ fn sections(
 }
 
 /// The sources of variance of the intervals of levels.
-fn over(seeds: &[u64]) -> &'static str {
-    match seeds.len() {
-        1 => "In parentheses 95 % intervals over problems; seed variance is not included.",
-        _ => "In parentheses 95 % intervals over seeds and problems.",
-    }
-}
-
 /// A set's section; that of the set whose chart is on top of the page has its differences already.
 fn dataset(study: &Study, set: &Evaluated, on_top: Option<&Differences<'_>>) -> Section {
     let own;
@@ -269,15 +254,10 @@ fn dataset(study: &Study, set: &Evaluated, on_top: Option<&Differences<'_>>) -> 
         charts.remove(0);
     }
     let changes = format!("With 95 % intervals, cut to possible values. {starred}");
-    let differences = format!(
-        "Row minus column: Pass@1 below the diagonal, Pass@{} above. {starred}",
-        study.largest()
-    );
     Section::new(heading)
         .table(Table::new(table))
         .charts(charts)
         .table(Table::new(tested.to_base()).titled("Differences from the base", changes))
-        .table(Table::new(tested.pairs()).titled("Differences between models", differences))
 }
 
 /// Every model, and every seed of it where there are several.

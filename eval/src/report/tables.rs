@@ -3,7 +3,7 @@
 use tealight_core::display;
 
 use super::{Evaluated, Study};
-use crate::contrast::{Beyond, Contrast, Matched};
+use crate::contrast::{Contrast, Matched};
 use crate::number::{counted, fixed, signed};
 use crate::{Summary, Tally};
 
@@ -14,9 +14,7 @@ const CORRECT: usize = 4;
 pub const LEGEND: &str = "\u{b1} is the standard deviation over seeds. distinct: number of different correct answers \
 among all samples of a problem; higher accuracy raises this number too. distinct among 4 correct: the same number among \
 four correct answers, as a change from the base, on the problems where the base and every model of the table have four \
-under every seed. retained: of the problems that a second draw of the base solves in k tries, the share that the model \
-solves too; in parentheses the share that the base itself solves again. gained: share of problems that the base's second \
-draw does not solve and the model does, minus the same share of the base itself. KL(p*): KL(p* || model) in nats, \
+under every seed. KL(p*): KL(p* || model) in nats, \
 on the base's correct samples.";
 
 /// The header over [`rows`].
@@ -27,13 +25,6 @@ pub fn header(study: &Study, evaluated: &Evaluated) -> Vec<String> {
     header.push("distinct".into());
     header.push(matched_title(evaluated));
     header.extend(has_kl(evaluated).then(|| "KL(p*)".to_owned()));
-    if has_retained(study, evaluated) {
-        let k = study.largest();
-        header.extend([
-            format!("retained@{k} (base resampled)"),
-            format!("gained@{k} minus resampling noise"),
-        ]);
-    }
     header
 }
 
@@ -77,20 +68,6 @@ pub(super) fn has_greedy(evaluated: &Evaluated) -> bool {
     evaluated.base.summary.greedy.is_some()
 }
 
-/// Retained and gained problems at the largest k of the tables; none without a second draw of the base.
-pub(super) fn retained<'a>(
-    study: &Study,
-    contrast: &'a Contrast,
-) -> Option<(&'a Beyond, &'a Beyond)> {
-    let at = |all: &'a [Beyond]| all.iter().find(|beyond| beyond.k == study.largest());
-    Some((at(&contrast.keep)?, at(&contrast.explore)?))
-}
-
-/// Whether there is a share of retained problems to show.
-pub(super) fn has_retained(study: &Study, evaluated: &Evaluated) -> bool {
-    evaluated.contrasts.iter().any(|(_, contrast)| retained(study, contrast).is_some())
-}
-
 /// The mean, and where there are several values their standard deviation.
 pub fn with_spread(values: &[f64], digits: usize) -> String {
     let count = values.len() as f64;
@@ -130,18 +107,10 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
             row.push(with_spread(&all.iter().map(|s| number(s)).collect::<Vec<_>>(), *digits));
         }
         let matched = contrast.and_then(matched);
-        row.push(matched.map_or(String::new(), |at| signed(at.measures[0].3.value, 2)));
+        row.push(matched.map_or(String::new(), |at| signed(at.change.value, 2)));
         if has_kl(evaluated) {
             let kl = |s: &&Summary| s.kl_pstar.map_or(f64::NAN, |kl| kl.value);
             row.push(with_spread(&all.iter().map(kl).collect::<Vec<_>>(), 2));
-        }
-        if has_retained(study, evaluated) {
-            row.extend(match contrast.and_then(|contrast| retained(study, contrast)) {
-                Some((keep, new)) => {
-                    [format!("{:.2} ({:.2})", keep.value, keep.null), signed(new.excess.value, 3)]
-                }
-                None => [String::new(), String::new()],
-            });
         }
         row
     };
@@ -164,10 +133,7 @@ pub(super) fn runs<'a>(evaluated: &'a Evaluated, name: &'a str) -> Vec<&'a [Tall
 
 /// The legend of the columns of [`budgets`].
 pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: number of completions with a backward pass; gradients of \
-stored: number of stored completions of the base among them. seconds: duration of the steps on the machine that ran them. \
-memory: the planned peak, not a measured one, of one run by itself (tealight train --log-kl off) with the longest \
-sequences; the base's weights are included only where training uses them. A study holds the base throughout, because it \
-evaluates and samples it.";
+stored: number of stored completions of the base among them. seconds: duration of the steps on the machine that ran them.";
 
 /// How much of everything each objective was given, mean over seeds: what is matched, and what is not.
 pub fn budgets(study: &Study) -> Vec<Vec<String>> {
@@ -180,7 +146,6 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
         "gradients",
         "gradients of stored",
         "seconds",
-        "memory, planned (MB)",
     ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for label in study.labels() {
@@ -197,10 +162,6 @@ pub fn budgets(study: &Study) -> Vec<Vec<String>> {
             mean(|run| run.gradients as f64),
             mean(|run| run.rehearsed as f64),
             mean(|run| run.seconds),
-            match runs().all(|run| run.planned_memory.is_some()) {
-                true => mean(|run| run.planned_memory.unwrap_or(0) as f64 / 1e6),
-                false => String::new(),
-            },
         ]);
     }
     rows

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Seek, SeekFrom};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -10,8 +10,7 @@ use tealight_core::lines::Lines;
 use tealight_core::regular;
 
 use super::Training;
-use super::steps::{StepFile, completions};
-use super::view::{Chart, Kind, Line, Section};
+use super::view::{Chart, Kind, Line};
 
 /// The charts of a training run: the metric's key, the chart's title and how to read it.
 const DRAWN: [(&str, &str, &str); 9] = [
@@ -191,45 +190,6 @@ fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String
     Some(Chart::new(title, ("step", title), lines).kind(Kind::Runs).caption(about))
 }
 
-/// The training of models whose runs left their metrics beside them, `RUN/metrics.jsonl` for the model `RUN/final`:
-/// their charts, and the files of their completions. The name of a model may come from a stranger's file, so only runs
-/// in one of `folders` are read.
-pub(super) fn runs_of_models(
-    models: &[(&str, &str)],
-    folders: &[&Path],
-) -> (Section, Vec<StepFile>) {
-    let (mut followed, mut stored) = (Vec::new(), Vec::new());
-    for (name, model) in models {
-        let run = Path::new(model).parent().and_then(|run| within(run, folders));
-        let Some(run) = run else { continue };
-        let metrics = run.join("metrics.jsonl");
-        let mut course = Followed::default();
-        if metrics.is_file() && course.follow(&run, &metrics).is_ok() {
-            drop(course.follow_also(&run, &run.join("evals.jsonl")));
-            followed.push(((*name).to_owned(), course));
-            stored.extend(completions(&run, name));
-        }
-    }
-    let runs: Vec<(String, &Followed)> =
-        followed.iter().map(|(name, run)| (name.clone(), run)).collect();
-    (Section::of_training("Training").charts(charts(&runs)), stored)
-}
-
-/// The place of a run that is one of these folders or lies in one; nothing else of the disk is looked at.
-fn within(run: &Path, folders: &[&Path]) -> Option<PathBuf> {
-    let absolute = |path: &Path| {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        std::path::absolute(path).ok()
-    };
-    let run = absolute(run)?;
-    folders.iter().find_map(|folder| {
-        let folder = absolute(folder)?;
-        let mut below = run.strip_prefix(&folder).ok()?.components();
-        let is_plain = below.all(|part| matches!(part, Component::Normal(_)));
-        is_plain.then(|| regular::own(&folder, &run).ok()).flatten()
-    })
-}
-
 impl Followed {
     /// Reads another file into the same metrics, whole.
     pub(super) fn follow_also(&mut self, folder: &Path, path: &Path) -> Result<()> {
@@ -295,30 +255,5 @@ mod tests {
         (0..3_000_000).for_each(|step| course.push("reward", f64::from(step), Some(0.5)));
         assert!(course.metrics["reward"].len() <= MAX_VALUES);
         assert_eq!(course.last("reward"), Some((2_999_999.0, 0.5)));
-    }
-
-    #[test]
-    fn only_runs_in_a_named_folder_are_read() {
-        let all = tempfile::tempdir().unwrap();
-        let at = |name: &str| all.path().join(name);
-        for run in ["private", "reported/run"] {
-            std::fs::create_dir_all(at(run)).unwrap();
-            let rows = "{\"step\":1,\"reward\":0.5}\n{\"step\":2,\"reward\":0.5}\n";
-            std::fs::write(at(run).join("metrics.jsonl"), rows).unwrap();
-        }
-        let reported = at("reported");
-        let is_shown = |model: PathBuf, folders: &[&Path]| {
-            let model = model.display().to_string();
-            !runs_of_models(&[("m", &model)], folders).0.blocks.is_empty()
-        };
-        assert!(is_shown(at("reported/run/final"), &[&reported]));
-        assert!(is_shown(at("private/final"), &[&reported, &at("private")]), "named");
-        assert!(!is_shown(at("private/final"), &[&reported]));
-        assert!(!is_shown(at("reported/../private/final"), &[&reported]));
-        #[cfg(unix)]
-        {
-            std::os::unix::fs::symlink(at("private"), at("reported/link")).unwrap();
-            assert!(!is_shown(at("reported/link/final"), &[&reported]));
-        }
     }
 }

@@ -1,8 +1,6 @@
 //! Who samples in an evaluation: a server, candle-transformers, or a model of ours. Each is a solver and, where the
 //! log-probabilities are ours, a scorer.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem};
 use tealight_eval::exact::{Exact, ListedProblem};
@@ -43,10 +41,8 @@ impl Engine {
             return Ok(Engine::Server(Box::new(remote)));
         }
         if let Some(model) = options.model.load_on(ranks, ModelOptions::load_elsewhere)? {
-            if options.presamples.is_some() || options.exact {
-                bail!(
-                    "--presamples and --exact need log-probabilities, and candle-transformers only samples"
-                );
+            if options.exact {
+                bail!("--exact needs log-probabilities, and candle-transformers only samples");
             }
             return Ok(Engine::Candle(Box::new(model)));
         }
@@ -155,7 +151,6 @@ impl Engine {
         &self,
         dataset: &Dataset,
         params: &SamplingParams,
-        presamples: Option<&Path>,
         tallies: &mut [Tally],
     ) -> Result<()> {
         let Engine::Ours(base, decoder) = self else { return Ok(()) };
@@ -166,12 +161,7 @@ impl Engine {
             return Ok(());
         }
         let scorer = Scorer { decoder, tokenizer: &base.tokenizer };
-        probes::enumerated(&scorer, decoder, dataset, temperature, tallies)?;
-        if let Some(directory) = presamples {
-            let max_new_tokens = params.max_new_tokens;
-            probes::stored(&scorer, dataset, temperature, max_new_tokens, directory, tallies)?;
-        }
-        Ok(())
+        probes::enumerated(&scorer, decoder, dataset, temperature, tallies)
     }
 }
 

@@ -84,10 +84,6 @@ pub struct EvalOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Directory with samples of the base, made by `tealight presample`: report the model's coverage of the base's
-    /// correct answers.
-    #[arg(long)]
-    pub presamples: Option<PathBuf>,
     /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is
     /// saved. If the directory has an earlier evaluation, that one is continued, gets more samples for a larger -n, or
     /// is judged again.
@@ -202,23 +198,22 @@ impl EvalOptions {
         Ok(())
     }
 
-    /// Stored and listed answers say something of the distribution that is sampled: the whole one, our own.
+    /// Listed answers say something of the distribution that is sampled: the whole one, our own.
     pub(super) fn check_scoring(&self) -> Result<()> {
-        let asked = [("--presamples", self.presamples.is_some()), ("--exact", self.exact)];
-        let Some((option, _)) = asked.into_iter().find(|(_, is_given)| *is_given) else {
+        if !self.exact {
             return Ok(());
-        };
+        }
         if self.remote.engine.is_some() {
-            bail!("{option} needs the model's own log-probabilities: leave --engine out");
+            bail!("--exact needs the model's own log-probabilities: leave --engine out");
         }
         if self.model.precision.rollout_dtype.is_some() {
-            bail!("{option} needs the model's own log-probabilities: leave --rollout-dtype out");
+            bail!("--exact needs the model's own log-probabilities: leave --rollout-dtype out");
         }
         let is_whole = self.decoding.filters() == Filters::default();
         if !is_whole || self.decoding.temperature.contains(&0.0) {
             bail!(
-                "{option} compares whole distributions: leave --top-k, --top-p, --min-p and \
-                 temperature 0 out, or {option}"
+                "--exact compares whole distributions: leave --top-k, --top-p, --min-p and \
+                 temperature 0 out, or --exact"
             );
         }
         Ok(())

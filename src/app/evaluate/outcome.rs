@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
@@ -69,9 +68,7 @@ pub(crate) fn write(
     })?;
     write_atomic(&output.join("results.csv"), export::csv(results).as_bytes())?;
     write_atomic(&output.join("results.md"), export::markdown(results).as_bytes())?;
-    // The user named this model.
-    let trained = Path::new(&results.model).parent().map(Path::to_owned);
-    report::write_indexed(results, &indices, trained.as_slice(), output)?;
+    report::write_indexed(results, &indices, output)?;
     let reasons = warn()?;
     tracing::info!("results, report.html and samples in {}", output.display());
     Ok(reasons)

@@ -1,14 +1,9 @@
-//! Coverage by a model's own log-probabilities, without sampling it: of all correct answers where they are known, of
-//! the base's stored correct answers where there are some.
-
-use std::path::Path;
+//! Coverage of all correct answers, where they are known, by a model's own log-probabilities.
 
 use anyhow::Result;
 use tealight_datasets::Dataset;
 use tealight_eval::Tally;
 
-use crate::learn::presample::{self, PromptSamples};
-use crate::learn::rollout::Encoded;
 use crate::nn::model::Decoder;
 use crate::nn::policy::{Sequence, by_row, token_logp};
 use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
@@ -56,47 +51,6 @@ fn kl_from_filtered(base: &[f64], model: &[f64]) -> f64 {
         log_p.exp() * (log_p - pi)
     };
     base.iter().zip(model).map(term).sum()
-}
-
-/// Fills in, for every problem with stored correct answers of the base a, the mean of `log pi(y) - log a(y)`
-/// over them: what the model lost of the base's coverage, in nats; it differs from `-KL(p* || pi)` by a
-/// constant of the base.
-pub(crate) fn stored(
-    model: &Scorer<'_>,
-    dataset: &Dataset,
-    temperature: f64,
-    max_completion_length: usize,
-    directory: &Path,
-    tallies: &mut [Tally],
-) -> Result<()> {
-    let request = presample::PresampleSpec {
-        temperature,
-        max_completion_length,
-        dataset: dataset.name.clone(),
-        ..presample::stored_request(directory)?
-    };
-    let context = model.decoder.architecture().max_positions;
-    let tokenizer = model.tokenizer;
-    let problems = Encoded::all(&dataset.problems, tokenizer, context, max_completion_length)?;
-    let presamples = presample::load(directory, &problems, &request)?;
-    for (prompt, tally) in presamples.prompts.iter().zip(tallies) {
-        if prompt.correct() > 0 {
-            tally.base_coverage = Some(-mean_gap(model, prompt, temperature)?);
-        }
-    }
-    Ok(())
-}
-
-/// Mean of `log a(y) - log model(y)` over the base's correct completions of a prompt, of which there must be one.
-fn mean_gap(model: &Scorer<'_>, prompt: &PromptSamples, temperature: f64) -> Result<f64> {
-    let right: Vec<_> = prompt.samples.iter().filter(|sample| sample.is_correct()).collect();
-    let rows: Vec<Sequence> = right
-        .iter()
-        .map(|sample| Sequence { prompt: prompt.prompt.clone(), completion: sample.tokens.clone() })
-        .collect();
-    let model_logps = logps(model.decoder, &rows, temperature)?;
-    let stored = right.iter().map(|sample| sample.logp.iter().map(|x| f64::from(*x)).sum::<f64>());
-    Ok(stored.zip(model_logps).map(|(a, model)| a - model).sum::<f64>() / right.len() as f64)
 }
 
 /// Completions as texts: each is a sequence for every end-of-sequence token, and its probability is their sum.

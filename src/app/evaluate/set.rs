@@ -114,8 +114,7 @@ impl SetEvaluation<'_> {
         };
         let mut tallies = job.run()?;
         if pass == Pass::Sampled {
-            let presamples = options.presamples.as_deref();
-            self.engine.probe(set.dataset, &params, presamples, &mut tallies)?;
+            self.engine.probe(set.dataset, &params, &mut tallies)?;
         }
         Ok(tallies)
     }

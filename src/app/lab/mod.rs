@@ -3,9 +3,8 @@
 pub mod paper;
 mod paper_figures;
 pub mod prove_page;
-mod world;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -21,7 +20,7 @@ use crate::system::range::{SEED, above, at_least};
 /// Options of `tealight lab`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct LabOptions {
-    /// ends, dyck, strategies, walk, or a FILE.toml that describes a world (docs/how-to/collapse.md).
+    /// ends, dyck, strategies or walk (docs/how-to/collapse.md).
     #[arg(default_value = "ends")]
     pub world: String,
     /// Class of policies. Default: bigram; unigram for the world strategies.
@@ -179,11 +178,8 @@ fn object(
 
 /// The world and the class of policies that are asked for.
 fn world_and_class(options: &LabOptions) -> Result<(World, Class)> {
-    let (world, own_class) = match options.world.ends_with(".toml") {
-        true => world::read(Path::new(&options.world))?,
-        false => (World::named(&options.world)?, None),
-    };
-    let class = match options.class.as_ref().or(own_class.as_ref()) {
+    let world = World::named(&options.world)?;
+    let class = match &options.class {
         Some(name) => named_class(name)?,
         None if world.name == "strategies" => Class::Unigram,
         None => Class::Bigram,

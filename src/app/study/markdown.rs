@@ -41,14 +41,8 @@ pub(super) fn markdown(study: &Study) -> String {
         add(&title, &tables::with_header(study, evaluated));
         let tested = Differences::new(study, evaluated);
         add("Change from base, with 95 % intervals", &tested.to_base());
-        let k = study.largest();
-        let title = format!("Row minus column: pass@1 below the diagonal, pass@{k} above");
-        add(&title, &tested.pairs());
-    }
-    if let Some(forgetting) = &study.forgetting {
-        add(&forgetting.title(), &forgetting.rows());
     }
     let title = format!("Budgets. {}", tables::BUDGET_LEGEND);
     add(&title, &tables::budgets(study));
-    format!("{text}\nMethods\n\n{}\n", display::markdown(&super::methods(study)))
+    text
 }

@@ -6,7 +6,6 @@ mod configuration;
 mod curves;
 mod listed_set;
 mod markdown;
-mod methods;
 mod objectives;
 mod paths;
 mod plan;
@@ -27,7 +26,6 @@ use tealight_datasets::Dataset;
 use tealight_eval::report::{self, Study};
 
 use crate::app::directory::{self, Start};
-use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::{lengths, recorded_settings};
@@ -41,7 +39,6 @@ use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO, above};
 use crate::system::stop::Interrupted;
 use configuration::Configuration;
 use listed_set::ListedSet;
-pub use methods::methods;
 use objectives::Objectives;
 pub use plan::{Plan, dry_run, planned};
 use seeds::{Seeds, distinct, read_seeds, seeds};
@@ -65,7 +62,7 @@ pub struct StudyOptions {
     #[serde(flatten)]
     pub data: DataOptions,
     /// Generated task to train and test on (TASK/train, TASK/test): countdown or a task of `tealight tasks`.
-    #[arg(long, conflicts_with_all = ["dataset", "test_dataset", "test_suite"], help_heading = "Data")]
+    #[arg(long, conflicts_with_all = ["dataset", "test_dataset"], help_heading = "Data")]
     pub task: Option<String>,
     /// The sets that models are evaluated on.
     #[command(flatten)]
@@ -167,7 +164,7 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
     checked.model.template = checked.model.template.dated(recorded, &process.ranks)?;
     let done = in_folder(checked, configurations, (output.clone(), claim.as_ref(), start), process);
     if let Err(error) = &done {
-        say_how_to_continue(error, options, &output, &process.ranks);
+        say_how_to_continue(error, &output, &process.ranks);
     }
     done
 }
@@ -193,19 +190,12 @@ fn in_folder(
 }
 
 /// After an interruption: the command that goes on.
-fn say_how_to_continue(
-    error: &anyhow::Error,
-    options: &StudyOptions,
-    output: &Path,
-    ranks: &Ranks,
-) {
+fn say_how_to_continue(error: &anyhow::Error, output: &Path, ranks: &Ranks) {
     if error.is::<Interrupted>() && ranks.is_first() {
-        // Settings that were recorded can be shown too.
-        let flags = folder_settings::to_continue(options, output).unwrap_or_default();
         let (config, output) = (output.join("config.toml"), directory::as_argument(output));
         let config = directory::as_argument(&config);
         tracing::info!(
-            "continue with: tealight study --config {config} --output {output} --resume{flags}"
+            "continue with: tealight study --config {config} --output {output} --resume"
         );
     }
 }
@@ -279,8 +269,7 @@ impl StudyOptions {
                 recorded_settings::refuse_other_settings(self, output)?;
             }
             directory::begin(claim, output, start.existing())?;
-            let text = settings::record_config(self, output)?;
-            folder_settings::remember(self, output, &text)
+            settings::record_config(self, output).map(drop)
         })
     }
 
@@ -293,8 +282,9 @@ impl StudyOptions {
 impl Prepared {
     /// The first held-out set, which curves and reports are of.
     fn test(&self) -> &StudySet {
-        let test = self.sets.iter().find(|set| set.domain != "train");
-        test.expect("a study without a held-out set is refused when its sets are opened")
+        self.sets
+            .first()
+            .expect("a study without a held-out set is refused when its sets are opened")
     }
 
     /// Opens data and model, and refuses what they do not allow.
@@ -322,9 +312,7 @@ impl Prepared {
         options.data.rewards.judge_for_training(&mut train);
         let sampled = (options.settings.temperature, options.settings.truncated);
         let sets = options.sets.open(&options.data, (&train, taken), sampled, &filter)?;
-        let Some(test) = sets.iter().find(|set| set.domain != "train") else {
-            bail!("a study needs a held-out set");
-        };
+        let test = &sets[0];
         let is_tuned = !tuning::tuned(&configurations).is_empty();
         let valid = is_tuned.then(|| options.open_valid((&train, &sets), test, &filter));
         let valid = valid.transpose()?;

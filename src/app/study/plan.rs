@@ -193,8 +193,6 @@ impl Prepared {
         let greedy = usize::from(!options.sets.no_greedy);
         let of_sets = self.sets.iter().map(|set| set.dataset.problems.len() * (options.n + greedy));
         parts.push(sampled("evaluate ends", models, models * of_sets.sum::<usize>()));
-        let problems: usize = self.sets.iter().map(|set| set.dataset.problems.len()).sum();
-        parts.push(sampled("draw the base again", 1, problems * options.n));
         // Sequences of one evaluation of a set: listed answers are scored, of others samples are drawn.
         let cost = |set: &StudySet, listed: Option<&ListedSet>| {
             listed.map_or(set.dataset.problems.len() * options.n, ListedSet::sequences)

@@ -235,7 +235,6 @@ pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training>
         gradients: count("num_gradients"),
         rehearsed: count("num_rehearsed"),
         seconds: rows.iter().filter_map(|row| number(row, "step_time")).sum(),
-        planned_memory: None,
         folder: folder.file_name().map(|name| name.to_string_lossy().into_owned()),
         points: rows
             .iter()

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_core::{fnv, names};
-use tealight_datasets::suite::{Domain, SuiteSet};
 use tealight_datasets::{Dataset, SOURCES};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::rules::Rules;
@@ -23,7 +22,7 @@ use crate::learn::train::rlvr::Settings;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::model::Decoder;
 use crate::nn::tokenizer::Tokenizer;
-use crate::system::range::{LIMIT, LIMIT_OR_ZERO, above, at_least};
+use crate::system::range::{LIMIT, above, at_least};
 
 /// Which sets, and how many samples.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
@@ -37,19 +36,10 @@ pub struct SetOptions {
     #[arg(long, value_delimiter = ',', help_heading = "Data")]
     #[serde(default)]
     pub ood_dataset: Vec<String>,
-    /// Suite of held-out sets in place of --test-dataset and --ood-dataset: a built-in suite, or a FILE.toml that
-    /// marks its sets `in` or `out` of the training domain.
-    #[arg(long, conflicts_with_all = ["test_dataset", "ood_dataset"], help_heading = "Data")]
-    #[serde(default)]
-    pub test_suite: Option<String>,
     /// Number of problems of each held-out dataset to use, from the start. Default: all.
     #[arg(long, add = LIMIT, help_heading = "Data")]
     #[serde(default)]
     pub max_test_samples: Option<usize>,
-    /// Number of training prompts to evaluate as well, from the start of the dataset. Gains on training prompts without
-    /// gains on held-out problems are memorisation.
-    #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, help_heading = "Evaluation")]
-    pub eval_train: usize,
     /// Temperature of evaluations. Default: --temperature.
     #[arg(long, add = above(0.0).at_most(100.0), help_heading = "Evaluation")]
     #[serde(default)]
@@ -87,7 +77,7 @@ pub(crate) struct Model<'a> {
 /// One set, at the temperature of evaluations.
 pub(crate) struct StudySet {
     pub(crate) dataset: Arc<Dataset>,
-    /// `train`, `in` or `out`.
+    /// `in` or `out`.
     pub(crate) domain: &'static str,
     pub(crate) temperature: f64,
     /// What truncated completions count as.
@@ -139,7 +129,7 @@ impl SetOptions {
     /// # Errors
     /// There is one prompt only.
     pub(crate) fn hold_out(&self, dataset: &str, train: &mut Dataset) -> Result<Option<Dataset>> {
-        if self.test_suite.is_some() || !self.tests(dataset).is_empty() {
+        if !self.tests(dataset).is_empty() {
             return Ok(None);
         }
         let hash = |prompt: &str| fnv(prompt.bytes());
@@ -178,48 +168,22 @@ impl SetOptions {
         (temperature, truncated): (f64, Truncated),
         filter: &dyn Fn(&mut Dataset) -> Result<()>,
     ) -> Result<Vec<StudySet>> {
-        let sets: Vec<SuiteSet> = match &self.test_suite {
-            Some(suite) => data.rewards.open_suite(suite)?,
-            None => {
-                let suite_sets = |names: &[String], domain: Domain| -> Vec<SuiteSet> {
-                    let set = |name: &String| SuiteSet {
-                        domain: Some(domain),
-                        ..SuiteSet::new(name.trim())
-                    };
-                    names.iter().map(set).collect()
-                };
-                let tests = self.tests(&data.dataset);
-                [suite_sets(&tests, Domain::In), suite_sets(&self.ood_dataset, Domain::Out)]
-                    .concat()
-            }
-        };
         let temperature = self.eval_temperature.unwrap_or(temperature);
         let limited = DataOptions { max_samples: self.max_test_samples, ..data.clone() };
         let mut opened: Vec<(Arc<Dataset>, &'static str)> = Vec::new();
-        if self.eval_train > 0 {
-            let mut some = match held_out {
-                Some(_) => train.clone(),
-                None => {
-                    let some = DataOptions { max_samples: Some(self.eval_train), ..data.clone() };
-                    some.open(&data.dataset)?
-                }
-            };
-            some.problems.truncate(self.eval_train);
-            filter(&mut some)?;
-            opened.push((Arc::new(some), "train"));
-        }
         opened.extend(held_out.map(|dataset| (Arc::new(dataset), "in")));
-        for set in &sets {
-            let mut dataset = limited.open_set(set)?;
+        let tests = self.tests(&data.dataset);
+        let named = tests.iter().map(|name| (name, "in"));
+        for (name, domain) in named.chain(self.ood_dataset.iter().map(|name| (name, "out"))) {
+            let mut dataset = limited.open(name.trim())?;
             filter(&mut dataset)?;
             data_file::refuse_overlap(train, &dataset, "--test-dataset")?;
-            let domain = if set.domain == Some(Domain::Out) { "out" } else { "in" };
             opened.push((Arc::new(dataset), domain));
         }
         let set = |(dataset, domain)| StudySet::new(dataset, domain, temperature, truncated);
         let all: Vec<StudySet> = opened.into_iter().map(set).collect();
-        if !all.iter().any(|set| set.domain != "train") {
-            bail!("a study needs a held-out set: --test-dataset, --ood-dataset or --test-suite");
+        if all.is_empty() {
+            bail!("a study needs a held-out set: --test-dataset or --ood-dataset");
         }
         for (index, set) in all.iter().enumerate() {
             if all[..index].iter().any(|other| other.file == set.file) {

@@ -6,18 +6,14 @@ use std::time::Instant;
 use anyhow::Result;
 use tealight_eval::Summary;
 use tealight_eval::curve::RunPath;
-use tealight_eval::report::{
-    Evaluated, EvaluationFilters, Forgetting, Measured, Study, Training, Tuned, grid,
-};
+use tealight_eval::report::{Evaluated, EvaluationFilters, Measured, Study, Training, Tuned, grid};
 use tealight_eval::results::Question;
 
 use super::paths::PathSet;
 use super::runs::{Run, history, of_all, own_runs};
 use super::sets::StudySet;
 use super::{Prepared, StudyOptions, curves, tuning};
-use crate::app::directory;
-use crate::app::session::{self, SamplingRequest, Session};
-use crate::app::training::space::planned_peak;
+use crate::app::session::{SamplingRequest, Session};
 use crate::nn::generate::SamplingParams;
 use crate::nn::model::Decoder;
 
@@ -94,23 +90,18 @@ impl<'a> Work<'a> {
         Ok(Some(Study { tuning, ..reported }))
     }
 
-    /// The base on every set, and a second draw of it by random numbers of its own.
+    /// The base on every set.
     fn base(&self) -> Result<Vec<Evaluated>> {
         let folder = self.output.join("base");
         let seed = self.study.seeds[0];
-        let draw = self.draw(seed);
-        let again = SamplingRequest { seed: session::seed_of_second_draw(draw.seed), ..draw };
         let one = |set: &StudySet| -> Result<Evaluated> {
             let base = (&self.session.reference, "base");
-            let second = (&self.session.reference, "base, second draw");
-            let second_draw = self.output.join(directory::SECOND_DRAW);
             Ok(Evaluated {
                 name: set.dataset.name.clone(),
                 domain: set.domain.to_owned(),
                 temperature: set.temperature,
                 questions: Question::all(&set.dataset),
                 base: self.measured(&self.session, set, (base, seed), &folder)?,
-                second: Some(set.tallies(&self.session, second, &again, false, &second_draw)?),
                 tuned: Vec::new(),
                 contrasts: Vec::new(),
             })
@@ -132,11 +123,7 @@ impl<'a> Work<'a> {
             (configuration.label(), StudyOptions::folder(self.output, configuration, seed));
         let on = |set| self.measured(session, set, ((&decoder, &label), seed), &folder);
         let measured = study.sets.iter().map(on).collect::<Result<Vec<_>>>()?;
-        let mut training = history(&label, seed, &folder)?;
-        if session.device.is_cpu() {
-            let config = options.budget(configuration, seed, &folder)?;
-            training.planned_memory = Some(planned_peak(&config, &study.train, session.base)?);
-        }
+        let training = history(&label, seed, &folder)?;
         let paths = match paths {
             Some(sets) => sets.run(session, configuration, (&training, &decoder), &folder)?,
             None => Vec::new(),
@@ -186,7 +173,7 @@ impl StudyOptions {
         started: Instant,
     ) -> Study {
         let settings = &self.settings;
-        let mut study = Study {
+        Study {
             model: study.base.name.clone(),
             parameters: Some(study.base.architecture.parameters()),
             n: self.n,
@@ -210,9 +197,6 @@ impl StudyOptions {
             datasets,
             training,
             seconds: started.elapsed().as_secs_f64(),
-            forgetting: None,
-        };
-        study.forgetting = Forgetting::from_study(&study);
-        study
+        }
     }
 }

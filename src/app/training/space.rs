@@ -1,7 +1,6 @@
 //! The memory and disk of a run, and the remedies where there is less.
 
 use anyhow::{Result, bail};
-use tealight_datasets::Dataset;
 
 use crate::app::session::Session;
 use crate::formats::pretrained::Pretrained;
@@ -89,20 +88,6 @@ pub(super) fn free_memory(place: &Hardware, ranks: &Ranks) -> Option<u64> {
         Hardware::Cpu(_) => machine::available_memory().map(|free| free / ranks.local().1 as u64),
         Hardware::Gpu(_, device) => tealight_gpu::free_memory(device),
     }
-}
-
-/// Most bytes of memory that a run of `config` is planned to take by itself, the longest sequences met, without what
-/// the log alone reads: what its objective asks for.
-pub(crate) fn planned_peak(
-    config: &RlvrConfig,
-    dataset: &Dataset,
-    base: &Pretrained,
-) -> Result<u64> {
-    let silent = RlvrConfig { settings: config.settings.unlogged(), ..config.clone() };
-    let (context, length) = (base.architecture.max_positions, silent.settings.length());
-    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
-    let dtype = base.precision.dtype.storage(&candle_core::Device::Cpu);
-    Ok(MemoryPlan::on_cpu(&base.architecture, sizes(&silent, &problems, base)?, dtype).peak())
 }
 
 /// The sizes that decide the memory of a run of `config` alone: where it reads the base nowhere, the base is not held.

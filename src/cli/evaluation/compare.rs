@@ -1,7 +1,7 @@
 //! `tealight compare`.
 
 use anyhow::Result;
-use tealight_eval::contrast::{Contrast, DIFFICULTIES, NEEDS_SECOND_DRAW, Transitions};
+use tealight_eval::contrast::{Contrast, Matched};
 use tealight_eval::inference::{Tested, in_words};
 use tealight_eval::number::counted;
 use tealight_eval::report;
@@ -83,58 +83,30 @@ fn of_change(change: &Change) -> String {
     format!(
         "{}\n{}Lost: {}\nGained: {}",
         matched(contrast),
-        retained(contrast),
+        beyond_chance(change),
         listed(&change.lost),
         listed(&change.gained),
     )
 }
 
-/// Problems retained, gained and moved between difficulties; without a second draw of the base, how to get one.
-fn retained(contrast: &Contrast) -> String {
-    let Some(of_run) = &contrast.transitions else {
-        return format!(
-            "{NEEDS_SECOND_DRAW}: evaluate the base again with another --seed and name its folder with --second-draw\n"
-        );
-    };
-    format!(
-        "{}\n{}\nNumber of problems. Rows: difficulty in the base's second draw. Columns: difficulty for the model, in \
-         parentheses in the base's first draw, which shows resampling noise\n",
-        report::contrast::retained(contrast),
-        table::plain(&transitions(of_run))
-    )
+/// Problems lost and gained beyond chance; without a second draw of the base, how to get one.
+fn beyond_chance(change: &Change) -> String {
+    match &change.beyond_chance {
+        Some(lost) => format!("{}\n", report::contrast::beyond_chance(lost)),
+        None => "What chance alone loses needs a second draw of the base: evaluate the base again with another --seed and \
+                 name its folder with --second-draw\n"
+            .into(),
+    }
 }
 
-/// Diversity at equal accuracy, in words; where features are known, theirs as a table.
+/// Diversity at equal accuracy, in words.
 fn matched(contrast: &Contrast) -> String {
     let Some(at) = contrast.most_matched() else { return String::new() };
-    let (_, base, model, difference) = &at.measures[0];
-    let mut text = format!(
+    let Matched { base, model, change, .. } = at;
+    format!(
         "Distinct among {} on {} where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",
         counted(at.right, "correct answer"),
         counted(at.problems, "problem"),
-        in_words(difference)
-    );
-    if !at.features().is_empty() {
-        let header = ["features of these answers", "base", "model", "change from base"];
-        let mut rows = vec![header.map(str::to_owned).to_vec()];
-        rows.extend(at.features().iter().map(|(name, base, model, difference)| {
-            let difference = in_words(difference);
-            vec![name.clone(), format!("{base:.3}"), format!("{model:.3}"), difference]
-        }));
-        text.push_str(&format!("\n{}", table::plain(&rows)));
-    }
-    text
-}
-
-/// How many problems went where, beside where the base itself has them.
-fn transitions(of_run: &Transitions) -> Vec<Vec<String>> {
-    let mut rows =
-        vec![[vec!["base \\ model".to_owned()], DIFFICULTIES.map(String::from).to_vec()].concat()];
-    let pairs = of_run.model.iter().zip(of_run.null);
-    for (from, (counts, again)) in DIFFICULTIES.iter().zip(pairs) {
-        let cells =
-            counts.iter().zip(again).map(|(count, again)| format!("{count:.0} ({again:.0})"));
-        rows.push(std::iter::once((*from).to_owned()).chain(cells).collect());
-    }
-    rows
+        in_words(change)
+    )
 }

@@ -19,11 +19,6 @@ pub(in crate::cli) struct ReportOptions {
     /// Directory of an evaluation, a training run or a study.
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Folder of the run that trained an evaluated model, for the report's view of training. Without --training only
-    /// runs inside DIR are shown.
-    #[arg(long, value_name = "RUN")]
-    #[serde(default)]
-    training: Vec<PathBuf>,
 }
 
 pub(in crate::cli) fn run(options: &ReportOptions) -> Result<()> {
@@ -39,7 +34,7 @@ pub(in crate::cli) fn run(options: &ReportOptions) -> Result<()> {
             as_argument(directory)
         );
     }
-    write(directory, &options.training)?;
+    write(directory)?;
     tracing::info!("{}", directory.join("report.html").display());
     Ok(())
 }
@@ -65,7 +60,7 @@ fn is_study(directory: &Path) -> bool {
 }
 
 /// Writes the report of a study, an evaluation or a training run again, by what its folder holds.
-fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
+fn write(directory: &Path) -> Result<()> {
     let path = directory.join("results.json");
     if !path.exists() && !directory.join("metrics.jsonl").is_file() && is_study(directory) {
         bail!(
@@ -76,12 +71,7 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
             as_argument(directory)
         );
     }
-    let refuse_training = |what: &str| match trained {
-        [] => Ok(()),
-        _ => bail!("--training is for evaluations: {} is {what}", directory.display()),
-    };
     if !path.exists() && directory.join("metrics.jsonl").is_file() {
-        refuse_training("a training run")?;
         return report::write_training(directory);
     }
     for (file, command) in [("audit.json", "audit"), ("compare.json", "compare")] {
@@ -103,15 +93,8 @@ fn write(directory: &Path, trained: &[PathBuf]) -> Result<()> {
         kind => kind.with_context(|| format!("{}: cannot be read", path.display()))?,
     };
     if kind.objectives.is_some() {
-        refuse_training("a study, which has its runs")?;
         return report::write_study(&Study::load(directory)?, directory);
     }
     let results = Results::load(directory)?;
-    report::write(
-        &[(directory, &results)],
-        std::slice::from_ref(&results.model),
-        None,
-        trained,
-        directory,
-    )
+    report::write(&[(directory, &results)], std::slice::from_ref(&results.model), None, directory)
 }

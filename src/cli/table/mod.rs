@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle,
 use tealight_eval::answer_rules;
 use tealight_eval::exact::Exact;
 use tealight_eval::interval::{ByK, DISTINCT_NEEDS};
-use tealight_eval::number::{counted, fixed, signed, with_noun};
+use tealight_eval::number::{counted, fixed, with_noun};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
@@ -112,10 +112,6 @@ fn lines(summary: &Summary) -> Vec<String> {
     if let Some(kl) = &summary.kl_pstar {
         lines.push(format!("KL(p* || model) {:.3} nats ({})", kl.value, interval(kl, 3)));
     }
-    if let Some(coverage) = &summary.base_coverage {
-        let (value, interval) = (signed(coverage.value, 3), interval(coverage, 3));
-        lines.push(format!("log-probability of the base's correct answers, change from base: {value} nats ({interval})"));
-    }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
             "distinct correct solutions of a solved problem, in effect: {:.2} by their entropy (Hill number 1), {:.2} by how \
@@ -128,17 +124,6 @@ fn lines(summary: &Summary) -> Vec<String> {
             richness.basis(summary.problems),
         ));
     }
-    lines.extend(summary.features.iter().map(|(kind, features)| {
-        // A verifier's own program names the kinds.
-        let kind = kind.split_whitespace().collect::<Vec<_>>().join(" ");
-        format!(
-            "features of {}, {kind}: Shannon {:.2} nats, Gini-Simpson {:.2} ({})",
-            counted(features.correct, "correct answer"),
-            features.shannon.value,
-            features.gini_simpson.value,
-            counted(features.problems, "problem")
-        )
-    }));
     lines.extend(summary.thinking.map(|thinking| thinking.to_string()));
     lines.extend(answer_rules::describe(summary));
     lines.extend(summary.exact.iter().flat_map(exact));

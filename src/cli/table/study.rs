@@ -6,10 +6,10 @@ use tealight_eval::report::differences::Differences;
 use tealight_eval::report::{Study, curve, greedy_warnings, tables};
 
 use super::plain;
-use crate::app::study::{Plan, methods};
+use crate::app::study::Plan;
 
-/// A study: the verdict and the curves, one block for each set, one row for the base and each objective, and below the
-/// first held-out set all models against each other.
+/// A study: the verdict and the curves, one block for each set, one row for the base and each objective, and the
+/// changes from the base on the first held-out set.
 pub(in crate::cli) fn study(study: &Study) -> String {
     let mut text = format!("{}\n{}\n", curves(study), study.decoding());
     for evaluated in &study.datasets {
@@ -20,9 +20,6 @@ pub(in crate::cli) fn study(study: &Study) -> String {
             plain(&tables::with_header(study, evaluated))
         ));
     }
-    if let Some(forgetting) = &study.forgetting {
-        text.push_str(&format!("\n{}\n{}\n", forgetting.title(), plain(&forgetting.rows())));
-    }
     if let Some(evaluated) = study.reported() {
         let tested = Differences::new(study, evaluated);
         text.push_str(&format!(
@@ -31,16 +28,10 @@ pub(in crate::cli) fn study(study: &Study) -> String {
             tested.legend(),
             plain(&tested.to_base())
         ));
-        text.push_str(&format!(
-            "\n{}: row minus column, pass@1 below the diagonal, pass@{} above\n{}\n",
-            evaluated.name,
-            study.largest(),
-            plain(&tested.pairs())
-        ));
     }
     let budgets = plain(&tables::budgets(study));
-    text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\nmemory: planned peak of one run on its own, with --log-kl off\n"));
-    format!("{text}\nMethods, for a paper\n{}\n", methods(study))
+    text.push_str(&format!("\nbudget of each objective, mean over seeds\n{budgets}\n"));
+    text
 }
 
 /// The plan of a study.

@@ -1,14 +1,13 @@
 //! `tealight study`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use tealight_core::similar::nearest;
 use tealight_datasets::{suite, task};
 
-use super::foreign::refuse_foreign;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
@@ -26,16 +25,8 @@ const DEFAULT: (&str, &str) =
     ("recipes/default-study.toml", include_str!("../../../recipes/default-study.toml"));
 
 /// The options that say what is studied; without any of them it is [`DEFAULT`].
-const SUBJECT: [&str; 8] = [
-    "model",
-    "dataset",
-    "test_dataset",
-    "test_suite",
-    "eval_dataset",
-    "ood_dataset",
-    "presamples",
-    "task",
-];
+const SUBJECT: [&str; 7] =
+    ["model", "dataset", "test_dataset", "eval_dataset", "ood_dataset", "presamples", "task"];
 
 /// What a study is of. Each has its recipe below files and flags.
 enum Subject {
@@ -90,7 +81,6 @@ fn refuse_sets_alone(given: &StudyOptions, set: &BTreeSet<String>) -> Result<()>
     let named = [
         ("test-dataset", sets.test_dataset.iter().collect::<Vec<_>>()),
         ("ood-dataset", sets.ood_dataset.iter().collect()),
-        ("test-suite", sets.test_suite.iter().collect()),
         ("eval-dataset", valid.iter().collect()),
     ];
     for (option, names) in named {
@@ -112,7 +102,6 @@ fn refuse_second_subject(given: &StudyOptions, set: &BTreeSet<String>) -> Result
     let others = [
         ("dataset", set.contains("dataset") && *data != format!("{task}/train")),
         ("test-dataset", !tests.is_empty() && *tests != [format!("{task}/test")]),
-        ("test-suite", set.contains("test_suite")),
     ];
     if let Some((other, _)) = others.iter().find(|(_, is_given)| *is_given) {
         bail!("--task {task} and --{other}: name one of them");
@@ -125,12 +114,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     // A file may be a pipe, which can be read once.
     let files = config_merge::files(matches)?;
     let given: StudyOptions = config_merge::resolve_with(matches, None, &files)?;
-    let flags = Flags::from_arg_matches(matches)?;
-    if flags.resume {
-        let folder = given.output.as_deref().unwrap_or(Path::new("study"));
-        refuse_foreign(matches, &files, folder, None, &given)?;
-    }
-    if given.plan_rate.is_some() && !flags.plan {
+    if given.plan_rate.is_some() && !Flags::from_arg_matches(matches)?.plan {
         bail!("--plan-rate has no effect without --plan");
     }
     let set = config_merge::given::<StudyOptions>(matches, &files)?;

@@ -18,8 +18,7 @@ pub(crate) use command;
 
 pub(crate) fn tealight(arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
-    // No run of the tests is remembered as the user's own.
-    command.env("RUST_BACKTRACE", "0").env("XDG_STATE_HOME", "/dev/null");
+    command.env("RUST_BACKTRACE", "0");
     command.args(arguments).output().expect("runs")
 }
 

@@ -28,12 +28,6 @@ pub(crate) static SHORT: LazyLock<Vec<&str>> = LazyLock::new(|| {
     )
 });
 
-/// A line of a data file in reasoning-gym's shape, with more correct answers than are listed.
-pub(crate) const UNLISTABLE: &str = concat!(
-    r#"{"question": "c9|ab,cd:", "answer": "1212", "metadata": "#,
-    r#"{"source_dataset": "tealight/colouring", "statement": "c9|ab,cd"}}"#
-);
-
 /// Runs `train` with [`SMALL`].
 pub(crate) fn train(output: &str, more: &[&str]) -> Output {
     tealight(&[&["train", "--output", output], &SMALL[..], more].concat())
