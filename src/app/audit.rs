@@ -13,6 +13,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::{Prompt, names};
 use tealight_datasets::{Problem, Verifier, judge, verify};
+use tealight_eval::Tally;
 use tealight_eval::audit::{
     self, Audit, AuditInput, Pairing, PromptScorer, SecondJudge, StrategyJudge, Way,
 };
@@ -273,6 +274,19 @@ fn aligned<'a>(
         notes.extend(others.map(|other| {
             format!("{} and {} are identical, problem by problem", first.name, other.name)
         }));
+    }
+    for (file, tallies) in models.iter().zip(sets.iter().flat_map(|set| &set.runs)) {
+        let most = tallies.iter().map(Tally::num_samples).max().unwrap_or_default();
+        if let Some(fewest) = Tally::with_fewest(tallies)
+            && fewest.num_samples() < most
+        {
+            notes.push(format!(
+                "{}: k is limited to {} by the number of samples of the problem `{}`; others have up to {most}",
+                file.name,
+                fewest.num_samples(),
+                fewest.problem
+            ));
+        }
     }
     let (base, others) = models.split_first().context("a base")?;
     if let Some(second) = second {

@@ -150,7 +150,7 @@ pub(crate) mod finding {
     /// The part of diversity of correct answers that became alike.
     pub(crate) const ALIKE: &str = "diversity of correct answers";
     /// The part of diversity of incorrect answers that went away.
-    pub(crate) const GONE: &str = "diversity through incorrect answers that went away";
+    pub(crate) const GONE: &str = "diversity through the number of incorrect answers";
     /// Retrieval of the prompt.
     pub(crate) const TEMPLATES: &str = "share of completions that point to their prompt";
     /// The lower bound of the mutual information of prompt and completion.
@@ -302,6 +302,11 @@ fn unsettled(set: &Aligned<'_>, run: usize, change: &Change) -> Vec<Plan> {
     if is_unsure && most > 1 {
         all.extend(plans(&rates, most, &[n, 4 * n]));
     }
+    // What was observed has not settled it.
+    let is_more = |plan: &Plan| {
+        plan.samples > n || plan.problems.is_none_or(|problems| problems > set.runs[0].len())
+    };
+    all.retain(is_more);
     all
 }
 
