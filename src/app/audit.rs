@@ -13,7 +13,6 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::{Prompt, names};
 use tealight_datasets::{Problem, Verifier, judge, verify};
-use tealight_eval::Tally;
 use tealight_eval::audit::{
     self, Audit, AuditInput, Pairing, PromptScorer, SecondJudge, StrategyJudge, Way,
 };
@@ -275,19 +274,7 @@ fn aligned<'a>(
             format!("{} and {} are identical, problem by problem", first.name, other.name)
         }));
     }
-    for (file, tallies) in models.iter().zip(sets.iter().flat_map(|set| &set.runs)) {
-        let most = tallies.iter().map(Tally::num_samples).max().unwrap_or_default();
-        if let Some(fewest) = Tally::with_fewest(tallies)
-            && fewest.num_samples() < most
-        {
-            notes.push(format!(
-                "{}: k is limited to {} by the number of samples of the problem `{}`; others have up to {most}",
-                file.name,
-                fewest.num_samples(),
-                fewest.problem
-            ));
-        }
-    }
+    notes.extend(sets.iter().flat_map(|set| audit::limits(&runs, set)));
     let (base, others) = models.split_first().context("a base")?;
     if let Some(second) = second {
         let runs: Vec<(&str, &Results)> =
@@ -307,9 +294,7 @@ fn aligned<'a>(
             ));
         }
     }
-    let named: Vec<(String, &Results)> =
-        models.iter().map(|file| (file.name.clone(), &file.results)).collect();
-    let cautions = report::warnings(&named);
+    let cautions = report::warnings(&runs);
     notes.iter().chain(&cautions).for_each(|note| tracing::warn!("{note}"));
     Ok((sets.into_iter().next().context("one set")?, notes))
 }

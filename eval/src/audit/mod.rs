@@ -14,6 +14,7 @@ mod second_rule;
 mod strategies;
 mod templates;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -36,7 +37,9 @@ pub use templates::Templates;
 
 use crate::crossing::CrossingPoint;
 use crate::inference::{Family, Tested, TestedFamily};
+use crate::number::counted;
 use crate::planner::{LEAST_OBSERVED, PassRates, Plan, plans};
+use crate::results::Results;
 use crate::store::Index;
 use crate::transition::{Aligned, Change};
 use crate::{Sample, Tally};
@@ -276,6 +279,19 @@ impl TunedAudit {
     pub fn finding(&self, name: &str) -> Option<&Tested> {
         self.findings.iter().find(|(known, _)| known == name).map(|(_, tested)| tested)
     }
+}
+
+/// The problem of each model that limits k, where others have more samples.
+pub fn limits(runs: &[(String, &Results)], set: &Aligned<'_>) -> Vec<String> {
+    let limit = |((name, _), tallies): (&(String, &Results), &Cow<'_, [Tally]>)| {
+        let most = tallies.iter().map(Tally::num_samples).max()?;
+        let fewest = Tally::with_fewest(tallies).filter(|one| one.num_samples() < most)?;
+        let (samples, problem) = (counted(fewest.num_samples(), "sample"), &fewest.problem);
+        Some(format!(
+            "{name}: {samples} of the problem `{problem}` limit k; others have up to {most}"
+        ))
+    };
+    runs.iter().zip(&set.runs).filter_map(limit).collect()
 }
 
 /// What would settle Pass@1 and who is ahead at the largest k, as far as the data do not.

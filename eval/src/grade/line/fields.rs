@@ -121,7 +121,8 @@ pub(super) fn nested<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     get(value, path).or_else(|| path.split('.').try_fold(value, |value, key| value.get(key)))
 }
 
-/// The verdict of another judge on one completion. A number is correct from one half on; one that is not finite is none.
+/// The verdict of another judge on one completion. A number is correct from one half on; one that is not finite is no
+/// verdict.
 fn verdict(found: &Value) -> Option<f64> {
     let is_correct = match found {
         Value::Bool(is_correct) => *is_correct,

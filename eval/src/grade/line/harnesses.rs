@@ -62,8 +62,8 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
 }
 
 /// The verdicts of lm-eval where `found` is not one for each completion: its metric saw what the filter left of them.
-/// That is the first completion (`take_first`), the first several, of which the metric is then the mean, or an answer of
-/// no completion.
+/// That is the first completion (`take_first`), the first several, of which the metric is then the mean, or an answer
+/// of no completion.
 pub(super) fn lm_eval_verdicts(
     value: &Value,
     found: &Value,

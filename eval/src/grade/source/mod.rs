@@ -1,6 +1,6 @@
 //! A file of completions to the records in it, whatever it is: JSON lines, a JSON document, CSV, Parquet, an `.eval`
-//! log of Inspect's, a folder of TRL's; text may be packed with gzip or Zstandard. What a file is, its first bytes say; only a table of
-//! lines has to be called so, and its first line says what separates the columns.
+//! log of Inspect's, a folder of TRL's; text may be packed with gzip or Zstandard. What a file is, its first bytes say;
+//! only a table of lines has to be called so, and its first line says what separates the columns.
 
 mod archive;
 mod document;
