@@ -71,9 +71,10 @@ pub struct Sample {
     /// Whether nothing was sampled, since the server refused the request: it is unjudged under every rule.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_missing: bool,
-    /// What another judge said of it, where a column has that.
+    /// The verdict of another judge, where a column has one: 1 for correct; a share where the column has no more than
+    /// the mean of several completions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other_verdict: Option<bool>,
+    pub other_verdict: Option<f64>,
     /// Its thought, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,

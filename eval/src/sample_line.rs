@@ -35,7 +35,7 @@ struct Fields {
     failure: Option<String>,
     #[serde(default)]
     is_missing: bool,
-    other_verdict: Option<bool>,
+    other_verdict: Option<f64>,
     thinking: Option<Thinking>,
     #[serde(default)]
     truncated: Truncated,

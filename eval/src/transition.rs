@@ -104,9 +104,11 @@ fn difference(a: &HashSet<&str>, b: &HashSet<&str>) -> String {
         ids.sort_unstable();
         let shown = ids.iter().take(5).copied().collect::<Vec<_>>().join(", ");
         let more = if ids.len() > 5 { ", ..." } else { "" };
-        format!("{} only in the {{}} ({shown}{more})", ids.len())
+        (!ids.is_empty()).then(|| format!("{} only in the {{}} ({shown}{more})", ids.len()))
     };
-    format!("{}; {}", only(a, b).replace("{}", "first"), only(b, a).replace("{}", "second"))
+    let parts = [(only(a, b), "first"), (only(b, a), "second")];
+    let parts = parts.into_iter().filter_map(|(part, which)| Some(part?.replace("{}", which)));
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 fn one<'a>(

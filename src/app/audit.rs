@@ -274,6 +274,7 @@ fn aligned<'a>(
             format!("{} and {} are identical, problem by problem", first.name, other.name)
         }));
     }
+    notes.extend(sets.iter().flat_map(|set| audit::limits(&runs, set)));
     let (base, others) = models.split_first().context("a base")?;
     if let Some(second) = second {
         let runs: Vec<(&str, &Results)> =
@@ -293,9 +294,7 @@ fn aligned<'a>(
             ));
         }
     }
-    let named: Vec<(String, &Results)> =
-        models.iter().map(|file| (file.name.clone(), &file.results)).collect();
-    let cautions = report::warnings(&named);
+    let cautions = report::warnings(&runs);
     notes.iter().chain(&cautions).for_each(|note| tracing::warn!("{note}"));
     Ok((sets.into_iter().next().context("one set")?, notes))
 }

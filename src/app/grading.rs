@@ -240,7 +240,8 @@ pub(crate) fn source(file: &str) -> Result<Source<'static>> {
     }
 }
 
-/// The name of a file's set: the file's, without its extensions and without the time that lm-eval puts behind it.
+/// The name of a file's set: the file's, without its extensions, without the time that lm-eval puts behind it, and without
+/// the time before and the id behind an Inspect log's task.
 pub(crate) fn set_name(file: &str) -> String {
     let Some(stem) = Path::new(file).file_stem().filter(|_| file != "-") else {
         return "stdin".to_owned();
@@ -248,6 +249,12 @@ pub(crate) fn set_name(file: &str) -> String {
     let stem = stem.to_string_lossy();
     let packed = [".jsonl", ".ndjson", ".json", ".csv", ".tsv"];
     let stem = packed.iter().find_map(|extension| stem.strip_suffix(extension)).unwrap_or(&stem);
+    if let Some((time, rest)) = stem.split_once('_')
+        && let Some((task, _)) = rest.rsplit_once('_')
+        && is_time(time)
+    {
+        return task.to_owned();
+    }
     let name = stem.rsplit_once('_').filter(|(name, time)| !name.is_empty() && is_time(time));
     name.map_or(stem, |(name, _)| name).to_owned()
 }
@@ -306,6 +313,7 @@ mod tests {
             ("a/completions.jsonl.gz", "completions"),
             ("samples_gsm8k_2026-11-26T10-00-00.123456.jsonl", "samples_gsm8k"),
             ("details_x_y.parquet", "details_x_y"),
+            ("2026-11-28T21-02-36-00-00_my_task_JupfEDrmM7Pigz6A5ohuYT.eval", "my_task"),
             ("-", "stdin"),
         ] {
             assert_eq!(set_name(file), name, "{file}");

@@ -14,6 +14,7 @@ mod second_rule;
 mod strategies;
 mod templates;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -36,7 +37,9 @@ pub use templates::Templates;
 
 use crate::crossing::CrossingPoint;
 use crate::inference::{Family, Tested, TestedFamily};
+use crate::number::counted;
 use crate::planner::{LEAST_OBSERVED, PassRates, Plan, plans};
+use crate::results::Results;
 use crate::store::Index;
 use crate::transition::{Aligned, Change};
 use crate::{Sample, Tally};
@@ -150,7 +153,7 @@ pub(crate) mod finding {
     /// The part of diversity of correct answers that became alike.
     pub(crate) const ALIKE: &str = "diversity of correct answers";
     /// The part of diversity of incorrect answers that went away.
-    pub(crate) const GONE: &str = "diversity through incorrect answers that went away";
+    pub(crate) const GONE: &str = "diversity through the number of incorrect answers";
     /// Retrieval of the prompt.
     pub(crate) const TEMPLATES: &str = "share of completions that point to their prompt";
     /// The lower bound of the mutual information of prompt and completion.
@@ -278,6 +281,19 @@ impl TunedAudit {
     }
 }
 
+/// The problem of each model that limits k, where others have more samples.
+pub fn limits(runs: &[(String, &Results)], set: &Aligned<'_>) -> Vec<String> {
+    let limit = |((name, _), tallies): (&(String, &Results), &Cow<'_, [Tally]>)| {
+        let most = tallies.iter().map(Tally::num_samples).max()?;
+        let fewest = Tally::with_fewest(tallies).filter(|one| one.num_samples() < most)?;
+        let (samples, problem) = (counted(fewest.num_samples(), "sample"), &fewest.problem);
+        Some(format!(
+            "{name}: {samples} of the problem `{problem}` limit k; others have up to {most}"
+        ))
+    };
+    runs.iter().zip(&set.runs).filter_map(limit).collect()
+}
+
 /// What would settle Pass@1 and who is ahead at the largest k, as far as the data do not.
 fn unsettled(set: &Aligned<'_>, run: usize, change: &Change) -> Vec<Plan> {
     let contrast = &change.contrast;
@@ -302,6 +318,11 @@ fn unsettled(set: &Aligned<'_>, run: usize, change: &Change) -> Vec<Plan> {
     if is_unsure && most > 1 {
         all.extend(plans(&rates, most, &[n, 4 * n]));
     }
+    // What was observed has not settled it.
+    let is_more = |plan: &Plan| {
+        plan.samples > n || plan.problems.is_none_or(|problems| problems > set.runs[0].len())
+    };
+    all.retain(is_more);
     all
 }
 

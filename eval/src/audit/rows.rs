@@ -95,7 +95,9 @@ impl SecondJudge<'_> {
     /// Whether a sample is correct by it; none where it does not say.
     pub(super) fn accepts(&self, sample: &Sample, problem: &Problem) -> Option<bool> {
         let verifier = match self {
-            SecondJudge::Column(_) => return sample.other_verdict,
+            SecondJudge::Column(_) => {
+                return sample.other_verdict.filter(|one| one.fract() == 0.0).map(|one| one > 0.0);
+            }
             _ if sample.failure.is_some() => return Some(sample.is_correct()),
             SecondJudge::Verifier(verifier) => verifier,
         };
@@ -161,13 +163,27 @@ impl Reader<'_> {
 /// The verdicts of a second rule on samples.
 fn second(judged: &[&Sample], problem: &Problem, judge: SecondJudge<'_>) -> Second {
     let mut counts = Second::default();
+    // Completions of which a column has the mean: how many the first rule accepts, and how many the column.
+    let (mut means, mut first, mut mean) = (0, 0, 0.0);
     for sample in judged {
+        let share = sample.other_verdict.filter(|one| one.fract() > 0.0);
+        if let (SecondJudge::Column(_), Some(share)) = (judge, share) {
+            (means, mean) = (means + 1, mean + share);
+            first += usize::from(sample.is_correct());
+            continue;
+        }
         let Some(is_correct) = judge.accepts(sample, problem) else { continue };
         counts.samples += 1;
         counts.correct += usize::from(is_correct);
         counts.only_first += usize::from(sample.is_correct() && !is_correct);
         counts.only_second += usize::from(!sample.is_correct() && is_correct);
     }
+    // Which of them the column accepts is not known: at the least they differ in the number.
+    let accepted = mean.round() as usize;
+    counts.samples += means;
+    counts.correct += accepted;
+    counts.only_first += first.saturating_sub(accepted);
+    counts.only_second += accepted.saturating_sub(first);
     counts
 }
 

@@ -32,8 +32,9 @@ pub struct Completion {
     pub is_missing: bool,
     /// The solution class that the source names, where it does.
     pub class: Option<String>,
-    /// What another judge said of it, where the source names one and the caller asks for it.
-    pub other_verdict: Option<bool>,
+    /// The verdict of another judge, where the source has one and the caller asks for it, as in a
+    /// [`crate::Sample`].
+    pub other_verdict: Option<f64>,
     /// Whether its prompt ended inside a thought ([`tealight_datasets::thinking`]).
     pub starts_inside: bool,
     /// Whether a finished thought was removed from its beginning, as some servers do.

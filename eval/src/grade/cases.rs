@@ -121,7 +121,7 @@ fn a_record_without_a_gold_answer_is_left_out_and_counted() {
     assert_eq!(numbers(&left_out), [(1, 1); 3]);
     has_note(
         &left_out,
-        "2 records without a gold answer are left out (--require-gold refuses them): f.jsonl:2",
+        "left out for want of a gold answer (--require-gold refuses such records): 2 records; f.jsonl:2",
     );
     let refused =
         graded_with("f.jsonl", &lines(&rows), None, |job| GradeJob { requires_gold: true, ..job });

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
 use tealight_datasets::{open, read::Columns, verify};
 
 use super::*;
@@ -147,5 +148,134 @@ fn damaged_archives_are_errors() {
         let mut changed = bytes.clone();
         changed[at] ^= 0x55;
         read(&changed);
+    }
+}
+
+#[test]
+fn the_status_of_an_inspect_log_that_did_not_end_is_a_note() {
+    let folder = tempfile::tempdir().unwrap();
+    let verifier = verify::open("math").unwrap();
+    let read = |name: &str| {
+        let path = folder.path().join(name).display().to_string();
+        let mut source = Source::open(&path).map_err(|error| format!("{error:#}"))?;
+        let graded = GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(()));
+        graded.map(|graded| graded.notes.join("\n")).map_err(|error| format!("{error:#}"))
+    };
+    let log: Value =
+        serde_json::from_slice(&std::fs::read(fixture("inspect.json")).unwrap()).unwrap();
+    let (mut failed, mut empty) = (log.clone(), log.clone());
+    failed["status"] = "error".into();
+    failed["error"] = json!({"message": "no more credit", "traceback": ""});
+    failed["samples"].as_array_mut().unwrap().truncate(3);
+    (empty["status"], empty["samples"]) = ("cancelled".into(), json!([]));
+    let why = "has the status `error` (no more credit): its run did not end, and the log has 3 of 4 \
+               planned samples";
+    for (name, log) in [("whole.json", &log), ("failed.json", &failed), ("empty.json", &empty)] {
+        let text = serde_json::to_string_pretty(log).unwrap();
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    assert!(!read("whole.json").unwrap().contains("status"));
+    assert!(read("failed.json").unwrap().contains(why));
+    let refused = read("empty.json").unwrap_err();
+    assert!(refused.contains("without samples: its status is `cancelled`"), "{refused}");
+    // The same as an archive, with the header that a run writes when it ends, or only what it writes first.
+    let write = |name: &str, header: Option<&Value>, samples: &[Value]| {
+        let file = std::fs::File::create(folder.path().join(name)).unwrap();
+        let mut zip = zip::ZipWriter::new(file);
+        let mut member = |name: String, value: &Value| {
+            zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+            std::io::Write::write_all(&mut zip, value.to_string().as_bytes()).unwrap();
+        };
+        member("_journal/start.json".into(), &json!({"eval": log["eval"]}));
+        let numbered = samples.iter().enumerate();
+        numbered.for_each(|(i, one)| member(format!("samples/{i}_epoch_1.json"), one));
+        header.into_iter().for_each(|header| member("header.json".into(), header));
+        zip.finish().unwrap();
+    };
+    let samples = failed["samples"].as_array().unwrap();
+    write("whole.eval", Some(&log), log["samples"].as_array().unwrap());
+    write("failed.eval", Some(&failed), samples);
+    write("killed.eval", None, samples);
+    write("empty.eval", Some(&empty), &[]);
+    assert!(!read("whole.eval").unwrap().contains("status"));
+    assert!(read("failed.eval").unwrap().contains(why));
+    assert!(read("killed.eval").unwrap().contains("the status `started`: its run did not end"));
+    assert!(read("empty.eval").unwrap_err().contains("status `cancelled`"));
+}
+
+#[test]
+fn a_folder_of_trl_is_read_step_by_step_and_another_one_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    for step in [9, 10] {
+        let name = format!("completions_{step}.parquet");
+        std::fs::copy(fixture("trl.parquet"), folder.path().join(name)).unwrap();
+    }
+    let verifier = verify::open("math").unwrap();
+    let mut source = Source::open(&path).unwrap();
+    let graded = GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).unwrap();
+    let numbers: Vec<_> = graded.tallies.iter().map(|one| (one.samples, one.correct)).collect();
+    assert_eq!(numbers, [(4, 2), (4, 4)]);
+    assert!(graded.notes[0].contains("2 training steps (9 to 10)"), "{:?}", graded.notes);
+    // The file and the row of a mistake.
+    std::fs::write(folder.path().join("completions_11.parquet"), "no table").unwrap();
+    let run = |path: &str| {
+        let mut source = Source::open(path)?;
+        GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).map(|_| ())
+    };
+    let message = format!("{:#}", run(&path).unwrap_err());
+    assert!(message.contains("completions_11.parquet"), "{message}");
+    // verl's validation: each step has all problems.
+    let steps = tempfile::tempdir().unwrap();
+    for step in [0, 20, 100] {
+        std::fs::copy(fixture("verl.jsonl"), steps.path().join(format!("{step}.jsonl"))).unwrap();
+    }
+    let message = run(&steps.path().display().to_string()).unwrap_err().to_string();
+    assert!(message.ends_with("name one of its files of completions, such as 100.jsonl"));
+}
+
+#[test]
+fn verdicts_of_lm_eval_on_several_completions_are_read_as_what_its_filter_left() {
+    let verifier = verify::open("math").unwrap();
+    let read = |filter: &str, filtered: Value, key: &str, found: Value| {
+        let mut row = json!({"doc_id": 0, "doc": {}, "target": "7", "filter": filter, "resps": [["7", "8", "a 7", "9"]]});
+        (row["filtered_resps"], row[key]) = (json!([filtered]), found);
+        let text = format!("{row}\n");
+        let job = GradeJob { verdict_key: Some(key), ..GradeJob::new(&*verifier) };
+        let mut verdicts = Vec::new();
+        let mut source = Source::new(text.as_bytes(), "f.jsonl").unwrap();
+        let graded = job.run(&mut source, &mut |chunk: &JudgedChunk| {
+            verdicts.extend(chunk.samples.iter().map(|sample| sample.other_verdict));
+            Ok(())
+        });
+        graded
+            .map(|graded| (verdicts, graded.notes.join("\n")))
+            .map_err(|error| format!("{error:#}"))
+    };
+    let yes = Some(1.0);
+    // take_first, with a pattern that finds something and with one that does not.
+    for left in ["7", "[invalid]"] {
+        let (verdicts, notes) = read("get-answer", json!(left), "exact_match", json!(1.0)).unwrap();
+        assert_eq!(verdicts, [yes, None, None, None]);
+        assert!(notes.contains("judged the first completion alone of 1 record"), "{notes}");
+    }
+    // take_first_k, and a verdict on each.
+    let (verdicts, notes) =
+        read("k", json!(["7", "8", "7"]), "exact_match", json!([1, 0, true])).unwrap();
+    assert_eq!((verdicts, notes.as_str()), (vec![yes, Some(0.0), yes, None], ""));
+    // Their mean.
+    let four = json!(["7", "8", "7", "9"]);
+    let (verdicts, notes) = read("k", four.clone(), "pass@1", json!(0.5)).unwrap();
+    assert_eq!(verdicts, [Some(0.5); 4]);
+    assert!(notes.contains("the mean of several verdicts in 1 record"), "{notes}");
+    // What is a verdict on no completion.
+    for (filter, left, key, found) in [
+        ("maj@4", json!("7"), "exact_match", json!(1.0)),
+        ("vote", json!("88"), "exact_match", json!(0.0)),
+        ("k", four.clone(), "pass@4", json!(1.0)),
+        ("k", four, "f1", json!(0.37)),
+    ] {
+        let refused = read(filter, left, key, found).unwrap_err();
+        assert!(refused.contains("no verdict on one of its 4 completions"), "{refused}");
     }
 }

@@ -8,7 +8,7 @@ use tealight_core::fnv;
 use tealight_datasets::judge;
 
 use super::judge::{Task, Work};
-use super::line::{Format, Keys, Line, hash, parse};
+use super::line::{Format, Keys, Line, PartialVerdict, hash, parse};
 use super::notes::Notes;
 use super::problems::Problems;
 use super::runs::Runs;
@@ -125,6 +125,19 @@ impl<'a> Lines<'a> {
             return Ok(());
         }
         let at = || place.in_file(&self.name);
+        match line.partial_verdict {
+            Some(PartialVerdict::OfNone) => bail!(
+                "{}: the value of lm-eval under the verdict key is no verdict on one of its {} completions, but on \
+                 all of them together (a majority vote, pass@k; filter `{}`): name another key with --verdict-key, or \
+                 another filter with --filter",
+                line.shown(),
+                line.answers.len(),
+                line.filter.as_deref().unwrap_or_default()
+            ),
+            Some(PartialVerdict::OfFirst) => self.notes.first_verdicts += 1,
+            Some(PartialVerdict::Mean) => self.notes.mean_verdicts += 1,
+            None => {}
+        }
         let problem = match self.problems.index(&line, &at)? {
             Ok(problem) => problem,
             Err(error) if self.job.requires_gold => return Err(error),

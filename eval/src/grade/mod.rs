@@ -133,6 +133,8 @@ impl<'a> GradeJob<'a> {
         let tallies = Tallies::new(self.files.map(|[file, _]| file), self.max_open);
         let mut grading = Grading { job: self, lines, tallies };
         grading.read(source, sink)?;
+        let remark = source.remark().map(|what| format!("{}: {what}", source.name()));
+        remark.into_iter().for_each(|note| grading.lines.notes.say(note));
         grading.add_last(sink)?;
         grading.add_missing(sink)?;
         let Grading { lines, tallies, .. } = grading;

@@ -26,6 +26,9 @@ pub(super) struct Notes {
     pub(super) changed: usize,
     /// Equal lines of further runs of lm-eval, which are samples.
     pub(super) joined: usize,
+    /// Records of lm-eval whose verdict is that of the first completion, and those with the mean of several.
+    pub(super) first_verdicts: usize,
+    pub(super) mean_verdicts: usize,
     /// Lists without a completion.
     pub(super) empty: usize,
     /// Completions whose solution class the file names.
@@ -117,6 +120,19 @@ impl Notes {
                 self.joined
             ));
         }
+        if self.first_verdicts > 0 {
+            notes.push(format!(
+                "lm-eval judged the first completion alone of {}: the other completions have no verdict",
+                counted(self.first_verdicts, "record")
+            ));
+        }
+        if self.mean_verdicts > 0 {
+            notes.push(format!(
+                "lm-eval gives the mean of several verdicts in {}: on which completions it disagrees with the verifier \
+                 is not known, and the number of disagreements is the least possible",
+                counted(self.mean_verdicts, "record")
+            ));
+        }
         if self.answered_again > 0 {
             notes.push(format!(
                 "{} failed requests were repeated and answered: the answers are used",
@@ -125,8 +141,8 @@ impl Notes {
         }
         if let Some(example) = &self.no_gold_example {
             notes.push(format!(
-                "{} without a gold answer are left out (--require-gold refuses them): {example}",
-                counted(self.without_gold, "record")
+                "left out for want of a gold answer (--require-gold refuses such records): {}; {example}",
+                counted(self.without_gold, "record"),
             ));
         }
         if self.classes > 0 {

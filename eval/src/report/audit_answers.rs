@@ -33,7 +33,7 @@ pub(super) fn better(tuned: &TunedAudit) -> String {
     let one = tuned.finding("pass@1").map(|found| found.sentence("pass@1")).unwrap_or_default();
     let crossing = tuned.change.contrast.crossing;
     let text = match tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
-        true => format!("On one try, {one}; one sample a problem says nothing of more tries."),
+        true => format!("On one try, {one}; problems with one sample allow no word on more tries."),
         false => format!("On one try, {one}; {crossing}."),
     };
     match tuned.plans.is_empty() {
@@ -80,7 +80,7 @@ fn planned(plans: &[Plan]) -> String {
 
 pub(super) fn lost(tuned: &TunedAudit) -> String {
     let Some(lost) = &tuned.lost else {
-        return "Lost problems need two samples a problem.".into();
+        return "Lost problems need two samples of every problem.".into();
     };
     let count = |moved: &Moved| {
         let beyond = moved.beyond;
@@ -113,7 +113,7 @@ pub(super) fn lost(tuned: &TunedAudit) -> String {
 
 pub(super) fn narrower(tuned: &TunedAudit) -> String {
     let Some(change) = &tuned.diversity else {
-        return "Diversity needs two samples a problem.".into();
+        return "Diversity needs problems with two samples of each model.".into();
     };
     let is_narrower = direction(tuned, finding::ALIKE) < 0.0;
     // The term of incorrect answers falls too where accuracy falls from one half to nothing.
@@ -126,8 +126,8 @@ pub(super) fn narrower(tuned: &TunedAudit) -> String {
         (false, false) => "Neither narrower nor cleaner, as far as the data show",
     };
     format!(
-        "{word}: the chance that two completions differ (correct ones as in 4, others by their answer) goes from {:.3} to {:.3}, by {} through incorrect answers that went \
-         away, {} through incorrect ones that became alike and {} through correct ones that became alike.",
+        "{word}: the chance that two completions differ (correct ones as in 4, others by their answer) goes from {:.3} to {:.3}, by {} through the number of incorrect answers, \
+         {} through how alike these are and {} through how alike the correct ones are.",
         change.diversity[0],
         change.diversity[1],
         adjusted(tuned, finding::GONE, &change.incorrect_gone),

@@ -277,16 +277,16 @@ fn parts_table(tuned: &TunedAudit) -> Table {
     let rows = vec![
         vec!["part".into(), "change".into()],
         row("incorrect answers", &change.incorrect),
-        row("- that went away", &change.incorrect_gone),
-        row("- that became alike", &change.incorrect_alike),
-        row("correct answers that became alike", &change.correct_alike),
+        row("- through their number", &change.incorrect_gone),
+        row("- through how alike they are", &change.incorrect_alike),
+        row("correct answers: through how alike they are", &change.correct_alike),
         row("sum: the chance that two answers differ", &change.change),
     ];
     Table::new(rows).titled(
         "The change of diversity in its parts",
         format!(
             "Correct answers are told apart by {}; {} problems have two correct answers of both models, which alone say \
-             whether these became alike. The parts add up exactly.",
+             whether these became alike. A fall is a loss of diversity. The parts add up exactly.",
             change.by, change.comparable
         ),
     )

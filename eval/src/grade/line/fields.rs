@@ -145,20 +145,28 @@ pub(super) fn nested<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     get(value, path).or_else(|| path.split('.').try_fold(value, |value, key| value.get(key)))
 }
 
-/// The verdict of another judge on a completion: of a list the one at its place, else the record's where it has one
-/// completion. A number is correct from one half on.
-pub(super) fn verdict(found: &Value, index: usize, completions: usize) -> Option<bool> {
+/// The verdict of another judge on one completion. A number is correct from one half on; one that is not finite is no
+/// verdict.
+fn verdict(found: &Value) -> Option<f64> {
+    let is_correct = match found {
+        Value::Bool(is_correct) => *is_correct,
+        Value::Number(number) => number.as_f64()? >= 0.5,
+        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
+            "correct" | "true" | "c" | "yes" | "right" => true,
+            "incorrect" | "wrong" | "false" | "i" | "no" | "no_answer" => false,
+            number => number.parse::<f64>().ok().filter(|number| number.is_finite())? >= 0.5,
+        },
+        _ => return None,
+    };
+    Some(f64::from(u8::from(is_correct)))
+}
+
+/// The verdicts of another judge on the completions of a record: of a list each, else the record's where it has one
+/// completion.
+pub(super) fn verdicts(found: &Value, completions: usize) -> Vec<Option<f64>> {
     match found {
-        Value::Array(all) if all.len() == completions => verdict(&all[index], 0, 1),
-        Value::Bool(is_correct) if completions == 1 => Some(*is_correct),
-        Value::Number(number) if completions == 1 => number.as_f64().map(|number| number >= 0.5),
-        Value::String(text) if completions == 1 => {
-            match text.trim().to_ascii_lowercase().as_str() {
-                "correct" | "true" | "c" | "yes" | "right" => Some(true),
-                "incorrect" | "wrong" | "false" | "i" | "no" | "no_answer" => Some(false),
-                number => number.parse::<f64>().ok().map(|number| number >= 0.5),
-            }
-        }
-        _ => None,
+        Value::Array(all) if all.len() == completions => all.iter().map(verdict).collect(),
+        one if completions == 1 => vec![verdict(one)],
+        _ => Vec::new(),
     }
 }

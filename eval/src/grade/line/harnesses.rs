@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tealight_core::Prompt;
 
-use super::fields::{first, first_golds, first_id, golds, id_of, prompt_of, text_of};
-use super::{Format, Line, MAX_ANSWERS, hash, python_list};
+use super::fields::{self, first, first_golds, first_id, golds, id_of, prompt_of, text_of};
+use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash, python_list};
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 
 /// What tells problems with one id apart: the prompt.
@@ -59,6 +59,45 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
         line.push(text(text_of(response)));
     }
     Ok(line)
+}
+
+/// The verdicts of lm-eval where `found` is not one for each completion: its metric saw what the filter left of them.
+/// That is the first completion (`take_first`), the first several, of which the metric is then the mean, or an answer
+/// of no completion.
+pub(super) fn lm_eval_verdicts(
+    value: &Value,
+    found: &Value,
+    key: &str,
+    line: &mut Line,
+) -> Vec<Option<f64>> {
+    let left = &value["filtered_resps"][0];
+    let several = left.as_array().map_or(0, Vec::len).min(line.answers.len());
+    let first = line.answers.first().map_or("", |answer| answer.text.as_str()).to_lowercase();
+    let is_majority = line.filter.as_deref().is_some_and(|filter| filter.contains("maj"));
+    // A pattern that finds nothing leaves `[invalid]` or another text in brackets.
+    let is_of_first = left.as_str().map(str::trim).is_some_and(|left| {
+        !is_majority && (left.starts_with('[') || first.contains(&left.to_lowercase()))
+    });
+    let is_mean = key.rsplit_once('@').is_none_or(|(_, k)| k == "1");
+    let (partial, verdicts) = match found {
+        Value::Array(all) if several > 0 && all.len() == several => {
+            return fields::verdicts(found, several);
+        }
+        Value::Number(mean) if several > 0 => {
+            let mean = mean.as_f64().filter(|mean| {
+                let correct = mean * several as f64;
+                is_mean && (0.0..=1.0).contains(mean) && (correct - correct.round()).abs() < 1e-6
+            });
+            let partial =
+                if mean.is_some() { PartialVerdict::Mean } else { PartialVerdict::OfNone };
+            (partial, vec![mean; several])
+        }
+        Value::Array(_) | Value::Object(_) => return Vec::new(),
+        one if is_of_first => (PartialVerdict::OfFirst, fields::verdicts(one, 1)),
+        _ => (PartialVerdict::OfNone, Vec::new()),
+    };
+    line.partial_verdict = Some(partial);
+    verdicts
 }
 
 /// The gold answers of lm-eval, which writes a list as Python shows it: `['3', '3.0']`. A text that stands in the

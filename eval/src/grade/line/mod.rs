@@ -139,8 +139,21 @@ pub(super) struct Line {
     /// The filter of lm-eval that the line belongs to.
     pub(super) filter: Option<String>,
     pub(super) answers: Vec<Completion>,
+    /// What is to be said of another judge's verdict that is not of each completion.
+    pub(super) partial_verdict: Option<PartialVerdict>,
     /// Finish reasons that nobody here knows.
     pub(super) unknown_endings: Vec<String>,
+}
+
+/// A verdict of lm-eval on several completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PartialVerdict {
+    /// On the first of them.
+    OfFirst,
+    /// The mean of the verdicts on them.
+    Mean,
+    /// On an answer that a filter made of all of them, as a majority vote does.
+    OfNone,
 }
 
 impl Line {
@@ -246,6 +259,10 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
         return map.iter().map(one).collect::<Result<_>>().map(Some);
     }
     let has = |key: &str| map.contains_key(key);
+    if is_header("eval") && is_header("plan") {
+        let status = map.get("status").and_then(Value::as_str).unwrap_or_default();
+        bail!("an Inspect log without samples: its status is `{}`", short(status));
+    }
     if is_header("results") && (is_header("configs") || is_header("config_general")) {
         bail!(
             "results of a harness without completions: give the file of samples (lm-eval's samples_*.jsonl, written \
@@ -295,11 +312,17 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
     if let Some(gold_key) = keys.gold {
         line.golds = fields::first_golds(value, &[gold_key]);
     }
-    if let Some(found) = keys.verdict.and_then(|key| fields::nested(value, key)) {
-        let count = line.answers.len();
-        let at = |index: usize| fields::verdict(found, index, count);
-        let answers = line.answers.iter_mut().enumerate();
-        answers.for_each(|(index, answer)| answer.other_verdict = at(index));
+    if let Some(key) = keys.verdict
+        && let Some(found) = fields::nested(value, key)
+    {
+        let verdicts = match fields::verdicts(found, line.answers.len()) {
+            none if none.is_empty() && format == Format::LmEval => {
+                harnesses::lm_eval_verdicts(value, found, key, &mut line)
+            }
+            each => each,
+        };
+        let answers = line.answers.iter_mut().zip(verdicts);
+        answers.for_each(|(answer, verdict)| answer.other_verdict = verdict);
     }
     if line.answers.len() > MAX_ANSWERS {
         bail!(

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 use tealight_core::lines::MAX_LINE;
 use tealight_datasets::json;
 
+use super::archive;
+
 /// Lists of an object whose items are records.
 pub(in crate::grade) const LISTS: [&str; 2] = ["samples", "convos"];
 /// Most bytes of the other values of an object that are kept: those of a record.
@@ -42,6 +44,8 @@ pub(super) struct Document<R> {
     header: Map<String, Value>,
     header_bytes: usize,
     is_object: bool,
+    /// What is to be said of a run that did not end.
+    pub(super) unfinished: Option<String>,
 }
 
 type Read<T> = Result<T, String>;
@@ -56,6 +60,7 @@ impl<R: BufRead> Document<R> {
             header: Map::new(),
             header_bytes: 0,
             is_object: false,
+            unfinished: None,
         }
     }
 
@@ -91,7 +96,10 @@ impl<R: BufRead> Document<R> {
                     if self.ends(b'}')? {
                         self.state = State::End;
                         let header = std::mem::take(&mut self.header);
-                        if self.records == 0 {
+                        if self.records > 0 {
+                            let of_log = archive::unfinished(&header, self.records);
+                            self.unfinished = self.unfinished.take().or(of_log);
+                        } else {
                             let header = Value::Object(header);
                             return Ok(Some(Item {
                                 key: None,

@@ -1,9 +1,10 @@
 //! A file of completions to the records in it, whatever it is: JSON lines, a JSON document, CSV, Parquet, an `.eval`
-//! log of Inspect's; text may be packed with gzip or Zstandard. What a file is, its first bytes say; only a table of
-//! lines has to be called so, and its first line says what separates the columns.
+//! log of Inspect's, a folder of TRL's; text may be packed with gzip or Zstandard. What a file is, its first bytes say;
+//! only a table of lines has to be called so, and its first line says what separates the columns.
 
 mod archive;
 mod document;
+mod folder;
 mod unpack;
 #[cfg_attr(target_family = "wasm", path = "zstandard_absent.rs")]
 mod zstandard;
@@ -13,7 +14,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -34,6 +35,11 @@ const START: usize = 512;
 pub struct Source<'a> {
     name: String,
     records: Records<'a>,
+    /// The files of a folder: which one is read, and those after it.
+    member: Option<String>,
+    rest: std::vec::IntoIter<PathBuf>,
+    /// What is to be said of all of it.
+    remark: Option<String>,
 }
 
 enum Records<'a> {
@@ -42,6 +48,8 @@ enum Records<'a> {
     Csv(Csv<'a>),
     Parquet(ParquetRecords, usize),
     Archive(Archive),
+    /// None: those of a folder's first file are next.
+    Ended,
 }
 
 /// A record and where it stands.
@@ -119,7 +127,9 @@ impl Source<'static> {
     /// A file that cannot be read, or whose kind is not known.
     pub fn open(path: &str) -> Result<Self> {
         if Path::new(path).is_dir() {
-            bail!("{path}: a folder; name one of its files of completions");
+            let (files, remark) = folder::steps(path)?;
+            let rest = files.into_iter();
+            return Ok(Source { rest, remark, ..Source::of(path, Records::Ended) });
         }
         let unreadable = || format!("{path}: cannot be read");
         let mut file = File::open(path).with_context(unreadable)?;
@@ -142,7 +152,7 @@ impl Source<'static> {
             }
             false => Records::Archive(Archive::open(file).with_context(|| path.to_owned())?),
         };
-        Ok(Source { name: path.to_owned(), records })
+        Ok(Source::of(path, records))
     }
 }
 
@@ -175,7 +185,12 @@ impl<'a> Source<'a> {
             }
             Kind::Lines => Records::Lines(Lines::new(reader)),
         };
-        Ok(Self { name: name.to_owned(), records })
+        Ok(Self::of(name, records))
+    }
+
+    fn of(name: &str, records: Records<'a>) -> Self {
+        let rest = Vec::new().into_iter();
+        Self { name: name.to_owned(), records, member: None, rest, remark: None }
     }
 
     /// What messages call it.
@@ -183,8 +198,34 @@ impl<'a> Source<'a> {
         &self.name
     }
 
+    /// What is to be said of all of it, once all records were read: of a run that did not end, of several steps.
+    pub(super) fn remark(&self) -> Option<&str> {
+        match &self.records {
+            Records::Document(document, _) => document.unfinished.as_deref(),
+            Records::Archive(archive) => archive.unfinished.as_deref(),
+            _ => self.remark.as_deref(),
+        }
+    }
+
     /// The next record.
     pub(super) fn next(&mut self) -> Result<Option<Record>> {
+        loop {
+            let record = self.next_of_file()?;
+            if record.is_some() || !self.open_next()? {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// Opens the next file of a folder; false where there is none.
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(path) = self.rest.next() else { return Ok(false) };
+        self.records = Source::open(&path.display().to_string())?.records;
+        self.member = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        Ok(true)
+    }
+
+    fn next_of_file(&mut self) -> Result<Option<Record>> {
         let name = &self.name;
         let whole =
             |place: Place, content: Content| Some(Record { place, content, is_whole: true });
@@ -218,10 +259,14 @@ impl<'a> Source<'a> {
             Records::Parquet(rows, number) => {
                 *number += 1;
                 let row = rows.next().transpose();
-                let row =
-                    row.map_err(|why| anyhow!("{}: {why}", Place::Row(*number).in_file(name)))?;
-                row.and_then(|row| whole(Place::Row(*number), Content::Row(row)))
+                let place = match &self.member {
+                    Some(member) => Place::Member(format!("{member}: row {number}")),
+                    None => Place::Row(*number),
+                };
+                let row = row.map_err(|why| anyhow!("{}: {why}", place.in_file(name)))?;
+                row.and_then(|row| whole(place, Content::Row(row)))
             }
+            Records::Ended => None,
             Records::Archive(archive) => match archive.next() {
                 None => None,
                 Some((member, bytes)) => {

@@ -1,0 +1,38 @@
+//! The folder of completions that TRL writes: a Parquet file for each training step.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// The files of a folder in the order of their steps, and what is to be said of several.
+///
+/// # Errors
+/// Another folder.
+pub(super) fn steps(path: &str) -> Result<(Vec<PathBuf>, Option<String>)> {
+    let unreadable = || format!("{path}: cannot be read");
+    let entries = std::fs::read_dir(path).with_context(unreadable)?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names: Vec<String> = names.collect::<io::Result<_>>().with_context(unreadable)?;
+    let numbered = |before: &str, after: &str| -> BTreeMap<u64, &String> {
+        let step = |name: &str| name.strip_prefix(before)?.strip_suffix(after)?.parse().ok();
+        names.iter().filter_map(|name| Some((step(name)?, name))).collect()
+    };
+    let steps = numbered("completions_", ".parquet");
+    let (Some((first, _)), Some((last, _))) = (steps.first_key_value(), steps.last_key_value())
+    else {
+        // verl's files, each of another checkpoint, are not joined: each may have all problems.
+        let such = numbered("", ".jsonl").pop_last();
+        let such = such.map_or(String::new(), |(_, name)| format!(", such as {name}"));
+        bail!("{path}: a folder; name one of its files of completions{such}");
+    };
+    let several = (steps.len() > 1).then(|| {
+        format!(
+            "{} training steps ({first} to {last}) are read as completions of one model, whose weights changed in \
+             between: name one file for one step",
+            steps.len()
+        )
+    });
+    Ok((steps.values().map(|name| Path::new(path).join(name)).collect(), several))
+}
