@@ -227,3 +227,36 @@ fn word_entropy(texts: &[&str]) -> Option<f64> {
     };
     (all > 0).then(|| words.values().map(part).sum())
 }
+
+#[cfg(test)]
+mod tests {
+    use tealight_core::Prompt;
+    use tealight_datasets::verify;
+
+    use super::*;
+    use crate::completion::{Ending, Reading};
+
+    #[test]
+    fn a_column_of_means_gives_numbers_and_the_fewest_disagreements() {
+        let problem = Problem::new("p", Prompt::Text("q".into()), "7");
+        let verifier = verify::open("math").unwrap();
+        let counted = |verdicts: [Option<f64>; 4]| {
+            let sample = |(number, (text, verdict)): (usize, (&str, Option<f64>))| {
+                let answer = Reading::from_text(Some(text.to_owned()), Ending::Unknown).completion;
+                let sample = Sample::judged(&problem, &*verifier, number, answer);
+                Sample { other_verdict: verdict, ..sample }
+            };
+            let texts = ["7", "7", "8", "8"].into_iter().zip(verdicts);
+            let samples: Vec<Sample> = texts.enumerate().map(sample).collect();
+            let found =
+                second(&samples.iter().collect::<Vec<_>>(), &problem, SecondJudge::Column("c"));
+            [found.samples, found.correct, found.only_first, found.only_second]
+        };
+        assert_eq!(counted([Some(0.25); 4]), [4, 1, 1, 0]);
+        assert_eq!(counted([Some(0.5); 4]), [4, 2, 0, 0]);
+        assert_eq!(counted([Some(0.75); 4]), [4, 3, 0, 1]);
+        assert_eq!(counted([Some(0.0); 4]), [4, 0, 2, 0]);
+        assert_eq!(counted([Some(0.0), None, Some(1.0), None]), [2, 1, 1, 1]);
+        assert_eq!(counted([None; 4]), [0; 4]);
+    }
+}

@@ -224,7 +224,7 @@ fn a_folder_of_trl_is_read_step_by_step_and_another_one_is_refused() {
         GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).map(|_| ())
     };
     let message = format!("{:#}", run(&path).unwrap_err());
-    assert!(message.contains("completions_11.parquet"), "{message}");
+    assert!(message.contains("completions_11.parquet: not a Parquet file"), "{message}");
     // verl's validation: each step has all problems.
     let steps = tempfile::tempdir().unwrap();
     for step in [0, 20, 100] {

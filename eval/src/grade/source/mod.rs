@@ -221,6 +221,9 @@ impl<'a> Source<'a> {
     fn open_next(&mut self) -> Result<bool> {
         let Some(path) = self.rest.next() else { return Ok(false) };
         self.records = Source::open(&path.display().to_string())?.records;
+        if !matches!(self.records, Records::Parquet(..)) {
+            bail!("{}: not a Parquet file", path.display());
+        }
         self.member = path.file_name().map(|name| name.to_string_lossy().into_owned());
         Ok(true)
     }
