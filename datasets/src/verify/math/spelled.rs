@@ -78,6 +78,10 @@ fn chinese(text: &str) -> Option<RBig> {
     let (mut total, mut group, mut digit) = (0_u64, 0_u64, None);
     (!text.is_empty() && text.chars().count() <= MAX_WORDS).then_some(())?;
     for c in text.chars() {
+        if let Some(more) = c.to_digit(10) {
+            digit = Some(digit.unwrap_or(0) * 10 + u64::from(more));
+            continue;
+        }
         if let Some(value) = "零一二三四五六七八九".chars().position(|known| known == c) {
             digit = Some(value as u64);
             continue;
@@ -97,6 +101,78 @@ fn chinese(text: &str) -> Option<RBig> {
         }
     }
     Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
+}
+
+/// A number of digits and Chinese numerals, with what is counted behind it: 15000 of `1万5千円`.
+pub(super) fn with_numerals(text: &str) -> Option<RBig> {
+    const NUMERALS: &str = "0123456789零〇一二三四五六七八九十百千万萬亿億";
+    let text = text.trim();
+    let end = text.find(|c| !NUMERALS.contains(c)).unwrap_or(text.len());
+    let (number, things) = text.split_at(end);
+    let is_mixed = text.starts_with(|c: char| c.is_ascii_digit()) && !number.is_ascii();
+    let is_thing = |c: char| c.is_alphabetic() && !c.is_ascii();
+    (is_mixed && things.chars().count() <= 6 && things.chars().all(is_thing)).then(|| chinese(number))?
+}
+
+/// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
+const FOREIGN: [&str; 7] = [
+    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete dieciocho \
+    diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
+    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn \
+    neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
+    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit \
+    dix-neuf vingt trente quarante cinquante soixante soixante-dix quatre-vingt quatre-vingt-dix cent",
+    "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici \
+    diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta cento",
+    "zero um dois três quatro cinco seis sete oito nove dez onze doze treze quatorze quinze dezesseis dezessete dezoito \
+    dezenove vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem",
+    "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien achttien \
+    negentien twintig dertig veertig vijftig zestig zeventig tachtig negentig honderd",
+    "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать \
+    пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят \
+    семьдесят восемьдесят девяносто сто",
+];
+
+/// A number up to a hundred in words of another language than English: `treinta y cinco`, `fünfunddreißig`.
+pub(super) fn foreign(text: &str) -> Option<u32> {
+    const MAX_BYTES: usize = 60;
+    (text.len() <= MAX_BYTES).then_some(())?;
+    let text = text.to_lowercase();
+    let text = text.trim_start_matches("\\text{").trim_matches(['}', '.', ' ']);
+    FOREIGN.iter().find_map(|table| {
+        let word = |word: &str| {
+            // `veinti`, `vent`, `ein`: short forms within a word.
+            let word = match word {
+                "veinti" => "veinte",
+                "ein" => "eins",
+                "vingts" => "vingt",
+                word => word,
+            };
+            let at = |word: &str| table.split(' ').position(|known| known == word);
+            let at = at(word).or_else(|| at(&format!("{word}i")).or_else(|| at(&format!("{word}a"))))? as u32;
+            Some(if at <= 20 { at } else { (at - 18) * 10 })
+        };
+        let sum = |tens: &str, ones: &str| {
+            let (tens, ones) = (word(tens)?, word(ones)?);
+            (tens >= 20 && (1..20).contains(&ones) && (ones < 10 || tens % 40 == 20)).then_some(tens + ones)
+        };
+        let parted = [" y ", " e ", " et ", "-et-", " ", "-"].iter().find_map(|link| {
+            let (tens, ones) = if *link == "-" { text.rsplit_once(link)? } else { text.split_once(link)? };
+            sum(tens, ones).or_else(|| {
+                let (tens, middle) = tens.rsplit_once('-')?;
+                sum(tens, &format!("{middle}-{ones}"))
+            })
+        });
+        let joined = || {
+            let reversed = ["und", "ën", "en"].iter().find_map(|link| {
+                let mut links = text.match_indices(link);
+                links.find_map(|(at, _)| sum(&text[at + link.len()..], &text[..at]))
+            });
+            let ends = || text.char_indices().map(|(at, _)| at).skip(3);
+            reversed.or_else(|| ends().find_map(|at| sum(&text[..at], &text[at..])))
+        };
+        word(text).or(parted).or_else(joined)
+    })
 }
 
 /// A number and a fraction: `three eighths`, `two and one third`, `two and half`.

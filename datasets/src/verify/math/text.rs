@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::corrects;
-use super::hedges::{self, denies};
+use super::standing::{self, corrects, denies};
 use super::read::parse;
 use super::scan::{begins, folded, holds, is_one_of, past};
 use super::tree::Answer;
@@ -23,10 +22,11 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     // `The graph is a circle`
     let is_said = || {
         b.rsplit_once(" is ")
-            .is_some_and(|(before, tail)| tail == a && !hedges::has(before, hedges::SENTENCE))
+            .is_some_and(|(before, tail)| tail == a && !standing::has(before, standing::SENTENCE))
     };
     let is_same = !a.is_empty() && (a == b || is_said());
     is_same
+        || says(&a).is_some() && says(&a) == says(&b)
         || same_choice(gold, answer)
         || same_members(gold, answer)
         || is_subject(&a, &b)
@@ -52,7 +52,7 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     let verb = rest.split(' ').next().unwrap_or_default();
     is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
         && gold.len() >= 3
-        && !hedges::has(rest, hedges::SENTENCE)
+        && !standing::has(rest, standing::SENTENCE)
         && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
         && rest.split(' ').count() <= 6
 }
@@ -66,7 +66,7 @@ pub(super) fn is_none(words: &str) -> bool {
     let words = [" has ", "there is ", "there are ", "there exist ", "there exists "]
         .iter()
         .find_map(|begin| words.split_once(begin))
-        .filter(|(before, _)| before.len() < 40 && !hedges::has(before, hedges::SENTENCE))
+        .filter(|(before, _)| before.len() < 40 && !standing::has(before, standing::SENTENCE))
         // "x=5 has no solution"
         .filter(|(before, _)| {
             !matches!(
@@ -124,7 +124,7 @@ fn named_choice(text: &str) -> &str {
     for word in words {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
-            && !hedges::is_doubted(before)
+            && !standing::is_doubted(before)
         {
             text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }
@@ -188,7 +188,9 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
 
 /// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.
 pub(super) fn same_choices(gold: &str, answer: &str) -> bool {
-    choices(gold).is_some_and(|a| choices(answer).is_some_and(|b| a == b))
+    // `BCA` is an order, and no choices.
+    let letters: Vec<char> = gold.chars().filter(char::is_ascii_uppercase).collect();
+    letters.is_sorted() && choices(gold).is_some_and(|a| choices(answer).is_some_and(|b| a == b))
 }
 
 /// The different letters of several choices.
@@ -231,8 +233,8 @@ pub(super) fn choice_beside(text: &str) -> Option<char> {
 /// Yes or no, of a word.
 pub(super) fn says(word: &str) -> Option<bool> {
     match word {
-        "yes" | "true" => Some(true),
-        "no" | "false" => Some(false),
+        "yes" | "true" | "not false" => Some(true),
+        "no" | "false" | "not true" => Some(false),
         _ => None,
     }
 }
@@ -252,7 +254,7 @@ pub(super) fn opening(text: &str) -> Option<bool> {
             && !(first && word == "not")
     });
     let is_none = !first && is_none(&folded);
-    (is_plain && (text.contains(", ") || is_none) && !hedges::is_refusal(text)).then_some(first)
+    (is_plain && (text.contains(", ") || is_none) && !standing::is_refusal(text)).then_some(first)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
@@ -281,7 +283,7 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         || clause.contains(' ')
             // "If n is odd then yes."
             && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))
-            && hedges::has(clause, hedges::SENTENCE)
+            && standing::has(clause, standing::SENTENCE)
             && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
                 .is_none();
     let begin =

@@ -2,7 +2,7 @@
 
 use dashu_ratio::RBig;
 
-use super::hedges::is_doubted;
+use super::standing::is_doubted;
 use super::lex::Token;
 use super::scan::{begins, is_one_of};
 

@@ -1,7 +1,7 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
-use super::super::hedges::{OR, RESTATED, is_relative, offers};
+use super::super::standing::{OR, RESTATED, is_relative, offers};
 use super::super::scan::{is_one_of, past};
 use super::{MAX_WHOLE, is_value};
 
