@@ -182,7 +182,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         return Checked { outcome, found: Some(found), stage: "parts" };
     }
     let (mut outcome, stage) = texts::compared(gold, &found.text);
-    let again = || texts::in_other_language(&found.text, completion);
+    let again = || spelled::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
         && again().is_some_and(|text| texts::compared(gold, &text).0 == Outcome::Correct)
     {

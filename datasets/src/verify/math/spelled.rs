@@ -1,6 +1,7 @@
 //! Numbers in words: `twenty-one`, `two hundred and five`, `minus twelve`, `three eighths`, `two and a half`.
 
-use super::scan::{entries, folded};
+use super::scan::{entries, folded, is_one_of};
+use super::texts;
 use dashu_ratio::RBig;
 
 /// Most words of a number.
@@ -111,7 +112,8 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     let (number, things) = text.split_at(end);
     let is_mixed = text.starts_with(|c: char| c.is_ascii_digit()) && !number.is_ascii();
     let is_thing = |c: char| c.is_alphabetic() && !c.is_ascii();
-    (is_mixed && things.chars().count() <= 6 && things.chars().all(is_thing)).then(|| chinese(number))?
+    (is_mixed && things.chars().count() <= 6 && things.chars().all(is_thing))
+        .then(|| chinese(number))?
 }
 
 /// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
@@ -134,7 +136,7 @@ const FOREIGN: [&str; 7] = [
 ];
 
 /// A number up to a hundred in words of another language than English: `treinta y cinco`, `fünfunddreißig`.
-pub(super) fn foreign(text: &str) -> Option<u32> {
+fn foreign(text: &str) -> Option<u32> {
     const MAX_BYTES: usize = 60;
     (text.len() <= MAX_BYTES).then_some(())?;
     let text = text.to_lowercase();
@@ -149,30 +151,52 @@ pub(super) fn foreign(text: &str) -> Option<u32> {
                 word => word,
             };
             let at = |word: &str| table.split(' ').position(|known| known == word);
-            let at = at(word).or_else(|| at(&format!("{word}i")).or_else(|| at(&format!("{word}a"))))? as u32;
+            let at = at(word)
+                .or_else(|| at(&format!("{word}i")).or_else(|| at(&format!("{word}a"))))?
+                as u32;
             Some(if at <= 20 { at } else { (at - 18) * 10 })
         };
         let sum = |tens: &str, ones: &str| {
             let (tens, ones) = (word(tens)?, word(ones)?);
-            (tens >= 20 && (1..20).contains(&ones) && (ones < 10 || tens % 40 == 20)).then_some(tens + ones)
+            (tens >= 20 && (1..20).contains(&ones)).then_some(tens + ones)
         };
-        let parted = [" y ", " e ", " et ", "-et-", " ", "-"].iter().find_map(|link| {
-            let (tens, ones) = if *link == "-" { text.rsplit_once(link)? } else { text.split_once(link)? };
-            sum(tens, ones).or_else(|| {
-                let (tens, middle) = tens.rsplit_once('-')?;
-                sum(tens, &format!("{middle}-{ones}"))
+        let ends = text.char_indices().map(|(at, _)| at).skip(1);
+        word(text).or_else(|| {
+            ends.map(|at| text.split_at(at)).find_map(|(a, b)| {
+                let tens = [" y", " e", " et", "-et"].iter().find_map(|link| a.strip_suffix(link));
+                let reversed = || {
+                    let links = ["und", "en", "ën"].iter();
+                    links.filter_map(|link| a.strip_suffix(link)).find_map(|ones| sum(b, ones))
+                };
+                sum(tens.unwrap_or(a), b.trim_start_matches([' ', '-'])).or_else(reversed)
             })
-        });
-        let joined = || {
-            let reversed = ["und", "ën", "en"].iter().find_map(|link| {
-                let mut links = text.match_indices(link);
-                links.find_map(|(at, _)| sum(&text[at + link.len()..], &text[..at]))
-            });
-            let ends = || text.char_indices().map(|(at, _)| at).skip(3);
-            reversed.or_else(|| ends().find_map(|at| sum(&text[..at], &text[at..])))
-        };
-        word(text).or(parted).or_else(joined)
+        })
     })
+}
+
+/// An answer as a number of another language than English: 16 of `seize`, 1250 of `1.250 Euro`. Words that are English
+/// too, and points between thousands, are read so only in a text of such a language.
+pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String> {
+    const MAX_BYTES: usize = 80;
+    const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|è|il|che|\
+        são|het|een|antwoord|cevap|jawaban|adalah|ve";
+    let answer = answer.trim_matches([' ', '$', '.']);
+    let number = foreign(answer);
+    let groups = answer
+        .split([' ', '\\'])
+        .next()
+        .filter(|number| texts::is_group(number, '.') && !number.starts_with('0'));
+    (answer.len() <= MAX_BYTES && (number.is_some() || groups.is_some())).then_some(())?;
+    let words = completion
+        .split(|c: char| !c.is_alphabetic())
+        .filter(|word| is_one_of(&word.to_lowercase(), WORDS));
+    let is_spoken = words.take(2).count() == 2;
+    match number {
+        Some(number) => {
+            (is_spoken || !is_one_of(answer, "due|once|elf")).then(|| number.to_string())
+        }
+        None => is_spoken.then(|| answer.replacen('.', "", 1)),
+    }
 }
 
 /// A number and a fraction: `three eighths`, `two and one third`, `two and half`.

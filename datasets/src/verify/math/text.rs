@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::standing::{self, corrects, denies};
 use super::read::parse;
 use super::scan::{begins, folded, holds, is_one_of, past};
+use super::standing::{self, corrects, denies};
 use super::tree::Answer;
 use super::{Outcome, texts};
 
@@ -184,6 +184,68 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     let run = text[..end].rfind(|c: char| !is_circled(c) && !is_between(c));
     let run = &text[run.map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))..];
     Some(run.chars().filter(|c| is_circled(*c)).collect())
+}
+
+/// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to work
+/// out, `10-4`, `3 - 5`.
+pub(super) fn is_range(text: &str) -> bool {
+    let text = plain_dashes(text);
+    let groups: Vec<&str> = text.split('-').collect();
+    let are_digits = groups.iter().all(|group| {
+        !group.is_empty() && group.len() < 12 && group.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let number = |group: &str| group.parse::<u64>().unwrap_or_default();
+    are_digits
+        && match groups.as_slice() {
+            [first, last] => number(first) < number(last),
+            [_, rest @ ..] => rest.len() > 1 && groups.iter().any(|group| group.len() > 2),
+            [] => false,
+        }
+}
+
+pub(super) fn plain_dashes(text: &str) -> String {
+    text.replace(['–', '—', '‐', '‑'], "-")
+}
+
+/// Whether two texts are the same letters in another order, `\text{cat}` and `act`, which are no factors as in `xyz`.
+pub(super) fn are_anagrams(gold: &str, answer: &str) -> bool {
+    let letters = |text: &str| {
+        let bare = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}'));
+        bare.unwrap_or(text).trim().as_bytes().to_vec()
+    };
+    let (mut a, mut b) = (letters(gold), letters(answer));
+    let is_other = a.len() > 2 && a != b && a.iter().all(u8::is_ascii_alphabetic);
+    a.sort_unstable();
+    b.sort_unstable();
+    let are_factors =
+        || a[0].is_ascii_lowercase() && a.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    is_other && a == b && !are_factors()
+}
+
+/// A permutation as its cycles, `(1 3 2)(4 5)`, each from its smallest number on, in order.
+pub(super) fn cycles(text: &str) -> Option<Vec<Vec<u32>>> {
+    let may_be = text.starts_with('(')
+        && text.ends_with(')')
+        && (text.contains(' ') || text.contains("\\,"));
+    may_be.then_some(())?;
+    let text = ["\\,", "\\;", "\\ ", "~"]
+        .iter()
+        .fold(text.to_owned(), |text, space| text.replace(space, " "));
+    let inner = text.strip_prefix('(')?.strip_suffix(')')?;
+    let cycle = |group: &str| {
+        let numbers =
+            group.split_whitespace().map(|word| word.parse().ok().filter(|number| *number < 100));
+        let mut numbers: Vec<u32> = numbers.collect::<Option<_>>()?;
+        let least = (0..numbers.len()).min_by_key(|at| numbers[*at])?;
+        numbers.rotate_left(least);
+        (numbers.len() > 1).then_some(numbers)
+    };
+    let mut cycles: Vec<_> = inner
+        .split(')')
+        .map(|part| cycle(part.trim_start_matches([' ', '('])))
+        .collect::<Option<_>>()?;
+    cycles.sort();
+    Some(cycles)
 }
 
 /// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.

@@ -8,7 +8,7 @@ use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::parse;
 use super::scan::{folded, is_one_of};
-use super::spelled::{foreign, spelled};
+use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
 use super::{FUEL, Outcome, calendar, standing, text};
@@ -158,77 +158,20 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     {
         return decided(false, "choice");
     }
-    // A range, telephone number or word is no difference or product.
-    if let (Some(a), Some(b)) = (ordered_letters(gold), ordered_letters(answer))
-        && has_same_letters(a, b)
-    {
-        return decided(a == b, "words");
+    if text::are_anagrams(gold, answer) {
+        return decided(false, "words");
     }
-    if let (Some(a), Some(b)) = (cycles(gold), cycles(answer)) {
-        return decided(a == b, "words");
+    let cycles = text::cycles(answer);
+    if cycles.is_some() && cycles == text::cycles(gold) {
+        return decided(true, "words");
     }
-    if is_range(answer) || cycles(answer).is_some() && parse(gold).is_some_and(|gold| matches!(gold, Answer::Value(_))) {
-        return decided(is_range(gold) && plain_dashes(gold) == plain_dashes(answer), "text");
+    // A range, a telephone number or a cycle is no difference or product.
+    let is_value = || matches!(parse(gold), Some(Answer::Value(_)));
+    if text::is_range(answer) || cycles.is_some() && (text::cycles(gold).is_some() || is_value()) {
+        return decided(text::plain_dashes(gold) == text::plain_dashes(answer), "text");
     }
     let statements = is_numbered(gold).then(|| text::statements(answer)).flatten()?;
     decided(text::statements(gold) == Some(statements), "words")
-}
-
-/// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to work
-/// out, `10-4`, `3 - 5`.
-fn is_range(text: &str) -> bool {
-    let text = plain_dashes(text);
-    let groups: Vec<&str> = text.split('-').collect();
-    let are_digits = groups.iter().all(|group| plain_integer(group).is_some() && group.len() < 12);
-    let number = |group: &str| group.parse::<u64>().unwrap_or_default();
-    are_digits
-        && match groups.as_slice() {
-            [first, last] => number(first) < number(last),
-            [_, rest @ ..] => rest.len() > 1 && groups.iter().any(|group| group.len() > 2),
-            [] => false,
-        }
-}
-
-fn plain_dashes(text: &str) -> String {
-    text.replace(['–', '—', '‐', '‑'], "-")
-}
-
-/// The letters of a text of three and more that stand for themselves in their order: `\text{act}`, `BCA`, but not the
-/// product `abc`.
-fn ordered_letters(text: &str) -> Option<&str> {
-    let bare = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text).trim();
-    let bytes = bare.as_bytes();
-    (bytes.len() >= 3 && bytes.iter().all(u8::is_ascii_alphabetic)).then_some(bare)
-}
-
-/// Whether two words have the same letters, which are not factors as in `xyz` and `zyx`.
-fn has_same_letters(a: &str, b: &str) -> bool {
-    let sorted = |text: &str| {
-        let mut bytes = text.as_bytes().to_vec();
-        bytes.sort_unstable();
-        bytes
-    };
-    let letters = sorted(a);
-    let is_product = letters[0].is_ascii_lowercase() && letters.windows(2).all(|pair| pair[1] == pair[0] + 1);
-    letters == sorted(b) && !is_product
-}
-
-/// A permutation as its cycles, `(1 3 2)(4 5)`, each from its smallest number on, in order.
-fn cycles(text: &str) -> Option<Vec<Vec<u32>>> {
-    let may_be = text.starts_with('(') && text.ends_with(')') && (text.contains(' ') || text.contains("\\,"));
-    may_be.then_some(())?;
-    let text = ["\\,", "\\;", "\\ ", "~"].iter().fold(text.to_owned(), |text, space| text.replace(space, " "));
-    let inner = text.strip_prefix('(')?.strip_suffix(')')?;
-    let cycle = |group: &str| {
-        let numbers = group.split_whitespace().map(|word| word.parse().ok().filter(|number| *number < 100));
-        let mut numbers: Vec<u32> = numbers.collect::<Option<_>>()?;
-        let least = (0..numbers.len()).min_by_key(|at| numbers[*at])?;
-        numbers.rotate_left(least);
-        (numbers.len() > 1).then_some(numbers)
-    };
-    let mut cycles: Vec<_> = inner.split(')').map(|part| cycle(part.trim_start_matches([' ', '(']))).collect::<Option<_>>()?;
-    cycles.sort();
-    Some(cycles)
 }
 
 /// The only number of a sentence in `\text`, where no word leaves it open.
@@ -244,24 +187,6 @@ fn sentence_value(answer: &str) -> Option<Answer> {
         return None;
     }
     parse(only_value(&words)?)
-}
-
-/// An answer as a number of another language than English: 16 of `seize`, 1250 of `1.250 Euro`. Words that are English
-/// too, and points between thousands, are read so only in a text of such a language.
-pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String> {
-    const MAX_BYTES: usize = 80;
-    const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|è|il|che|\
-        são|het|een|antwoord|cevap|jawaban|adalah|ve";
-    let answer = trimmed(answer);
-    let number = foreign(answer);
-    let groups = answer.split([' ', '\\']).next().filter(|number| is_group(number, '.') && !number.starts_with('0'));
-    (answer.len() <= MAX_BYTES && (number.is_some() || groups.is_some())).then_some(())?;
-    let words = completion.split(|c: char| !c.is_alphabetic()).filter(|word| is_one_of(&word.to_lowercase(), WORDS));
-    let is_spoken = words.take(2).count() == 2;
-    match number {
-        Some(number) => (is_spoken || !is_one_of(answer, "due|once|elf")).then(|| number.to_string()),
-        None => is_spoken.then(|| answer.replacen('.', "", 1)),
-    }
 }
 
 /// Whether a gold answer is the numbers of statements, `①③④`.
@@ -334,7 +259,7 @@ fn readings(text: &str) -> Vec<Answer> {
 }
 
 /// Whether a mark parts one group of thousands: `1.200`.
-fn is_group(text: &str, mark: char) -> bool {
+pub(super) fn is_group(text: &str, mark: char) -> bool {
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once(mark).is_some_and(|(first, last)| {
         (1..=3).contains(&first.len()) && last.len() == 3 && are_digits(first) && are_digits(last)

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::scan::{Needle, begins, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
+use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
 use super::super::{Outcome, texts};
 use super::formula::{self, closing};

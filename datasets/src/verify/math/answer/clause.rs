@@ -4,10 +4,10 @@
 //! two guesses has given neither.
 
 use super::super::calendar::date;
-use super::super::standing::{self, offers, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{holds, is_one_of, past, strip_prefix};
+use super::super::standing::{self, offers, without_reason};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::formula::closing;

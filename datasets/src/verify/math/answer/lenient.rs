@@ -2,11 +2,11 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
-use super::super::standing::{self, is_bound, is_doubted, is_refusal, is_unstated, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
+use super::super::standing::{self, is_bound, is_doubted, is_refusal, is_unstated, without_reason};
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
@@ -75,7 +75,9 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| {
         let before = before_remark(e.last);
         let is_cut = before.len() < e.last.len() && !is_doubted(e.last);
-        if is_cut { last_value(before) } else { None }
+        let (value, rule) = last_value(before).filter(|_| is_cut)?;
+        let lead = &before[..offset_in(before, value)];
+        (!is_unstated(lead, "")).then_some((value, rule))
     },
 ];
 

@@ -3,8 +3,8 @@
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
 use super::super::scan::{Needle, head, strip_prefix};
+use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
 use super::clause::{leading, stated};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};

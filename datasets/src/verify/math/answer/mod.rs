@@ -35,8 +35,8 @@ pub(super) use boxes::all_boxes;
 pub(crate) use boxes::last_box;
 pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
-pub(super) use parts::same_parts;
 pub(super) use lenient::answer as unmarked;
+pub(super) use parts::same_parts;
 pub(super) use sentences::last_sentence;
 
 /// Words in the place of an answer that only stand for one.

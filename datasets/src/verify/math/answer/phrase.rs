@@ -6,8 +6,8 @@ use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::scan::{Needle, ends_with, head};
+use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::text::is_choice;
 use super::clause::stated;
 use super::{MAX_LINE, is_value};

@@ -1,8 +1,8 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
-use super::super::standing::{self, without_reason};
 use super::super::scan::{begins, holds, is_one_of};
 use super::super::spelled::spelled;
+use super::super::standing::{self, without_reason};
 use super::Rule;
 
 /// Words behind "is" that are no answer.

@@ -1,8 +1,8 @@
 //! Formulas and numbers in running text.
 
-use super::super::standing::{self, is_bound};
 use super::super::read::parse;
 use super::super::scan::is_one_of;
+use super::super::standing::{self, is_bound};
 use super::super::units::{conversion, is_unit};
 use super::{Rule, is_answer, is_value, offset_in};
 

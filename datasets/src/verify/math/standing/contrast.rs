@@ -2,7 +2,7 @@
 
 use super::super::super::tail;
 use super::super::answer::{is_integer, is_value};
-use super::super::scan::head;
+use super::super::scan::{begins, head};
 use super::super::text::is_choice;
 use super::super::units::is_unit;
 
@@ -37,7 +37,7 @@ tables! {
     /// Bounds that may be what a question asks for: "he needs at least 8".
     LEAST: "(?:at (?:least|most)|up to|al menos|como (?:mínimo|máximo)|a lo sumo|au (?:moins|plus)|almeno|al (?:massimo|più)|pelo menos|\
     no (?:máximo|mínimo)|mindestens|höchstens|minstens|hoogstens|по крайней мере|co (?:najmniej|najwyżej)|en (?:az|fazla|çok)|\
-    paling (?:sedikit|banyak)|setidaknya|ít nhất|nhiều nhất|angalau|至少|至多|不少于|不超过|\\b(?:no|nobody|none)\\b[^.,;]{0,30} (?:more|fewer|less|longer) than)(?:是|有|为| là)?[ $*(]*$";
+    between|entre|zwischen|между|tussen|paling (?:sedikit|banyak)|setidaknya|ít nhất|nhiều nhất|angalau|至少|至多|不少于|不超过|\\b(?:no|nobody|none)\\b[^.,;]{0,30} (?:more|fewer|less|longer) than)(?:是|有|为| là)?[ $*(]*$";
     /// States a bound of the answer itself.
     LEAST_ANSWER: "(?:answer|value|result) (?:is|must be|should be) (?:at (?:least|most)|up to)[ $*(]*$";
 }
@@ -101,12 +101,15 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
 
 /// Whether the words around a value make it a bound: "less than 7".
 pub(in super::super) fn is_bound(before: &str, after: &str) -> bool {
-    BOUND.is_match(tail(before, 40).trim_end_matches("\\boxed{")) || !after.is_ascii() && BOUND_BEHIND.is_match(head(after, 40))
+    BOUND.is_match(tail(before, 40).trim_end_matches("\\boxed{"))
+        || !after.is_ascii() && BOUND_BEHIND.is_match(head(after, 40))
 }
 
 /// Whether the words before a mark make its value a bound: "no greater than". At least or at most so much may be what is
 /// asked for.
-pub(super) fn is_bound_of_mark(before: &str) -> bool {
+pub(super) fn is_bound_of_mark(before: &str, after: &str) -> bool {
     let near = tail(before, 60).trim_end_matches("\\boxed{");
-    BOUND.is_match(near) && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near))
+    // Of "between 12 and 13" both may be in the box.
+    let is_first = || begins(after.trim_start_matches('$'), " and | et | y | e | und | и | en ");
+    BOUND.is_match(near) && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
 }

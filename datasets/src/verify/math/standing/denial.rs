@@ -42,8 +42,8 @@ tables! {
     (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|\
     不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|\
     (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|nie|не|\
-    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: \\pL+)?|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: \\pL+){1,2}|n['’]\\pL+(?: \\pL+)? pas|ne \\pL+ (?:pas|jamais)(?: \\pL+)?)$";
+    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+)?|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|\
     (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
@@ -198,7 +198,9 @@ fn is_taken_back(after: &str) -> bool {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if denies(after) => {
             let property = PROPERTY.find(after).map(|found| found.as_str());
-            property.is_none_or(|said| holds(said, "correct|right|valid|possible|solution|answer|true|root|what"))
+            property.is_none_or(|said| {
+                holds(said, "correct|right|valid|possible|solution|answer|true|root|what")
+            })
         }
         Some(b' ') if begins(after, " -| but ") => is_revoked(after),
         Some(b' ') if !after.is_ascii() => DENIED.is_match(after),
@@ -245,10 +247,10 @@ pub(in super::super) fn denies(rest: &str) -> bool {
     let verb = words.next().unwrap_or_default();
     let next = words.find(|word| !matches!(*word, "the" | "a" | "an" | "be")).unwrap_or_default();
     const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
-    const FALSE: &str =
-        "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
+    const FALSE: &str = "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
         inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved";
-    const ALONE: &str = "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
+    const ALONE: &str =
+        "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
     is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
 }
 

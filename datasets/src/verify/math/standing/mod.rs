@@ -35,9 +35,15 @@ const MAX_BEHIND: usize = 4000;
 /// somebody says to a value; people; what contrasts.
 const PARTS: [(&str, &str); 4] = [
     ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
-    ("VALUE", "(?: that|:|,)?(?:[ \"“$*]*(?:(?:it|the|there|his|her|their)(?: \\w+){0,3}[ :]*)?| *[\"“]The(?: \\w+){1,3} )[ \"“$*]*$"),
-    ("PEOPLE", "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
-    calculator|internet|website|forum|model|assistant|him|her|them"),
+    (
+        "VALUE",
+        "(?: that|:|,)?(?:[ \"“$*]*(?:(?:it|the|there|his|her|their)(?: \\w+){0,3}[ :]*)?| *[\"“]The(?: \\w+){1,3} )[ \"“$*]*$",
+    ),
+    (
+        "PEOPLE",
+        "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
+    calculator|internet|website|forum|model|assistant|him|her|them",
+    ),
     ("CONTRAST", "but|however|yet|unfortunately|instead"),
 ];
 /// Subjects of a verb of saying that are nobody.
@@ -115,7 +121,8 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actua
 
 /// A table as one expression, whatever the case of its letters but where it says so.
 fn expression(table: &str) -> Regex {
-    let table = PARTS.iter().fold(table.to_owned(), |table, (name, part)| table.replace(name, part));
+    let table =
+        PARTS.iter().fold(table.to_owned(), |table, (name, part)| table.replace(name, part));
     let is_latin = !table.contains(|c: char| c.is_alphabetic() && !c.is_ascii());
     let table = if is_latin { table.replace("\\b", "(?-u:\\b)") } else { table };
     let table = table.replace("\\w", "[A-Za-z']");
@@ -185,7 +192,7 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
         || is_changed(before)
         || is_part()
         || is_foreign(before, after)
-        || contrast::is_bound_of_mark(before)
+        || contrast::is_bound_of_mark(before, after)
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
