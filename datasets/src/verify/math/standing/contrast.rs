@@ -22,7 +22,7 @@ tables! {
     invece di|\
     вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
     /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
-    NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?ありません|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ ]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
+    NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?ありません|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ ]*|일 수 없[^ ]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
     /// What stands before is a bound.
     BOUND_BEHIND: "^[^ .。0-9]{0,2} ?(?:以上|以下|以内|未満|より(?:大きい|小さい)|이상|이하|초과|미만|보다|['’ ]?(?:d[ae]n|t[ae]n) (?:büyük|küçük|fazla|az))";
     /// What follows a contrast and states no value: what the value is of.

@@ -36,28 +36,35 @@ pub(in super::super) fn has(text: &str, effects: u8) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
+    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|\
+    (?:wrong|incorrect|false|naive|tempting) (?:answer|guess|value|result|solution) (?:is|was|would be|might be)|\
+    (?:first|old|initial|previous|original|earlier) (?:answer|guess|value|result|attempt) (?:was|had been)|\
+    if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
     rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\
     fail(?:s|ed)? to (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|\
     (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|\
     不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|\
     (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|nie|не|\
-    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+)?|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
+    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,2}|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|inte|ikke|\
+    n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|\
     (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
-    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume))|\
+    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume|answer|write|conclude))|\
     mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|ing) to|\
     (?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
     might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
     (?:nobody|no one) (?:would )?(?:think|say|believe)s?|\
-    not sure|unsure|impossible (?:that|for)|not convinced)\\b";
+    not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|accept|say)|\
+    (?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
+    (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|\
+    (?:i|we) (?:first|initially|originally|at first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
     /// Right before a value or words that only name it: it is not stated.
     REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
     (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|\
-    can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
+    c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
     (?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|\
     every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|\
     right|answer|value|option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
@@ -66,13 +73,14 @@ tables! {
     (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|\
     discarded|excluded|ruled out|ignored|dropped)|\
     is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|\
-    solution)|is what most)\\b|\
+    solution)|is what most|is out of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|\
+    squared is|as (?:wrong|incorrect|false))\\b|\
     is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
     ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|\
     discarded|excluded|not (?:right|correct|valid))\\b|\
     ^, which is (?:a misprint|a mistake|an error|wrong|absurd)";
     /// The same in languages whose verb is last.
-    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|değil|olamaz|नहीं|নয়)";
+    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a mistake|\
@@ -91,14 +99,18 @@ tables! {
     /// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
     CHANGE: "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
     quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
+    multiply|divide|square|halve|(?:multiply|divid|doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|ing)? [$]?[0-9]+[$]? (?:to|from)|\
     (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|\
     (?:twice|half(?: of)?|double|triple|(?:square|cube|root|third|quarter|reciprocal|negative|opposite) of|(?:more|less|fewer|greater) than) \
     (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) [^.,;]* (?:is|equals|makes?))$";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^(?:(?:and|but) )?(?:if|when|for|in case) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b| it is [$]?-?[0-9])";
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b|\
+    (?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
+    /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
+    CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
     /// What all doubts and refusals have in them.
     STEM: "think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
-    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin|no |nobody";
+    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin|no |nobody|first|initial|original|naive|old |previous|earlier|rumo|alleged|claimed|n['’]t |not ";
 }
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
@@ -111,6 +123,7 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = tail(before, 80);
     near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c)) && DENIAL.is_match(near)
+        || CASES.is_match(near)
         || is_doubted(near)
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
@@ -210,7 +223,7 @@ fn is_taken_back(after: &str) -> bool {
             let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(next);
             is_one_of(word, "no|nope|not|wrong|incorrect|impossible|false|too")
         }
-        Some(b',' | b';') => is_revoked(after),
+        Some(b',' | b';') => is_revoked(after) || OTHER_CASE.is_match(after),
         Some(byte) if !byte.is_ascii() => DENIED.is_match(after),
         _ => false,
     }
@@ -258,7 +271,7 @@ pub(in super::super) fn denies(rest: &str) -> bool {
 pub(in super::super) fn is_changed(before: &str) -> bool {
     let last = before.bytes().rev().find(|byte| !b" *${".contains(byte));
     // `\boxed{`
-    if !last.is_some_and(|last| b"efmnrtds".contains(&last)) {
+    if !last.is_some_and(|last| b"efmnrtdsyog".contains(&last)) {
         return false;
     }
     let near = tail(before, 80).trim_end_matches("\\boxed{");

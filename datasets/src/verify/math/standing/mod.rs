@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
-use super::scan::{head, holds, is_one_of};
+use super::scan::{head, holds, is_one_of, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -56,7 +56,8 @@ tables! {
     said|claim(?:s|ed)?|thinks?|thought|\
     believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?))VALUE";
     QUOTED: "(?-i)\\b(?:PEOPLE|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|written|ends?|reads?|\
-    replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* *[\"“][^\"”]*$";
+    replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* *[\"“][^\"”]*$|\
+    (?-i)^(?:[A-Z]\\w+|PEOPLE): *[\"“][^\"”]*$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
@@ -78,14 +79,14 @@ tables! {
     /// Says that another is wrong.
     MISTAKES: "\\b(?:but|however|wrong|incorrect|mistaken?|cannot be|can['’]t be|misprint|overlook(?:s|ed)?|forgets?|forgot|yet)\\b";
     /// Takes back what stands before it.
-    REVOCATION: "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it) back|\\b(?:withdraw|retract)\\b|\
+    REVOCATION: "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it|this) back|forget (?:that|this|it)\\b|\\b(?:withdraw|retract)\\b|\
     \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|\
     my|some)(?: \\w+)? (?:mistake|error|slip)|\
     \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
-    double[- ]counted|mixed up|used the wrong|should have)|\
-    \\boops|(?:^|[.!?\\n] *)(?:correction|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
+    double[- ]counted|now replace|mixed up|used the wrong|should have)|\
+    \\boops|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
-    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|is (?:a|only a|just a) (?:guess|placeholder)";
+    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?\
     (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|\
@@ -104,14 +105,14 @@ tables! {
     verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
     ASSERTION: "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
-    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
+    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
     /// What all tables about the sentence of a value have in them, but for the small words.
     STEM: "would|were|had |claim|say|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
     format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|\
     student|friend|example|prompt|question|problem|line|[\"“]|shows|found|as in|this way|follows";
 }
-const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|no,|i(?:['’]m| am) sorry|on second thought|\
-    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|[,;] *(?:no,? )?wait\\b|(?:^|\
+const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|\
+    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |[,;] *(?:no,? )?wait\\b|(?:^|\
     [.!?\\n] *)(?:CONTRAST)\\b|\
     \\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|\
     (?:cannot|can['’]t) be (?:right|correct)|(?:does not|doesn['’]t) (?:work|fit|check))\\b|\
@@ -229,6 +230,15 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
         last_sentence(line)
     };
     let stated = || {
+        // "no, 45"
+        let bare = last().trim_start_matches(|c: char| !c.is_alphanumeric());
+        if let Some(value) = ["no, ", "no: ", "wait, ", "sorry, ", "correction: "]
+            .iter()
+            .find_map(|lead| strip_prefix(bare, lead))
+            && is_value(value.trim_end_matches(')'))
+        {
+            return Some(value.trim_end_matches(')'));
+        }
         let is_said = ASSERTION.is_match(last()) && !COUNTERFACTUAL.is_match(last());
         let stands = AFFIRMATION.is_match(last());
         let found = if is_said && !stands { unmarked(last()) } else { None };
