@@ -215,12 +215,6 @@ fn readings(text: &str) -> Vec<Answer> {
             others.push(format!("{whole} {part}"));
         }
     }
-    if text.contains("quad") {
-        others.push(text.replace("\\qquad", ",").replace("\\quad", ","));
-    }
-    if text.contains(") (") {
-        others.push(text.replace(") (", "), ("));
-    }
     if let Some(named) = assignments(text) {
         others.push(named);
     }
