@@ -186,9 +186,18 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     Some(run.chars().filter(|c| is_circled(*c)).collect())
 }
 
+/// Whether texts that could be read as a product or difference, and are none, are the same: words, ranges, cycles.
+pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) -> Option<bool> {
+    let (a, b) = (cycles(gold), cycles(answer));
+    if are_anagrams(gold, answer) || b.is_some() && (a.is_some() || is_value()) {
+        return Some(a.is_some() && a == b);
+    }
+    is_range(answer).then(|| plain_dashes(gold) == plain_dashes(answer))
+}
+
 /// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to work
 /// out, `10-4`, `3 - 5`.
-pub(super) fn is_range(text: &str) -> bool {
+fn is_range(text: &str) -> bool {
     let text = plain_dashes(text);
     let groups: Vec<&str> = text.split('-').collect();
     let are_digits = groups.iter().all(|group| {
@@ -203,12 +212,12 @@ pub(super) fn is_range(text: &str) -> bool {
         }
 }
 
-pub(super) fn plain_dashes(text: &str) -> String {
+fn plain_dashes(text: &str) -> String {
     text.replace(['–', '—', '‐', '‑'], "-")
 }
 
 /// Whether two texts are the same letters in another order, `\text{cat}` and `act`, which are no factors as in `xyz`.
-pub(super) fn are_anagrams(gold: &str, answer: &str) -> bool {
+fn are_anagrams(gold: &str, answer: &str) -> bool {
     let letters = |text: &str| {
         let bare = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}'));
         bare.unwrap_or(text).trim().as_bytes().to_vec()
@@ -223,7 +232,7 @@ pub(super) fn are_anagrams(gold: &str, answer: &str) -> bool {
 }
 
 /// A permutation as its cycles, `(1 3 2)(4 5)`, each from its smallest number on, in order.
-pub(super) fn cycles(text: &str) -> Option<Vec<Vec<u32>>> {
+fn cycles(text: &str) -> Option<Vec<Vec<u32>>> {
     let may_be = text.starts_with('(')
         && text.ends_with(')')
         && (text.contains(' ') || text.contains("\\,"));

@@ -158,17 +158,9 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     {
         return decided(false, "choice");
     }
-    if text::are_anagrams(gold, answer) {
-        return decided(false, "words");
-    }
-    let cycles = text::cycles(answer);
-    if cycles.is_some() && cycles == text::cycles(gold) {
-        return decided(true, "words");
-    }
-    // A range, a telephone number or a cycle is no difference or product.
     let is_value = || matches!(parse(gold), Some(Answer::Value(_)));
-    if text::is_range(answer) || cycles.is_some() && (text::cycles(gold).is_some() || is_value()) {
-        return decided(text::plain_dashes(gold) == text::plain_dashes(answer), "text");
+    if let Some(is_same) = text::same_signs(gold, answer, is_value) {
+        return decided(is_same, "words");
     }
     let statements = is_numbered(gold).then(|| text::statements(answer)).flatten()?;
     decided(text::statements(gold) == Some(statements), "words")
