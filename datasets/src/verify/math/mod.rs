@@ -184,6 +184,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let (mut outcome, stage) = texts::compared(gold, &found.text);
     let again = || spelled::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
+        && gold.bytes().any(|byte| byte.is_ascii_digit())
         && again().is_some_and(|text| texts::compared(gold, &text).0 == Outcome::Correct)
     {
         outcome = Outcome::Correct;

@@ -138,9 +138,11 @@ const FOREIGN: [&str; 7] = [
 /// A number up to a hundred in words of another language than English: `treinta y cinco`, `fünfunddreißig`.
 fn foreign(text: &str) -> Option<u32> {
     const MAX_BYTES: usize = 60;
-    (text.len() <= MAX_BYTES).then_some(())?;
+    let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let are_words = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
+    (text.len() <= MAX_BYTES && are_words).then_some(())?;
     let text = text.to_lowercase();
-    let text = text.trim_start_matches("\\text{").trim_matches(['}', '.', ' ']);
+    let text = text.trim();
     FOREIGN.iter().find_map(|table| {
         let word = |word: &str| {
             // `veinti`, `vent`, `ein`: short forms within a word.

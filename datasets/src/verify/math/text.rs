@@ -198,6 +198,9 @@ pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) 
 /// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to work
 /// out, `10-4`, `3 - 5`.
 fn is_range(text: &str) -> bool {
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
     let text = plain_dashes(text);
     let groups: Vec<&str> = text.split('-').collect();
     let are_digits = groups.iter().all(|group| {
@@ -223,7 +226,10 @@ fn are_anagrams(gold: &str, answer: &str) -> bool {
         bare.unwrap_or(text).trim().as_bytes().to_vec()
     };
     let (mut a, mut b) = (letters(gold), letters(answer));
-    let is_other = a.len() > 2 && a != b && a.iter().all(u8::is_ascii_alphabetic);
+    let is_other = (3..40).contains(&a.len())
+        && a.len() == b.len()
+        && a != b
+        && a.iter().all(u8::is_ascii_alphabetic);
     a.sort_unstable();
     b.sort_unstable();
     let are_factors =

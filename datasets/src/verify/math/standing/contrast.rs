@@ -5,6 +5,7 @@ use super::super::answer::{is_integer, is_value};
 use super::super::scan::{begins, head};
 use super::super::text::is_choice;
 use super::super::units::is_unit;
+use super::denial::has_hint;
 
 tables! {
     /// Denies what follows, as a part of the verb or behind it.
@@ -29,8 +30,6 @@ tables! {
     NOT_STATED: "^ *(?:(?:it is |that )?(?:more|less|fewer|greater|larger|smaller|close to|roughly|between|\
     mayor|menor|größer|kleiner)\\b|\
     [$\\\\(]*[0-9][0-9.,/]*[$\\\\)]* (?:is an?|is the|is also|works|less|more|fewer|times)\\b|[0-9]+的)";
-    /// What most of [`NOT`] have in them, and what others than those in ASCII have.
-    NOT_STEM: "not|rather|instead|opposed| no | non| pas|nicht|statt|anst|lieu|lugar|vez|invece|niet|plaats|nie |zamiast|bukan|[^\\x00-\\x7f]";
     /// What stands before a value makes it a bound.
     BOUND: &format!("(?:^|[^a-zà-ÿа-яё]){BOUNDS}[ $*(]*$|[大小多少]于(?:或等于)?$|[过多少](?:是|有)?$");
     BOUND_AHEAD: &format!("^[ $*(]*{BOUNDS}(?:[ $*(]|[0-9]|$)");
@@ -63,7 +62,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
         return Some(text);
     }
     let is_verb = !verb.is_empty() && NO_VERB.is_match(verb);
-    if !is_verb && text.is_ascii() && !text.trim().contains(' ') {
+    if !is_verb && (text.is_ascii() && !text.trim().contains(' ') || !has_hint(text)) {
         return Some(text);
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
@@ -86,10 +85,8 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     if BOUND_AHEAD.is_match(text) || is_bound("", number) {
         return None;
     }
-    let before = NOT_STEM
-        .is_match(text)
-        .then(|| NOT.find(text))
-        .flatten()
+    let before = NOT
+        .find(text)
         .map(|found| text[..found.start()].trim_end_matches([' ', '*', '$', ',', '"']));
     let is_answer = |text: &&str| {
         let unit = text.rsplit([' ', '{']).next().unwrap_or(text);

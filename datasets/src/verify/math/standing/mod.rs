@@ -189,11 +189,11 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
+    let is_hinted = denial::has_hint(tail(before, 80));
     is_denied(before, after)
-        || is_changed(before)
+        || is_hinted && (is_changed(before) || contrast::is_bound_of_mark(before, after))
         || is_part()
         || is_foreign(before, after)
-        || contrast::is_bound_of_mark(before, after)
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
