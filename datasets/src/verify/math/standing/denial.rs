@@ -114,7 +114,7 @@ tables! {
     nie|geen|nooit|bukan|tidak|inte|ikke|andere|twice|half|triple|thrice|near|far |minus|multipl|divi|squar|halv|doubl|add|subtract|tak|\
     of[ $*]*$|answer and|answer pl|answer m|answer t|than|between|least|most|below|above|under|over|up to|beyond|exceed|short|shy|entre|\
     zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno| di|massimo|mais|maior|pelo|mehr|weniger|hoogst|\
-    mindest|minst|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|fazla|el es|if |when|assuming|for |n['’]|\
+    mindest|minst|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|fazla|el es|if |when|assuming|for |n'|\
     think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
     impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin|no |nobody|first|initial|original|naive|old |previous|earlier|rumo|alleged|claimed";
 }
@@ -303,7 +303,7 @@ pub(in super::super) fn offers(remark: &str) -> bool {
     let words = remark.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let words = words.strip_prefix("but ").unwrap_or(&words);
     let words = words.strip_prefix("it ").unwrap_or(words);
-    if OTHER_CASE.is_match(&words) {
+    if OTHER_CASE.is_match(words) {
         return true;
     }
     let is_offer = OFFERS.split('|').any(|offer| {
