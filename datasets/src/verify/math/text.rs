@@ -195,7 +195,8 @@ pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) 
     is_range(answer).then(|| plain_dashes(gold) == plain_dashes(answer))
 }
 
-/// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to work
+/// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left
+/// to work
 /// out, `10-4`, `3 - 5`.
 fn is_range(text: &str) -> bool {
     if !text.starts_with(|c: char| c.is_ascii_digit()) {

@@ -35,7 +35,8 @@ tables! {
     BOUND_AHEAD: &format!("^[ $*(]*{BOUNDS}(?:[ $*(]|[0-9]|$)");
     /// Bounds that may be what a question asks for: "he needs at least 8".
     LEAST: "(?:at (?:least|most)|up to|al menos|como (?:mínimo|máximo)|a lo sumo|au (?:moins|plus)|almeno|al (?:massimo|più)|pelo menos|\
-    no (?:máximo|mínimo)|mindestens|höchstens|minstens|hoogstens|по крайней мере|co (?:najmniej|najwyżej)|en (?:az|fazla|çok)|\
+    no (?:máximo|mínimo)|mindestens|höchstens|minstens|hoogstens|по крайней мере|co (?:najmniej|najwyżej)|en (?:az|\
+    fazla|çok)|\
     between|entre|zwischen|между|tussen|paling (?:sedikit|banyak)|setidaknya|ít nhất|nhiều nhất|angalau|至少|至多|不少于|不超过|\\b(?:no|nobody|none)\\b[^.,;]{0,30} (?:more|fewer|less|longer) than)(?:是|有|为| là)?[ $*(]*$";
     /// States a bound of the answer itself.
     LEAST_ANSWER: "(?:answer|value|result) (?:is|must be|should be) (?:at (?:least|most)|up to)[ $*(]*$";

@@ -39,14 +39,18 @@ tables! {
     DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|\
     (?:wrong|incorrect|false|naive|tempting) (?:answer|guess|value|result|solution) (?:is|was|would be|might be)|\
     (?:first|old|initial|previous|original|earlier) (?:answer|guess|value|result|attempt) (?:was|had been)|\
-    if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
-    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\
+    if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|wrote|answers?|answered)|(?:cannot|can['’]?t|\
+    couldn['’]?t|not) be|not equal(?: to)?|neither|\
+    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|\
+    need)|\
     fail(?:s|ed)? to (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|\
     (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|\
     不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|\
-    (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|nie|не|\
+    (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|\
+    nooit|nie|не|\
     bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,2}|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|inte|ikke|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|\
+    inte|ikke|\
     n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|\
@@ -65,15 +69,18 @@ tables! {
     REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
     (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|\
     c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
-    (?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|\
-    every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|\
+    (?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|should|could|will|can) (?:answer|say|write|get|give|\
+    claim|pick|choose|accept)|\
+    every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|\
+    final|correct|\
     right|answer|value|option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
     MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
     (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|\
     discarded|excluded|ruled out|ignored|dropped)|\
     is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|\
-    solution)|is what most|is out of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|\
+    solution)|is what most|is out of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|\
+    a part) of the answer|\
     squared is|as (?:wrong|incorrect|false))\\b|\
     is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
     ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|\
@@ -83,7 +90,8 @@ tables! {
     DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
-    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a mistake|\
+    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|\
+    a mistake|\
     too (?:small|large|big|low|high|many|few|much))END|\
     (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|\
     be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit (?:the|our|all|this|any) (?:\\w+ )?\
@@ -99,21 +107,27 @@ tables! {
     /// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
     CHANGE: "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
     quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
-    multiply|divide|square|halve|(?:multiply|divid|doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|ing)? [$]?[0-9]+[$]? (?:to|from)|\
+    multiply|divide|square|halve|(?:multiply|divid|doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|\
+    ing)? [$]?[0-9]+[$]? (?:to|from)|\
     (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|\
-    (?:twice|half(?: of)?|double|triple|(?:square|cube|root|third|quarter|reciprocal|negative|opposite) of|(?:more|less|fewer|greater) than) \
+    (?:twice|half(?: of)?|double|triple|(?:square|cube|root|third|quarter|reciprocal|negative|opposite) of|(?:more|\
+    less|fewer|greater) than) \
     (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) [^.,;]* (?:is|equals|makes?))$";
     /// A remark that states another value for another case: "and if they differ it is 6".
     OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b|\
     (?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
-    /// What everything before a value has in it that denies, doubts, changes or bounds it. A text of ASCII without a hint
+    /// What everything before a value has in it that denies, doubts, changes or bounds it. A text of ASCII without a
+    /// hint
     /// needs none of the other tables, which take long to make.
     HINT: "not|n't|nicht|never|neither|rather|instead|other|any of|fail|neq|statt|lieu|lugar|vez|invece|plaats|zamiast|opposed|non|nao|pas|kein|\
-    nie|geen|nooit|bukan|tidak|inte|ikke|andere|twice|half|triple|thrice|near|far |minus|multipl|divi|squar|halv|doubl|add|subtract|tak|\
-    of[ $*]*$|answer and|answer pl|answer m|answer t|than|between|least|most|below|above|under|over|up to|beyond|exceed|short|shy|entre|\
-    zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno| di|massimo|mais|maior|pelo|mehr|weniger|hoogst|\
+    nie|geen|nooit|bukan|tidak|inte|ikke|andere|twice|half|triple|thrice|near|far |minus|multipl|divi|squar|halv|\
+    doubl|add|subtract|tak|\
+    of[ $*]*$|answer and|answer pl|answer m|answer t|than|between|least|most|below|above|under|over|up to|beyond|\
+    exceed|short|shy|entre|\
+    zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno| di|massimo|mais|maior|pelo|mehr|weniger|\
+    hoogst|\
     mindest|minst|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|fazla|el es|if |when|assuming|for |n'|\
     think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
     impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin|no |nobody|first|initial|original|naive|old |previous|earlier|rumo|alleged|claimed";

@@ -1,5 +1,6 @@
 //! Whether an answer stands: the one place for what takes it back. The words around it may deny it (`denial`) or state
-//! another in contrast (`contrast`); its sentence may give it to somebody else, to another case, or show it as a form; and
+//! another in contrast (`contrast`); its sentence may give it to somebody else, to another case, or show it as a
+//! form; and
 //! what follows may retract it.
 
 use std::borrow::Cow;
@@ -65,7 +66,8 @@ tables! {
     AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
     /// An instruction that shows the form of an answer, or a form in quotation marks.
     FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|prompt)\\b\
-    .*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|with (?:a|the|this) (?:line|words|\
+    .*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
+    with (?:a|the|this) (?:line|words|\
     sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\
     \\b(?:example|such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|with)\\b[^\"“”]{0,24}[ :][\"“'`]+\
     (?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\
@@ -112,11 +114,14 @@ tables! {
     student|friend|example|prompt|question|problem|line|[\"“]|shows|found|as in|this way|follows";
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|\
-    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |[,;] *(?:no,? )?wait\\b|(?:^|\
+    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |\
+    [,;] *(?:no,? )?wait\\b|(?:^|\
     [.!?\\n] *)(?:CONTRAST)\\b|\
-    \\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|\
+    \\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? (?:(?:is|was|must be) (?:wrong|incorrect|\
+    not (?:right|correct))|\
     (?:cannot|can['’]t) be (?:right|correct)|(?:does not|doesn['’]t) (?:work|fit|check))\\b|\
-    \\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|halved|squared|added|multiplied|divided|subtracted)\\b|\
+    \\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|halved|squared|added|multiplied|\
+    divided|subtracted)\\b|\
     \\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\
     \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
 
