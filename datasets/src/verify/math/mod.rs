@@ -151,7 +151,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let is_gold_verbatim = || {
         completion.trim() == bare && !bare.is_empty()
             || is_worded(bare) && text::same_words(bare, completion)
-            || mode == Mode::Flexible && standing::says_unknown(bare, completion)
+            || mode == Mode::Flexible && text::says_unknown(bare, completion)
     };
     if is_short && (is_gold_verbatim() || text::same_choice(bare, completion)) {
         let found = Some(answer::part(completion, completion.trim(), Rule::Whole));

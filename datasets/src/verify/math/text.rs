@@ -317,6 +317,12 @@ pub(super) fn says(word: &str) -> Option<bool> {
     }
 }
 
+/// Whether a gold answer says that there is not enough information, and the sentence says so.
+pub(super) fn says_unknown(gold: &str, sentence: &str) -> bool {
+    let says = |text: &str| holds(&text.to_lowercase(), "not enough information");
+    gold.len() <= 80 && says(gold) && says(sentence) && !holds(sentence, "n't|false|wrong")
+}
+
 /// Yes or no, where an answer begins with it and goes on: "No, it does not converge".
 pub(super) fn opening(text: &str) -> Option<bool> {
     let text = text.trim_start_matches("\\text{").trim_end_matches('}');

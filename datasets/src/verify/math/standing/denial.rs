@@ -343,12 +343,6 @@ pub(in super::super) fn without_reason(text: &str) -> &str {
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }
 
-/// Whether a gold answer says that there is not enough information, and the sentence says so.
-pub(in super::super) fn says_unknown(gold: &str, sentence: &str) -> bool {
-    let says = |text: &str| holds(&text.to_lowercase(), "not enough information");
-    gold.len() <= 80 && says(gold) && says(sentence) && !holds(sentence, "n't|false|wrong")
-}
-
 /// Whether a text refuses to answer.
 pub(in super::super) fn is_refusal(text: &str) -> bool {
     const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
