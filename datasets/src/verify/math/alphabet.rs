@@ -46,7 +46,7 @@ const FOLDED: &str = "\
     −–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|⅖=(2/5)|\
     ⅗=(3/5)|⅘=(4/5)|⅙=(1/6)|⅚=(5/6)|⅐=(1/7)|⅑=(1/9)|⅒=(1/10)|⅛=(1/8)|⅜=(3/8)|⅝=(5/8)|⅞=(7/8)|≡=\\equiv |\
     ‖=\\Vert |；=;|：=:|Ω=\\Omega |ℤ=\\mathbb{Z}|ℕ=\\mathbb{N}|πΠ=\\pi |√=\\sqrt |∛=\\sqrt[3]|∜=\\sqrt[4]|\
-    º=°|′='|’='|“”‘= |％=%|\u{a0}\u{2009}\u{202f}\u{200b}\u{3000}\u{2061}= |∶=:|＜=<|＞=>|α=\\alpha |\
+    º=°|′='|’='|“”‘= |％=%|\u{a0}\u{2009}\u{202f}\u{3000}\u{2061}= |∶=:|＜=<|＞=>|α=\\alpha |\
     β=\\beta |θ=\\theta |φϕ=\\phi |γ=\\gamma |δ=\\delta |ε=\\epsilon |λ=\\lambda |μµ=\\mu |ρ=\\rho |\
     σ=\\sigma |τ=\\tau |ω=\\omega |∑=\\sum |∏=\\prod |∧=,";
 
@@ -67,6 +67,11 @@ fn shifted(c: char) -> Option<(char, char)> {
     plain(RAISED).map(|plain| ('^', plain)).or_else(|| plain(LOWERED).map(|plain| ('_', plain)))
 }
 
+/// Whether a character is not seen: joiners, marks of direction.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}' | '\u{feff}')
+}
+
 /// Replaces what is outside ASCII and has a spelling inside it. Fractions written as one character
 /// after a digit are mixed numbers.
 pub(super) fn fold(text: &str) -> String {
@@ -77,6 +82,9 @@ pub(super) fn fold(text: &str) -> String {
     // The mark of a run of raised or lowered characters, which is one group: `x¹⁰`.
     let mut run = None;
     for c in text.chars() {
+        if is_invisible(c) {
+            continue;
+        }
         if c.is_ascii() {
             out.push(c);
             run = None;

@@ -71,8 +71,10 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Ratio(a), Answer::Ratio(b)) => ratios(a, b, fuel),
         (Answer::Ratio(parts), Answer::Value(value))
         | (Answer::Value(value), Answer::Ratio(parts)) => {
-            matches!(parts.as_slice(), [Answer::Value(a), Answer::Value(b)]
-                if values(&Expr::Quotient(Box::new(a.clone()), Box::new(b.clone())), value, fuel))
+            // A time of day is no quotient.
+            let [Answer::Value(a), Answer::Value(b)] = parts.as_slice() else { return false };
+            let quotient = || Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()));
+            !is_clock(&[a.clone(), b.clone()]) && values(&quotient(), value, fuel)
         }
         (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, equal, fuel),
         _ => equal_items(gold, answer, fuel),

@@ -2,11 +2,11 @@
 
 use dashu_ratio::RBig;
 
-use super::hedges;
 use super::lex::Token;
 use super::numerals::is_written;
 use super::parse::Parser;
 use super::spelled::{number_word, parts, scale};
+use super::standing;
 use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
 
@@ -328,7 +328,9 @@ fn is_sentence(value: &Answer, words: &str) -> bool {
         Answer::Value(Expr::Variable(name)) => name.starts_with(|c: char| c.is_ascii_uppercase()),
         _ => false,
     };
-    (is_letter && !is_unit(words)) || hedges::has(words, hedges::UNIT) || hedges::is_relative(words)
+    (is_letter && !is_unit(words))
+        || standing::has(words, standing::UNIT)
+        || standing::is_relative(words)
 }
 
 /// Digits in a base that has them.

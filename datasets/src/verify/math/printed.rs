@@ -8,23 +8,10 @@ use regex::Regex;
 use super::scan::holds;
 
 /// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
-const CALLS: [(&str, &str); 15] = [
-    ("Rational", "\\frac{@1}{@2}"),
-    ("Fraction", "\\frac{@1}{@2}"),
-    ("Matrix", "@@"),
-    ("array", "@@"),
-    ("FiniteSet", "\\{@@\\}"),
-    ("Interval", "[@1,@2]"),
-    ("Interval.open", "(@1,@2)"),
-    ("Interval.Lopen", "(@1,@2]"),
-    ("Interval.Ropen", "[@1,@2)"),
-    ("binomial", "\\binom{@1}{@2}"),
-    ("comb", "\\binom{@1}{@2}"),
-    ("nCr", "\\binom{@1}{@2}"),
-    ("nPr", "P(@1,@2)"),
-    ("factorial", "(@1)!"),
-    ("Abs", "abs(@1)"),
-];
+const CALLS: &str = "\
+    Rational=\\frac{@1}{@2}|Fraction=\\frac{@1}{@2}|Matrix=@@|array=@@|FiniteSet=\\{@@\\}|Interval=[@1,@2]|\
+    Interval.open=(@1,@2)|Interval.Lopen=(@1,@2]|Interval.Ropen=[@1,@2)|binomial=\\binom{@1}{@2}|\
+    comb=\\binom{@1}{@2}|nCr=\\binom{@1}{@2}|nPr=P(@1,@2)|factorial=(@1)!|Abs=abs(@1)";
 
 /// Digits of one number in two styles, `\mathbf{1}0`.
 static STYLED: LazyLock<Regex> = LazyLock::new(|| {
@@ -80,7 +67,7 @@ fn without_call(text: &str) -> Option<String> {
         let modules = ["np.", "numpy.", "sp.", "sympy.", "math.", "S."];
         let name = modules.iter().find_map(|module| run.strip_prefix(module)).unwrap_or(run);
         let is_union = name == "Union";
-        let call = CALLS.iter().find(|(known, _)| *known == name).map(|(_, form)| *form);
+        let call = CALLS.split('|').find_map(|call| call.strip_prefix(name)?.strip_prefix('='));
         let Some(form) = call.or(is_union.then_some("@@")) else { continue };
         let (inner, rest) = closed(&text[open + 1..])?;
         let parts = arguments(inner);

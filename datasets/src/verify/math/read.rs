@@ -8,7 +8,7 @@ use super::calendar::time;
 use super::compare::equal;
 use super::fuel::Fuel;
 use super::parse::structure;
-use super::spelled::spelled;
+use super::spelled::{spelled, with_numerals};
 use super::tree::{Answer, Expr};
 
 /// The answer that a text holds, `None` where it is not mathematics.
@@ -17,6 +17,11 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
         return Some(time);
     }
     if let Some(number) = spelled_sum(text) {
+        return Some(Answer::Value(Expr::Number(number, None)));
+    }
+    if !text.is_ascii()
+        && let Some(number) = with_numerals(text)
+    {
         return Some(Answer::Value(Expr::Number(number, None)));
     }
     // `\frac{4}{5}\ (=80\%)`: the same value again.

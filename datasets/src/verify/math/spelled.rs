@@ -1,6 +1,7 @@
 //! Numbers in words: `twenty-one`, `two hundred and five`, `minus twelve`, `three eighths`, `two and a half`.
 
-use super::scan::{entries, folded};
+use super::scan::{entries, folded, is_one_of};
+use super::texts;
 use dashu_ratio::RBig;
 
 /// Most words of a number.
@@ -78,6 +79,10 @@ fn chinese(text: &str) -> Option<RBig> {
     let (mut total, mut group, mut digit) = (0_u64, 0_u64, None);
     (!text.is_empty() && text.chars().count() <= MAX_WORDS).then_some(())?;
     for c in text.chars() {
+        if let Some(more) = c.to_digit(10) {
+            digit = Some(digit.unwrap_or(0) * 10 + u64::from(more));
+            continue;
+        }
         if let Some(value) = "零一二三四五六七八九".chars().position(|known| known == c) {
             digit = Some(value as u64);
             continue;
@@ -97,6 +102,103 @@ fn chinese(text: &str) -> Option<RBig> {
         }
     }
     Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
+}
+
+/// A number of digits and Chinese numerals, with what is counted behind it: 15000 of `1万5千円`.
+pub(super) fn with_numerals(text: &str) -> Option<RBig> {
+    const NUMERALS: &str = "0123456789零〇一二三四五六七八九十百千万萬亿億";
+    let text = text.trim();
+    let end = text.find(|c| !NUMERALS.contains(c)).unwrap_or(text.len());
+    let (number, things) = text.split_at(end);
+    let is_mixed = text.starts_with(|c: char| c.is_ascii_digit()) && !number.is_ascii();
+    let is_thing = |c: char| c.is_alphabetic() && !c.is_ascii();
+    (is_mixed && things.chars().count() <= 6 && things.chars().all(is_thing))
+        .then(|| chinese(number))?
+}
+
+/// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
+const FOREIGN: [&str; 7] = [
+    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete dieciocho \
+    diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
+    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn \
+    neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
+    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit \
+    dix-neuf vingt trente quarante cinquante soixante soixante-dix quatre-vingt quatre-vingt-dix cent",
+    "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici \
+    diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta cento",
+    "zero um dois três quatro cinco seis sete oito nove dez onze doze treze quatorze quinze dezesseis dezessete dezoito \
+    dezenove vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem",
+    "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien achttien \
+    negentien twintig dertig veertig vijftig zestig zeventig tachtig negentig honderd",
+    "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать \
+    пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят \
+    семьдесят восемьдесят девяносто сто",
+];
+
+/// A number up to a hundred in words of another language than English: `treinta y cinco`, `fünfunddreißig`.
+fn foreign(text: &str) -> Option<u32> {
+    const MAX_BYTES: usize = 60;
+    let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
+    let are_words = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
+    (text.len() <= MAX_BYTES && are_words).then_some(())?;
+    let text = text.to_lowercase();
+    let text = text.trim();
+    FOREIGN.iter().find_map(|table| {
+        let word = |word: &str| {
+            // `veinti`, `vent`, `ein`: short forms within a word.
+            let word = match word {
+                "veinti" => "veinte",
+                "ein" => "eins",
+                "vingts" => "vingt",
+                word => word,
+            };
+            let at = |word: &str| table.split(' ').position(|known| known == word);
+            let at = at(word)
+                .or_else(|| at(&format!("{word}i")).or_else(|| at(&format!("{word}a"))))?
+                as u32;
+            Some(if at <= 20 { at } else { (at - 18) * 10 })
+        };
+        let sum = |tens: &str, ones: &str| {
+            let (tens, ones) = (word(tens)?, word(ones)?);
+            (tens >= 20 && (1..20).contains(&ones)).then_some(tens + ones)
+        };
+        let ends = text.char_indices().map(|(at, _)| at).skip(1);
+        word(text).or_else(|| {
+            ends.map(|at| text.split_at(at)).find_map(|(a, b)| {
+                let tens = [" y", " e", " et", "-et"].iter().find_map(|link| a.strip_suffix(link));
+                let reversed = || {
+                    let links = ["und", "en", "ën"].iter();
+                    links.filter_map(|link| a.strip_suffix(link)).find_map(|ones| sum(b, ones))
+                };
+                sum(tens.unwrap_or(a), b.trim_start_matches([' ', '-'])).or_else(reversed)
+            })
+        })
+    })
+}
+
+/// An answer as a number of another language than English: 16 of `seize`, 1250 of `1.250 Euro`. Words that are English
+/// too, and points between thousands, are read so only in a text of such a language.
+pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String> {
+    const MAX_BYTES: usize = 80;
+    const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|è|il|che|\
+        são|het|een|antwoord|cevap|jawaban|adalah|ve";
+    let answer = answer.trim_matches([' ', '$', '.']);
+    let number = foreign(answer);
+    let groups = answer
+        .split([' ', '\\'])
+        .next()
+        .filter(|number| texts::is_group(number, '.') && !number.starts_with('0'));
+    (answer.len() <= MAX_BYTES && (number.is_some() || groups.is_some())).then_some(())?;
+    let words = completion
+        .split(|c: char| !c.is_alphabetic())
+        .filter(|word| is_one_of(&word.to_lowercase(), WORDS));
+    let is_spoken = words.take(2).count() == 2;
+    match number {
+        Some(number) => {
+            (is_spoken || !is_one_of(answer, "due|once|elf")).then(|| number.to_string())
+        }
+        None => is_spoken.then(|| answer.replacen('.', "", 1)),
+    }
 }
 
 /// A number and a fraction: `three eighths`, `two and one third`, `two and half`.

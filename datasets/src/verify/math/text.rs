@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::corrects;
-use super::hedges::{self, denies};
 use super::read::parse;
 use super::scan::{begins, folded, holds, is_one_of, past};
+use super::standing::{self, corrects, denies};
 use super::tree::Answer;
 use super::{Outcome, texts};
 
@@ -23,10 +22,11 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     // `The graph is a circle`
     let is_said = || {
         b.rsplit_once(" is ")
-            .is_some_and(|(before, tail)| tail == a && !hedges::has(before, hedges::SENTENCE))
+            .is_some_and(|(before, tail)| tail == a && !standing::has(before, standing::SENTENCE))
     };
     let is_same = !a.is_empty() && (a == b || is_said());
     is_same
+        || says(&a).is_some() && says(&a) == says(&b)
         || same_choice(gold, answer)
         || same_members(gold, answer)
         || is_subject(&a, &b)
@@ -52,7 +52,7 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     let verb = rest.split(' ').next().unwrap_or_default();
     is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
         && gold.len() >= 3
-        && !hedges::has(rest, hedges::SENTENCE)
+        && !standing::has(rest, standing::SENTENCE)
         && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
         && rest.split(' ').count() <= 6
 }
@@ -66,7 +66,7 @@ pub(super) fn is_none(words: &str) -> bool {
     let words = [" has ", "there is ", "there are ", "there exist ", "there exists "]
         .iter()
         .find_map(|begin| words.split_once(begin))
-        .filter(|(before, _)| before.len() < 40 && !hedges::has(before, hedges::SENTENCE))
+        .filter(|(before, _)| before.len() < 40 && !standing::has(before, standing::SENTENCE))
         // "x=5 has no solution"
         .filter(|(before, _)| {
             !matches!(
@@ -124,7 +124,7 @@ fn named_choice(text: &str) -> &str {
     for word in words {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
-            && !hedges::is_doubted(before)
+            && !standing::is_doubted(before)
         {
             text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }
@@ -186,9 +186,89 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
     Some(run.chars().filter(|c| is_circled(*c)).collect())
 }
 
+/// Whether texts that could be read as a product or difference, and are none, are the same: words, ranges, cycles.
+pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) -> Option<bool> {
+    let (a, b) = (cycles(gold), cycles(answer));
+    if are_anagrams(gold, answer) || b.is_some() && (a.is_some() || is_value()) {
+        return Some(a.is_some() && a == b);
+    }
+    is_range(answer).then(|| plain_dashes(gold) == plain_dashes(answer))
+}
+
+/// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left
+/// to work
+/// out, `10-4`, `3 - 5`.
+fn is_range(text: &str) -> bool {
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
+    let text = plain_dashes(text);
+    let groups: Vec<&str> = text.split('-').collect();
+    let are_digits = groups.iter().all(|group| {
+        !group.is_empty() && group.len() < 12 && group.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    let number = |group: &str| group.parse::<u64>().unwrap_or_default();
+    are_digits
+        && match groups.as_slice() {
+            [first, last] => number(first) < number(last),
+            [_, rest @ ..] => rest.len() > 1 && groups.iter().any(|group| group.len() > 2),
+            [] => false,
+        }
+}
+
+fn plain_dashes(text: &str) -> String {
+    text.replace(['–', '—', '‐', '‑'], "-")
+}
+
+/// Whether two texts are the same letters in another order, `\text{cat}` and `act`, which are no factors as in `xyz`.
+fn are_anagrams(gold: &str, answer: &str) -> bool {
+    let letters = |text: &str| {
+        let bare = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}'));
+        bare.unwrap_or(text).trim().as_bytes().to_vec()
+    };
+    let (mut a, mut b) = (letters(gold), letters(answer));
+    let is_other = (3..40).contains(&a.len())
+        && a.len() == b.len()
+        && a != b
+        && a.iter().all(u8::is_ascii_alphabetic);
+    a.sort_unstable();
+    b.sort_unstable();
+    let are_factors =
+        || a[0].is_ascii_lowercase() && a.windows(2).all(|pair| pair[1] == pair[0] + 1);
+    is_other && a == b && !are_factors()
+}
+
+/// A permutation as its cycles, `(1 3 2)(4 5)`, each from its smallest number on, in order.
+fn cycles(text: &str) -> Option<Vec<Vec<u32>>> {
+    let may_be = text.starts_with('(')
+        && text.ends_with(')')
+        && (text.contains(' ') || text.contains("\\,"));
+    may_be.then_some(())?;
+    let text = ["\\,", "\\;", "\\ ", "~"]
+        .iter()
+        .fold(text.to_owned(), |text, space| text.replace(space, " "));
+    let inner = text.strip_prefix('(')?.strip_suffix(')')?;
+    let cycle = |group: &str| {
+        let numbers =
+            group.split_whitespace().map(|word| word.parse().ok().filter(|number| *number < 100));
+        let mut numbers: Vec<u32> = numbers.collect::<Option<_>>()?;
+        let least = (0..numbers.len()).min_by_key(|at| numbers[*at])?;
+        numbers.rotate_left(least);
+        (numbers.len() > 1).then_some(numbers)
+    };
+    let mut cycles: Vec<_> = inner
+        .split(')')
+        .map(|part| cycle(part.trim_start_matches([' ', '('])))
+        .collect::<Option<_>>()?;
+    cycles.sort();
+    Some(cycles)
+}
+
 /// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.
 pub(super) fn same_choices(gold: &str, answer: &str) -> bool {
-    choices(gold).is_some_and(|a| choices(answer).is_some_and(|b| a == b))
+    // `BCA` is an order, and no choices.
+    let letters: Vec<char> = gold.chars().filter(char::is_ascii_uppercase).collect();
+    letters.is_sorted() && choices(gold).is_some_and(|a| choices(answer).is_some_and(|b| a == b))
 }
 
 /// The different letters of several choices.
@@ -231,10 +311,16 @@ pub(super) fn choice_beside(text: &str) -> Option<char> {
 /// Yes or no, of a word.
 pub(super) fn says(word: &str) -> Option<bool> {
     match word {
-        "yes" | "true" => Some(true),
-        "no" | "false" => Some(false),
+        "yes" | "true" | "not false" => Some(true),
+        "no" | "false" | "not true" => Some(false),
         _ => None,
     }
+}
+
+/// Whether a gold answer says that there is not enough information, and the sentence says so.
+pub(super) fn says_unknown(gold: &str, sentence: &str) -> bool {
+    let says = |text: &str| holds(&text.to_lowercase(), "not enough information");
+    gold.len() <= 80 && says(gold) && says(sentence) && !holds(sentence, "n't|false|wrong")
 }
 
 /// Yes or no, where an answer begins with it and goes on: "No, it does not converge".
@@ -252,7 +338,7 @@ pub(super) fn opening(text: &str) -> Option<bool> {
             && !(first && word == "not")
     });
     let is_none = !first && is_none(&folded);
-    (is_plain && (text.contains(", ") || is_none) && !hedges::is_refusal(text)).then_some(first)
+    (is_plain && (text.contains(", ") || is_none) && !standing::is_refusal(text)).then_some(first)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
@@ -281,7 +367,7 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         || clause.contains(' ')
             // "If n is odd then yes."
             && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))
-            && hedges::has(clause, hedges::SENTENCE)
+            && standing::has(clause, standing::SENTENCE)
             && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
                 .is_none();
     let begin =

@@ -11,7 +11,7 @@ use super::scan::{folded, is_one_of};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
-use super::{FUEL, Outcome, calendar, hedges, text};
+use super::{FUEL, Outcome, calendar, standing, text};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -158,6 +158,10 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     {
         return decided(false, "choice");
     }
+    let is_value = || matches!(parse(gold), Some(Answer::Value(_)));
+    if let Some(is_same) = text::same_signs(gold, answer, is_value) {
+        return decided(is_same, "words");
+    }
     let statements = is_numbered(gold).then(|| text::statements(answer)).flatten()?;
     decided(text::statements(gold) == Some(statements), "words")
 }
@@ -169,7 +173,7 @@ fn sentence_value(answer: &str) -> Option<Answer> {
     }
     let words = answer.replace("\\text{", " ").replace('}', " ");
     let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
-    let is_denied = hedges::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
+    let is_denied = standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
         || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));
     if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
         return None;
@@ -202,12 +206,6 @@ fn readings(text: &str) -> Vec<Answer> {
         if is_part && is_whole && !whole.is_empty() && !part.contains([',', '=']) {
             others.push(format!("{whole} {part}"));
         }
-    }
-    if text.contains("quad") {
-        others.push(text.replace("\\qquad", ",").replace("\\quad", ","));
-    }
-    if text.contains(") (") {
-        others.push(text.replace(") (", "), ("));
     }
     if let Some(named) = assignments(text) {
         others.push(named);
@@ -247,7 +245,7 @@ fn readings(text: &str) -> Vec<Answer> {
 }
 
 /// Whether a mark parts one group of thousands: `1.200`.
-fn is_group(text: &str, mark: char) -> bool {
+pub(super) fn is_group(text: &str, mark: char) -> bool {
     let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once(mark).is_some_and(|(first, last)| {
         (1..=3).contains(&first.len()) && last.len() == 3 && are_digits(first) && are_digits(last)

@@ -2,9 +2,9 @@
 
 use dashu_ratio::RBig;
 
-use super::hedges::is_doubted;
 use super::lex::Token;
 use super::scan::{begins, is_one_of};
+use super::standing::is_doubted;
 
 /// Words before a value that say what it is, without a colon.
 const LABELS: &str = "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\

@@ -5,85 +5,35 @@ use std::collections::BTreeMap;
 
 use dashu_ratio::RBig;
 
-/// A quantity, its power, the unit's size as a fraction of the quantity's base unit, and the unit's names.
-type Unit = (&'static str, i32, (u64, u64), &'static [&'static str]);
+/// Names of a unit, its quantity, the quantity's power, and the unit's size in base units as a fraction.
+const UNITS: &str = "\
+    nm нм nanometer nanometre=length 1 1 1000000000|mm мм millimeter millimetre=length 1 1 1000|\
+    cm см centimeter centimetre=length 1 1 100|dm дм decimeter decimetre=length 1 1 10|\
+    m м метр metro mètre meter metre=length 1 1 1|km км kilómetro kilomètre kilometer kilometre=length 1 1000 1|\
+    in inch inche=length 1 254 10000|ft foot feet=length 1 3048 10000|yd yard=length 1 9144 10000|\
+    mi mile=length 1 1609344 1000|ms millisecond=time 1 1 1000|\
+    s с сек segundo seconde sekunde sekunden sec second=time 1 1 1|min мин minuto minuten minute=time 1 60 1|\
+    h ч час hora heure stunde stunden hr hour=time 1 3600 1|day сут день дней=time 1 86400 1|\
+    week=time 1 604800 1|month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|\
+    g г gram=mass 1 1 1000|kg кг kilogram kilo=mass 1 1 1|lb pound=mass 1 45359237 100000000|\
+    oz ounce=mass 1 45359237 1600000000|ml мл milliliter millilitre=length 3 1 1000000|\
+    cl centiliter centilitre=length 3 1 100000|dl deciliter decilitre=length 3 1 10000|\
+    l л L liter litre=length 3 1 1000|ha hectare=length 2 10000 1|dollar usd buck=dollar 1 1 1|\
+    cent ¢=dollar 1 1 100|euro eur €=euro 1 1 1|£ gbp sterling=sterling 1 1 1|\
+    ruble rub ₽ руб рубль рубля рублей=ruble 1 1 1|yen yuan rmb ¥=yen 1 1 1|rupee ₹=rupee 1 1 1|\
+    radian rad=angle 1 1 1|celsius=celsius 1 1 1|fahrenheit=fahrenheit 1 1 1|A ampere amp=current 1 1 1|\
+    K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|unit=unit 1 1 1";
 
-const UNITS: &[Unit] = &[
-    ("length", 1, (1, 1_000_000_000), &["nm", "nanometer", "nanometre"]),
-    ("length", 1, (1, 1000), &["mm", "millimeter", "millimetre"]),
-    ("length", 1, (1, 100), &["cm", "centimeter", "centimetre"]),
-    ("length", 1, (1, 10), &["dm", "decimeter", "decimetre"]),
-    ("length", 1, (1, 1), &["m", "meter", "metre"]),
-    ("length", 1, (1000, 1), &["km", "kilometer", "kilometre"]),
-    ("length", 1, (254, 10_000), &["in", "inch", "inche"]),
-    ("length", 1, (3048, 10_000), &["ft", "foot", "feet"]),
-    ("length", 1, (9144, 10_000), &["yd", "yard"]),
-    ("length", 1, (1_609_344, 1000), &["mi", "mile"]),
-    ("time", 1, (1, 1000), &["ms", "millisecond"]),
-    ("time", 1, (1, 1), &["s", "sec", "second"]),
-    ("time", 1, (60, 1), &["min", "minute"]),
-    ("time", 1, (3600, 1), &["h", "hr", "hour"]),
-    ("time", 1, (86_400, 1), &["day"]),
-    ("time", 1, (604_800, 1), &["week"]),
-    ("months", 1, (1, 1), &["month"]),
-    ("months", 1, (12, 1), &["year", "yr"]),
-    ("mass", 1, (1, 1_000_000), &["mg", "milligram"]),
-    ("mass", 1, (1, 1000), &["g", "gram"]),
-    ("mass", 1, (1, 1), &["kg", "kilogram", "kilo"]),
-    ("mass", 1, (45_359_237, 100_000_000), &["lb", "pound"]),
-    ("mass", 1, (45_359_237, 1_600_000_000), &["oz", "ounce"]),
-    ("length", 3, (1, 1_000_000), &["ml", "milliliter", "millilitre"]),
-    ("length", 3, (1, 100_000), &["cl", "centiliter", "centilitre"]),
-    ("length", 3, (1, 10_000), &["dl", "deciliter", "decilitre"]),
-    ("length", 3, (1, 1000), &["l", "L", "liter", "litre"]),
-    ("length", 2, (10_000, 1), &["ha", "hectare"]),
-    ("dollar", 1, (1, 1), &["dollar", "usd", "buck"]),
-    ("dollar", 1, (1, 100), &["cent", "¢"]),
-    ("euro", 1, (1, 1), &["euro", "eur", "€"]),
-    ("sterling", 1, (1, 1), &["£", "gbp", "sterling"]),
-    ("yen", 1, (1, 1), &["yen", "yuan", "rmb", "¥"]),
-    ("rupee", 1, (1, 1), &["rupee", "₹"]),
-    ("angle", 1, (1, 1), &["radian", "rad"]),
-    ("celsius", 1, (1, 1), &["celsius"]),
-    ("fahrenheit", 1, (1, 1), &["fahrenheit"]),
-    ("current", 1, (1, 1), &["A", "ampere", "amp"]),
-    ("kelvin", 1, (1, 1), &["K", "kelvin"]),
-    ("amount", 1, (1, 1), &["mol", "mole"]),
-    ("unit", 1, (1, 1), &["unit"]),
-];
-
-/// Units with a name of their own, as products and quotients of others, and a factor before them.
-const DERIVED: &[(&[&str], u64, &str)] = &[
-    (&["mph"], 1, "mi/h"),
-    (&["kph", "kmph", "kmh"], 1, "km/h"),
-    (&["mps"], 1, "m/s"),
-    (&["N", "newton"], 1, "kg m/s^2"),
-    (&["J", "joule"], 1, "kg m^2/s^2"),
-    (&["W", "watt"], 1, "kg m^2/s^3"),
-    (&["Pa", "pascal"], 1, "kg/m s^2"),
-    (&["Hz", "hertz"], 1, "s^-1"),
-    (&["C", "coulomb"], 1, "A s"),
-    (&["V", "volt"], 1, "kg m^2/s^3 A"),
-    (&["Ω", "Omega", "ohm"], 1, "kg m^2/s^3 A^2"),
-    (&["F", "farad"], 1, "s^4 A^2/kg m^2"),
-    (&["T", "tesla"], 1, "kg/s^2 A"),
-    (&["H", "henry", "henries"], 1, "kg m^2/s^2 A^2"),
-    (&["Wh"], 3600, "kg m^2/s^2"),
-    (&["t", "tonne"], 1000, "kg"),
-];
+/// Units with a name of their own: their names, and a factor before a product or quotient of others.
+const DERIVED: &str = "\
+    mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg m^2/s^3|\
+    Pa pascal=1 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|\
+    F farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|\
+    t т tonne=1000 kg";
 
 /// Prefixes of symbols and of names, and their factors.
-const PREFIXES: &[(&str, &str, (u64, u64))] = &[
-    ("n", "nano", (1, 1_000_000_000)),
-    ("μ", "micro", (1, 1_000_000)),
-    ("u", "micro", (1, 1_000_000)),
-    ("m", "milli", (1, 1000)),
-    ("c", "centi", (1, 100)),
-    ("d", "deci", (1, 10)),
-    ("k", "kilo", (1000, 1)),
-    ("M", "mega", (1_000_000, 1)),
-    ("G", "giga", (1_000_000_000, 1)),
-];
+const PREFIXES: &str = "n nano 1 1000000000|μ micro 1 1000000|u micro 1 1000000|m milli 1 1000|c centi 1 100|d deci 1 10|\
+    k kilo 1000 1|M mega 1000000 1|G giga 1000000000 1";
 
 /// Symbols that take a prefix.
 const PREFIXED: &str = "m|g|s|l|L|A|K|mol|N|J|W|Pa|Hz|C|V|Ω|Omega|F|Wh";
@@ -151,18 +101,30 @@ fn singular(text: &str) -> &str {
     text.strip_suffix('s').filter(|_| text.len() > 2).unwrap_or(text)
 }
 
-fn find(name: &str) -> Option<&'static Unit> {
-    UNITS.iter().find(|(.., names)| names.contains(&name))
+/// What a table says of a name, or of its singular: the part of its row that holds no names.
+fn find(name: &str, table: &'static str) -> Option<&'static str> {
+    [name, singular(name)].into_iter().filter(|name| table.contains(name)).find_map(|name| {
+        let mut rows = table.split('|').filter_map(|row| row.split_once('='));
+        rows.find(|(names, _)| names.split(' ').any(|known| known == name)).map(|row| row.1)
+    })
+}
+
+/// A size in a table.
+fn fraction(above: Option<&str>, below: Option<&str>) -> Option<RBig> {
+    let number = |text: &str| text.parse::<u64>().ok();
+    Some(RBig::from_parts(number(above?)?.into(), number(below?)?.into()))
 }
 
 /// The unit that a name is a multiple of by its prefix, and the factor.
 fn prefixed(name: &str) -> Option<(&str, RBig)> {
-    let bare = |(symbol, word, (p, q)): &(&str, &str, (u64, u64))| {
+    let bare = |row: &'static str| {
+        let mut words = row.split(' ');
+        let (symbol, word) = (words.next()?, words.next()?);
         let rest = name.strip_prefix(symbol).filter(|rest| is_one_of(rest, PREFIXED));
         let rest = rest.or_else(|| name.strip_prefix(word).filter(|rest| rest.len() > 2))?;
-        Some((rest, RBig::from_parts((*p).into(), (*q).into())))
+        Some((rest, fraction(words.next(), words.next())?))
     };
-    PREFIXES.iter().find_map(bare)
+    PREFIXES.split('|').find_map(bare)
 }
 
 /// The dimensions and size of a unit in folded words.
@@ -215,16 +177,15 @@ fn multiply(
     name: &str,
     power: i32,
 ) -> Option<()> {
-    let derived = |name: &str| DERIVED.iter().find(|(names, ..)| names.contains(&name));
-    if let Some((_, factor, derived)) = derived(name).or_else(|| derived(singular(name))) {
+    if let Some((factor, derived)) = find(name, DERIVED).and_then(|row| row.split_once(' ')) {
         let (others, one) = measure(derived)?;
         for (kind, of_kind) in others {
             *kinds.entry(kind).or_insert(0) += of_kind * power;
         }
-        *size *= raised(&(one * RBig::from(*factor)), power);
+        *size *= raised(&(one * RBig::from(factor.parse::<u64>().ok()?)), power);
         return Some(());
     }
-    let Some(unit) = find(name).or_else(|| find(singular(name))) else {
+    let Some(unit) = find(name, UNITS) else {
         if let Some((rest, factor)) = prefixed(name) {
             *size *= raised(&factor, power);
             return multiply(kinds, size, rest, power);
@@ -234,9 +195,10 @@ fn multiply(
         let is_name = name.len() > 2 && lower != name;
         return if is_name { multiply(kinds, size, &lower, power) } else { None };
     };
-    let (kind, of_kind, (p, q), _) = *unit;
+    let mut words = unit.split(' ');
+    let (kind, of_kind) = (words.next()?, words.next()?.parse::<i32>().ok()?);
     *kinds.entry(kind).or_insert(0) += of_kind * power;
-    *size *= raised(&RBig::from_parts(p.into(), q.into()), power);
+    *size *= raised(&fraction(words.next(), words.next())?, power);
     Some(())
 }
 

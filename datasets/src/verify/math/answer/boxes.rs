@@ -5,14 +5,12 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::hedges::OR;
 use super::super::scan::{Needle, begins, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
+use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
 use super::super::{Outcome, texts};
-use super::contrast;
 use super::formula::{self, closing};
-use super::standing::{corrects, is_unstated};
 use super::values::formula_at;
 use super::{Found, Rule, is_integer, is_placeholder, is_value};
 use super::{offset_in, part};
@@ -37,7 +35,7 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
     let mut boxes = Boxes::new(text);
     let is_denied = |boxed: &Boxed| {
         let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
-        is_unstated(before, after) || contrast::stated("", &text[boxed.inner.clone()]).is_none()
+        is_unstated(before, after) || standing::stated("", &text[boxed.inner.clone()]).is_none()
     };
     let mut last = boxes.by_ref().take(MAX_LIST).find(|boxed| !is_denied(boxed))?;
     if text[..last.start].ends_with("**") && text[last.end..].starts_with("**") {
@@ -70,7 +68,7 @@ pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
 
 fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
     let inner = text[boxed.inner.clone()].trim();
-    let stated = contrast::stated("", inner).map_or(inner, str::trim);
+    let stated = standing::stated("", inner).map_or(inner, str::trim);
     if stated.len() < inner.len() {
         return part(text, stated, Rule::Box);
     }

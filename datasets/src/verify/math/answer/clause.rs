@@ -4,10 +4,10 @@
 //! two guesses has given neither.
 
 use super::super::calendar::date;
-use super::super::hedges::{self, offers, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{holds, is_one_of, past, strip_prefix};
+use super::super::standing::{self, offers, without_reason};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
 use super::formula::closing;
@@ -41,7 +41,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // "k is -3", "the value of $k$ is -3"
     if let Some((name, value)) = clause.split_once(" is ")
         && first_number(name).is_none()
-        && !hedges::has(name, hedges::SENTENCE | hedges::VALUE)
+        && !standing::has(name, standing::SENTENCE | standing::VALUE)
         && let value = trimmed(value).trim_start_matches('*')
         && is_value(value)
     {
@@ -127,7 +127,7 @@ fn result(clause: &str) -> Option<&str> {
     // `28 days / 7 = <<28/7=4>>4 weeks`
     let result = trimmed(result.rsplit(">>").next().unwrap_or(result));
     let is_relation = working.ends_with(['!', '<', '>', ':', '\\']);
-    let is_hedged = hedges::has(working, hedges::VALUE);
+    let is_hedged = standing::has(working, standing::VALUE);
     let is_list = working.contains([',', ';']);
     (!is_relation && !is_hedged && !is_list && is_value(result) && is_answer(result))
         .then_some(result)
@@ -178,7 +178,7 @@ fn sentence(text: &str) -> &str {
             '.' | '!' | '?' => {
                 let is_hedged = text[at + 1..].trim_start().starts_with("Or ");
                 let goes_on = text[..*at].ends_with('.') && !text[..*at].ends_with("...");
-                next.is_none_or(char::is_whitespace)
+                next.is_none_or(|next| next.is_whitespace() || "\"”".contains(next))
                     && !is_factorial(text, *at)
                     && !is_hedged
                     && !goes_on

@@ -2,18 +2,16 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
-use super::super::hedges::{is_doubted, is_refusal, without_reason};
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
+use super::super::standing::{self, is_bound, is_doubted, is_refusal, is_unstated, without_reason};
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
-use super::contrast::{self, is_bound};
 use super::courtesy::{without_choices, without_courtesy, without_program};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::standing::is_unstated;
 use super::values::{displayed, last_time, last_value, with_unit};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
@@ -77,12 +75,14 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| {
         let before = before_remark(e.last);
         let is_cut = before.len() < e.last.len() && !is_doubted(e.last);
-        if is_cut { last_value(before) } else { None }
+        let (value, rule) = last_value(before).filter(|_| is_cut)?;
+        let lead = &before[..offset_in(before, value)];
+        (!is_unstated(lead, "")).then_some((value, rule))
     },
 ];
 
 /// The answer of a text without a mark, and the rule.
-pub(super) fn answer(text: &str) -> Finding<'_> {
+pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let text = without_choices(without_program(without_courtesy(text)));
     if text.is_empty() || is_refusal(text) || is_unfinished(text) {
         return None;
@@ -90,7 +90,11 @@ pub(super) fn answer(text: &str) -> Finding<'_> {
     let line = text.lines().next_back().unwrap_or(text).trim();
     let ending = Ending { text, line, last: last_sentence(line) };
     let found = RULES.iter().find_map(|rule| rule(&ending));
-    let is_short = || text.len() <= MAX_WORDS && !is_doubted(ending.last);
+    let is_denied = |(value, _): (&str, Rule)| is_unstated(&text[..offset_in(text, value)], "");
+    let is_short = || {
+        let is_open = is_doubted(ending.last) || last_value(text).is_some_and(is_denied);
+        text.len() <= MAX_WORDS && !is_open
+    };
     found.or_else(|| is_short().then_some((text, Rule::Words)))
 }
 
@@ -105,7 +109,7 @@ fn is_unfinished(text: &str) -> bool {
 
 /// The kept side of a contrast: 18 of "Not 17 but 18".
 fn contrasted(last: &str) -> Option<&str> {
-    let stated = contrast::stated("", last)?.trim().trim_end_matches('。');
+    let stated = standing::stated("", last)?.trim().trim_end_matches('。');
     let is_cut = stated.len() < last.trim().trim_end_matches('。').len();
     (is_cut && (is_value(stated) || text::is_choice(stated))).then_some(stated)
 }
@@ -161,7 +165,7 @@ fn named(last: &str) -> Option<&str> {
     let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
     // "He sold 60 boxes on Saturday."
     let has_value = link != " is " && before.contains(|c: char| c.is_ascii_digit() || c == '$');
-    if is_doubted(before) || has_value || is_open(before) && (link != " is " || is_date) {
+    if is_unstated(before, "") || has_value || is_open(before) && (link != " is " || is_date) {
         return None;
     }
     if link.len() > 5 && tail.chars().all(char::is_alphabetic) || is_date {
@@ -356,12 +360,18 @@ fn bold(line: &str) -> Option<&str> {
 /// The last value that a text does not deny: "it is not 7" says what it is not.
 fn stated_value(text: &str) -> Option<(&str, Rule)> {
     let mut rest = text;
+    // Beside what another says, what one more obtains is no statement either.
+    let mut of_others = false;
     for _ in 0..MAX_DENIALS {
         let found = last_value(rest)?;
         let start = offset_in(rest, found.0);
         let before = rest[..start].trim_end_matches([' ', '*', '$']);
         let end = offset_in(text, found.0) + found.0.len();
-        if !is_unstated(before, &text[end..]) && !is_bound(before, &text[end..]) {
+        let is_denied = is_unstated(before, &text[end..])
+            || is_bound(before, &text[end..])
+            || of_others && standing::is_of_others(before);
+        of_others |= standing::is_foreign(before, &text[end..]);
+        if !is_denied {
             return Some(with_alternative(text, before, (with_unit(text, found.0), found.1)));
         }
         rest = before;

@@ -3,11 +3,9 @@
 use memchr::memmem::Finder;
 use memchr::memrchr_iter;
 
-use super::super::hedges::{is_denied, without_reason};
 use super::super::scan::{Needle, head, strip_prefix};
+use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
 use super::clause::{leading, stated};
-use super::contrast;
-use super::standing::{corrects, is_unstated};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
@@ -39,7 +37,7 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
         let (inner, after) = rest.split_once(close).unwrap_or((rest, ""));
         let is_denied = is_unstated(&text[..at], after);
         let inner = inner.trim();
-        Some((at, contrast::stated("", inner)?.trim()))
+        Some((at, standing::stated("", inner)?.trim()))
             .filter(|_| !is_denied && !is_placeholder(inner))
     });
     let (at, inner) = inner.next()?;

@@ -9,7 +9,6 @@
 
 mod boxes;
 mod clause;
-mod contrast;
 mod courtesy;
 mod formula;
 pub mod found;
@@ -20,7 +19,6 @@ mod phrase;
 mod remarks;
 mod scope;
 mod sentences;
-mod standing;
 pub(super) mod values;
 
 use std::borrow::Cow;
@@ -37,8 +35,9 @@ pub(super) use boxes::all_boxes;
 pub(crate) use boxes::last_box;
 pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
+pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
-pub(super) use standing::corrects;
+pub(super) use sentences::last_sentence;
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
@@ -101,7 +100,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
     let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
     if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {
-        let Some(rest) = standing::withdrawn(&part[found.span.end..], &found) else {
+        let Some(rest) = super::standing::withdrawn(&part[found.span.end..], &found) else {
             return Some(moved(found));
         };
         // Of what takes the mark back, the last answer counts.
@@ -118,7 +117,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 }
 
 /// The answer that a mark names: the last of the explicit ones, else "answer is", else words after `####`.
-fn by_marks(text: &str) -> Option<Found<'_>> {
+pub(super) fn by_marks(text: &str) -> Option<Found<'_>> {
     let places = phrase::places(text);
     let explicit = [
         boxes::last(text),
@@ -206,13 +205,13 @@ fn worded(text: &str) -> Option<bool> {
 }
 
 /// Whether a text is digits alone, as most answers are: what needs no parser.
-fn is_integer(text: &str) -> bool {
+pub(super) fn is_integer(text: &str) -> bool {
     const MAX_DIGITS: usize = 40;
     (1..=MAX_DIGITS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a text is mathematics without words.
-fn is_value(text: &str) -> bool {
+pub(super) fn is_value(text: &str) -> bool {
     is_integer(text) || worded(text) == Some(false)
 }
 

@@ -1,17 +1,19 @@
 //! Answers in parts, with labels or names: `(a) 3 (b) 7`, `Ann: 12, Ben: 9`.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::super::scan::holds;
 use super::super::{Mode, Outcome, texts};
 use super::scope::searched;
-use super::{all_boxes, find};
+use super::{all_boxes, find, is_value};
 
 /// Labels, and the names that may stand before a colon.
 const LABELS: &str =
     r"\{? *(?:\(([a-h]|i{1,3}|i?v|[1-9])\)|\b([a-h]|i{1,3}|i?v|[1-9])\)) *\}?[ :]*";
-const NAMES: &str = r"\{? *\b(\p{L}\p{L}+) *\}? *: *\}?";
+const NAMES: &str = r"\{? *\b(\p{L}\p{L}+) *\}? *: *\}?|\{? *\b((?:max|min)(?:imum)?|mean|median|mode|range|largest|smallest|greatest) *\}?[ =]*\}?";
 /// Between a label and its value.
 const LINKS: &str = r"^(?:[ ,:=}*]|\\ |\b(?:has|have|is|are|was|gets|got|costs)\b)*";
 /// In what order labels run.
@@ -25,14 +27,16 @@ static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(LINKS).expect("an exp
 fn bare(text: &str) -> String {
     let marks =
         ["\\textbf", "\\text", "\\mathrm", "\\qquad", "\\quad", "\\,", "\\;", "\\ ", "**", "$"];
-    marks.iter().fold(text.to_owned(), |text, mark| text.replace(mark, " "))
+    let text = text.replace("\\max", "max").replace("\\min", "min");
+    marks.iter().fold(text, |text, mark| text.replace(mark, " "))
 }
 
 /// The labels and values of a gold answer in parts; none where it is no such answer.
 fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
     const MAX_BYTES: usize = 400;
-    let may_be =
-        text.contains(')') || text.contains(':') && !text.starts_with(|c: char| c.is_ascii_digit());
+    let may_be = text.contains(')')
+        || text.contains(':') && !text.starts_with(|c: char| c.is_ascii_digit())
+        || holds(text, "max|min|mean|median|mode|range|largest|smallest|greatest");
     (may_be && text.len() <= MAX_BYTES).then_some(())?;
     let text = bare(text);
     let text = text.trim();
@@ -57,9 +61,10 @@ fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
         let values =
             found.iter().zip(ends).map(|(this, end)| Some(value(&text[this.get(0)?.end()..end])));
         let values: Vec<String> = values.collect::<Option<_>>()?;
-        values
-            .iter()
-            .all(|value| !value.is_empty())
+        // Without a colon a name may be one of a function.
+        let is_named = |at: usize| found[at].get(2).is_none() || is_value(&values[at]);
+        (0..values.len())
+            .all(|at| !values[at].is_empty() && (!std::ptr::eq(table, &*NAME) || is_named(at)))
             .then(|| labels.into_iter().zip(values).collect())
     })
 }
@@ -71,6 +76,20 @@ fn value(text: &str) -> String {
     let text = text.strip_suffix(" and").unwrap_or(text).trim_end_matches([',', ';', ' ']);
     let open = text.matches('{').count().saturating_sub(text.matches('}').count());
     format!("{text}{}", "}".repeat(open))
+}
+
+/// Where a label stands last in a text: `(a)`, `b)`, or a name as a word.
+fn last_place(text: &str, label: &str) -> Option<Range<usize>> {
+    let is_name = label.chars().count() > 1 && !RUNS[2].contains(label);
+    let is_apart = |text: Option<char>| text.is_none_or(|c| !c.is_alphanumeric());
+    text.rmatch_indices(label).find_map(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + label.len()..]);
+        let end = match is_name {
+            true => is_apart(after.chars().next()).then_some(at + label.len()),
+            false => after.starts_with(')').then_some(at + label.len() + 1),
+        };
+        end.filter(|_| is_apart(before.chars().next_back())).map(|end| at..end)
+    })
 }
 
 /// Whether each part of a gold answer is the part of the completion with its label, or of several without labels, the
@@ -87,13 +106,7 @@ pub(in super::super) fn same_parts(
     // In the strict mode a part of the completion needs a mark of its own.
     let labelled = |text: &str, is_answer: bool| {
         let text = bare(text);
-        let label = |label: &str| match label.chars().count() > 1 && !RUNS[2].contains(label) {
-            true => Regex::new(&format!("\\b{}\\b", regex::escape(label))),
-            false => Regex::new(&format!("\\{{? *(?:\\(|\\b){label}\\) *\\}}?")),
-        };
-        let places = gold
-            .iter()
-            .map(|(name, _)| label(name).ok()?.find_iter(&text).last().map(|found| found.range()));
+        let places = gold.iter().map(|(name, _)| last_place(&text, name));
         let places: Vec<_> = places.collect::<Option<_>>()?;
         Some(gold.iter().zip(&places).all(|((_, value), place)| {
             let end =

@@ -6,12 +6,10 @@ use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::hedges::{is_denied, is_doubted};
 use super::super::scan::{Needle, ends_with, head};
+use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::text::is_choice;
 use super::clause::stated;
-use super::contrast;
-use super::standing::is_unstated;
 use super::{MAX_LINE, is_value};
 
 /// The middle of "answer", in both cases.
@@ -50,15 +48,20 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     }
     let other = || {
         let found = OTHER.captures_iter(text).last()?.get(1)?;
-        Some((found.end(), contrast::stated(found.as_str(), paragraph(&text[found.end()..]))))
+        Some((found.end(), standing::stated(found.as_str(), paragraph(&text[found.end()..]))))
+    };
+    let other = || {
+        let (at, rest) = other()?;
+        let answer = rest.and_then(stated);
+        Some((at, answer.filter(|answer| is_stated(text, answer))))
     };
     if text.is_ascii() {
-        return other()?.1.and_then(stated);
+        return other()?.1;
     }
     let (choice, other) = (chinese_choice(text), other());
     let at = choice.map(|letters| super::offset_in(text, letters));
     match other {
-        Some((end, rest)) if at.is_none_or(|at| at <= end) => stated(rest?),
+        Some((end, rest)) if at.is_none_or(|at| at <= end) => rest,
         _ => choice,
     }
 }
@@ -112,14 +115,15 @@ pub(super) fn places(text: &str) -> Vec<usize> {
 /// The answer behind the word "answer" at `at`, where a verb or a colon says that it is one and no word denies it.
 fn behind(text: &str, at: usize) -> Option<&str> {
     let answer = named(text, at)?;
-    let end = super::offset_in(text, answer) + answer.len();
     // Words before `Answer:` on their line are the end of another sentence.
-    let before = &text[..at];
+    (!is_doubted(&text[..at]) && is_stated(text, answer)).then_some(answer)
+}
+
+/// Whether no words around an answer in a text deny it.
+fn is_stated(text: &str, answer: &str) -> bool {
     let start = super::offset_in(text, answer);
-    let is_denied = is_doubted(before)
-        || is_denied("", head(&text[end..], 80))
-        || is_unstated(&text[..start], head(&text[end..], 80));
-    (!is_denied).then_some(answer)
+    let after = head(&text[start + answer.len()..], 80);
+    !is_denied("", after) && !is_unstated(&text[..start], after)
 }
 
 fn named(text: &str, at: usize) -> Option<&str> {
@@ -134,7 +138,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
         None => return None,
     };
     // "The answer is not 7" says what it is not. JSON goes on with other names.
-    let rest = contrast::stated("", paragraph(rest))?;
+    let rest = standing::stated("", paragraph(rest))?;
     let is_json = line.starts_with("\":") || line.starts_with("\" :");
     stated(if is_json { rest.split(", \"").next()? } else { rest })
 }

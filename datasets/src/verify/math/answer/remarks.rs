@@ -1,8 +1,8 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
-use super::super::hedges::{OR, RESTATED, is_relative, offers};
 use super::super::scan::{is_one_of, past};
+use super::super::standing::{OR, RESTATED, is_relative, offers};
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.

@@ -1,8 +1,8 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
-use super::super::hedges::{self, without_reason};
 use super::super::scan::{begins, holds, is_one_of};
 use super::super::spelled::spelled;
+use super::super::standing::{self, without_reason};
 use super::Rule;
 
 /// Words behind "is" that are no answer.
@@ -68,7 +68,7 @@ pub(super) fn number_word(sentence: &str) -> Option<&str> {
     if all == 1 && !is_vague && !is_several { words.find(is_number) } else { None }
 }
 
-pub(super) fn last_sentence(line: &str) -> &str {
+pub(in super::super) fn last_sentence(line: &str) -> &str {
     let end = line.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
     let mut ends = end.rmatch_indices(". ").map(|(at, _)| at);
     let is_end = |at: &usize| !end[..*at].ends_with("i.e") && !end[..*at].ends_with("e.g");
@@ -77,7 +77,7 @@ pub(super) fn last_sentence(line: &str) -> &str {
 
 /// Whether a word of a sentence leaves open what it says.
 pub(super) fn is_open(sentence: &str) -> bool {
-    hedges::has(sentence, hedges::SENTENCE)
+    standing::has(sentence, standing::SENTENCE)
 }
 
 /// The letter of "option C is correct", "the correct choice is (C)".
@@ -97,7 +97,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
     let sentence = &sentence[start.unwrap_or(0)..];
-    if hedges::refuses_choice(sentence) || is_open(sentence) {
+    if standing::refuses_choice(sentence) || is_open(sentence) {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());

@@ -1,10 +1,9 @@
 //! Formulas and numbers in running text.
 
-use super::super::hedges;
 use super::super::read::parse;
 use super::super::scan::is_one_of;
+use super::super::standing::{self, is_bound};
 use super::super::units::{conversion, is_unit};
-use super::contrast::is_bound;
 use super::{Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
@@ -146,7 +145,7 @@ pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
 pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
-    if hedges::has(clause, hedges::VALUE) {
+    if standing::has(clause, standing::VALUE) {
         return None;
     }
     let start = clause.find(['$', '\\']);
@@ -158,7 +157,7 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     }
     let number = first_number(clause)?;
     let before = &clause[..offset_in(clause, number)];
-    if hedges::is_changed(before) || is_bound(before, "") {
+    if standing::is_changed(before) || is_bound(before, "") {
         return None;
     }
     let end = offset_in(clause, number) + number.len();

@@ -1,20 +1,19 @@
-//! Words that deny, doubt or bound the value beside them: one table for all rules that read sentences.
+//! Words that deny, doubt or change the value beside them.
 
-use super::scan::{begins, ends_with, head, holds, is_one_of, past};
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use regex::Regex;
+use super::super::super::tail;
+use super::super::scan::{begins, ends_with, head, holds, is_one_of, past};
 
 /// Leaves open what its sentence says.
-pub(super) const SENTENCE: u8 = 1;
+pub(in super::super) const SENTENCE: u8 = 1;
 /// Makes a value behind it none.
-pub(super) const VALUE: u8 = 2;
+pub(in super::super) const VALUE: u8 = 2;
 /// Is part of no unit.
-pub(super) const UNIT: u8 = 4;
+pub(in super::super) const UNIT: u8 = 4;
 
 /// Words between alternatives.
-pub(super) const OR: &str = "or|oder|ou|oppure";
+pub(in super::super) const OR: &str = "or|oder|ou|oppure";
 
 /// Single words, by what they do.
 const WORDS: [(u8, &str); 6] = [
@@ -27,7 +26,7 @@ const WORDS: [(u8, &str); 6] = [
 ];
 
 /// Whether a text has a word with one of those effects.
-pub(super) fn has(text: &str, effects: u8) -> bool {
+pub(in super::super) fn has(text: &str, effects: u8) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| {
         let is_known = |table: &str| table.split('|').any(|known| word.eq_ignore_ascii_case(known));
@@ -35,104 +34,124 @@ pub(super) fn has(text: &str, effects: u8) -> bool {
     })
 }
 
-/// Right before a value: it is not the answer.
-const DENIALS: &str = "not|isn['’]?t|never|except|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|\
-    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\\\\neq?|\\\\not=|≠|no (?:es|son|tiene|tienen|hay|vale)|não (?:é|são|tem|há)|non è|nicht|n['’]est pas|не|没有|不是|并非|不等于|不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|bukan|(?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|niet|nie|n[aã]o|không phải|as opposed to";
-
-/// Whoever says so states nothing of what its clause says behind it.
-const DOUBTS: &str = "do(?:n['’]?t| not) (?:think|believe)|\
+tables! {
+    /// Right before a value: it is not the answer.
+    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|\
+    (?:wrong|incorrect|false|naive|tempting) (?:answer|guess|value|result|solution) (?:is|was|would be|might be)|\
+    (?:first|old|initial|previous|original|earlier) (?:answer|guess|value|result|attempt) (?:was|had been)|\
+    if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|wrote|answers?|answered)|(?:cannot|can['’]?t|\
+    couldn['’]?t|not) be|not equal(?: to)?|neither|\
+    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|\
+    need)|\
+    fail(?:s|ed)? to (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|\
+    (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|\
+    不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|\
+    (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|\
+    nooit|nie|не|\
+    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,2}|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|\
+    inte|ikke|\
+    n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
+    /// Whoever says so states nothing of what its clause says behind it.
+    DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|\
     (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
-    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume))|\
+    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume|answer|write|conclude))|\
     mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|ing) to|\
     (?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
     might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
     (?:nobody|no one) (?:would )?(?:think|say|believe)s?|\
-    not sure|unsure|impossible (?:that|for)|not convinced";
-
-/// Right before a value or words that only name it: it is not stated.
-const REFUSED: &str = "(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
+    not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|accept|say)|\
+    (?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
+    (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|\
+    (?:i|we) (?:first|initially|originally|at first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
+    /// Right before a value or words that only name it: it is not stated.
+    REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
     (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|\
-    can(?:not|['’]?t) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
-    every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of";
-
-/// Words between a refusal and the value that is refused.
-const NAMES: &str = "that|it|is|to|be|say|the|an?|final|correct|right|answer|value|option|choice|equals?|of|total|\
-    result|solution|number|sum|[a-z]";
-
-/// Behind a value, in other languages.
-const DENIED: &str =
-    "是错|是錯|错误|錯誤|不正确|不正確|不对|不對|ではな|이 아니|가 아니| değil|değil";
-
-/// Right behind a value: it comes from a mistake, or is the answer of another case.
-const MISTAKES: &str = "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
+    c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
+    (?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|should|could|will|can) (?:answer|say|write|get|give|\
+    claim|pick|choose|accept)|\
+    every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|\
+    final|correct|\
+    right|answer|value|option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
+    /// Right behind a value: it comes from a mistake, or is the answer of another case.
+    MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
     (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|\
     discarded|excluded|ruled out|ignored|dropped)|\
     is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|\
-    solution)|is what most)\\b|\
+    solution)|is what most|is out of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|\
+    a part) of the answer|\
+    squared is|as (?:wrong|incorrect|false))\\b|\
     is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
     ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|\
     discarded|excluded|not (?:right|correct|valid))\\b|\
-    ^, which is (?:a misprint|a mistake|an error|wrong)";
-static MISTAKE: LazyLock<Regex> = LazyLock::new(|| expression(MISTAKES));
-
-static DENIAL: LazyLock<Regex> =
-    LazyLock::new(|| expression(&format!("(?:^|[^a-z0-9])(?:{DENIALS})$")));
-/// What may stand behind a verdict on the value: the end, or a reason.
-const VERDICT_END: &str = "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)";
-
-/// At the beginning of a remark, up to its end: the value before it is none.
-const REVOKING: &str = "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
-    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|not (?:right|correct|possible)|a mistake|\
+    ^, which is (?:a misprint|a mistake|an error|wrong|absurd)";
+    /// The same in languages whose verb is last.
+    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
+    /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
+    REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
+    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|\
+    a mistake|\
     too (?:small|large|big|low|high|many|few|much))END|\
     (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|\
     be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit (?:the|our|all|this|any) (?:\\w+ )?\
     (?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch that)";
+    /// A property that the value is said not to have, as it should: ` is not even, as required`.
+    PROPERTY: "^ (?:is|was|are) not (?:\\w+ ){0,4}[a-z0-9]+, as (?:required|wanted|needed|desired|expected|asked)(?:[^a-z ]|$)";
+    /// Says that a value is only tried.
+    TRIED: "\\b(?:(?:let['’]?s|let us|we|i) (?:try|test|guess|suppose|assume)|suppose|try(?:ing)?)\\b";
+    /// Leads from what is tried to what it gives.
+    LINKED: "\\b(?:so|then|thus|hence|therefore|gives?|get|yields?|have|find|conclude|answer is)\\b";
+    /// Says in the same sentence that it does not do.
+    FAILED: "(?:does not|doesn['’]?t|did not|didn['’]?t) (?:work|satisfy|fit|hold)|contradict|\\bfails";
+    /// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
+    CHANGE: "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
+    quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
+    multiply|divide|square|halve|(?:multiply|divid|doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|\
+    ing)? [$]?[0-9]+[$]? (?:to|from)|\
+    (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|\
+    (?:twice|half(?: of)?|double|triple|(?:square|cube|root|third|quarter|reciprocal|negative|opposite) of|(?:more|\
+    less|fewer|greater) than) \
+    (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) [^.,;]* (?:is|equals|makes?))$";
+    /// A remark that states another value for another case: "and if they differ it is 6".
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b|\
+    (?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
+    /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
+    CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
+    /// What everything before a value has in it that denies, doubts, changes or bounds it. A text of ASCII without a
+    /// hint
+    /// needs none of the other tables, which take long to make.
+    HINT: "not|n't|nicht|never|neither|rather|instead|other|any of|fail|neq|statt|lieu|lugar|vez|invece|plaats|zamiast|opposed|non|nao|pas|kein|\
+    nie|geen|nooit|bukan|tidak|inte|ikke|andere|twice|half|triple|thrice|near|far |minus|multipl|divi|squar|halv|\
+    doubl|add|subtract|tak|\
+    of[ $*]*$|answer and|answer pl|answer m|answer t|than|between|least|most|below|above|under|over|up to|beyond|\
+    exceed|short|shy|entre|\
+    zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno| di|massimo|mais|maior|pelo|mehr|weniger|\
+    hoogst|\
+    mindest|minst|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|fazla|el es|if |when|assuming|for |n'|\
+    think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
+    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin|no |nobody|first|initial|original|naive|old |previous|earlier|rumo|alleged|claimed";
+}
 
-/// Says that a value is only tried, and in the same sentence that it does not do.
-const TRYING: &str =
-    "\\b(?:(?:let['’]?s|let us|we|i) (?:try|test|guess|suppose|assume)|suppose|try(?:ing)?)\\b";
-/// Leads from what is tried to what it gives.
-const LINKING: &str =
-    "\\b(?:so|then|thus|hence|therefore|gives?|get|yields?|have|find|conclude|answer is)\\b";
-const FAILING: &str =
-    "(?:does not|doesn['’]?t|did not|didn['’]?t) (?:work|satisfy|fit|hold)|contradict|\\bfails";
-
-/// What all doubts and refusals have in them.
-const STEMS: &str = "think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
-    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin";
-
-static STEM: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(&format!("(?i-u:{STEMS})")).expect("the table is of expressions"));
-static DOUBT: LazyLock<Regex> = LazyLock::new(|| expression(&format!("\\b(?:{DOUBTS})\\b")));
-static REVOKED: LazyLock<Regex> =
-    LazyLock::new(|| expression(&REVOKING.replace("END", VERDICT_END)));
-static TRIED: LazyLock<Regex> = LazyLock::new(|| expression(TRYING));
-static LINKED: LazyLock<Regex> = LazyLock::new(|| expression(LINKING));
-static FAILED: LazyLock<Regex> = LazyLock::new(|| expression(FAILING));
-static REFUSAL: LazyLock<Regex> =
-    LazyLock::new(|| expression(&format!("\\b(?:{REFUSED})(?:[^a-z0-9]+(?:(?:{NAMES})\\b)?)*$")));
-
-/// A table as one expression, whatever the case of its letters.
-pub(super) fn expression(table: &str) -> Regex {
-    let table = table.replace("\\b", "(?-u:\\b)").replace("\\w", "[a-z']");
-    Regex::new(&format!("(?i:{table})")).expect("the table is of expressions")
+/// Whether a text may deny or bound something.
+pub(super) fn has_hint(text: &str) -> bool {
+    !text.is_ascii() || HINT.is_match(text)
 }
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
-pub(super) fn is_denied(before: &str, after: &str) -> bool {
+pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     if before.is_empty() && after.is_empty() {
         return false;
     }
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
-    let near = super::super::tail(before, 80);
-    // The last letters of all denials.
-    const ENDS: &str = "ntreolfqsdymi=≠éèеáо是非于选有";
-    let last = near.chars().next_back().unwrap_or(' ');
-    last.to_lowercase().any(|c| ENDS.contains(c)) && DENIAL.is_match(near)
-        || is_doubted(near)
+    let near = tail(before, 80);
+    let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
+    has_hint(near)
+        && (is_word && DENIAL.is_match(near)
+            || near.contains([',', ';']) && CASES.is_match(near)
+            || is_doubted(near))
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")
@@ -144,7 +163,7 @@ pub(super) fn is_denied(before: &str, after: &str) -> bool {
 
 /// Whether the words behind a number compare something else with it: 7 of "7 more than the first number". Beside a name or
 /// a time, "7 more than Jim", the number is what is asked for.
-pub(super) fn is_relative(after: &str) -> bool {
+pub(in super::super) fn is_relative(after: &str) -> bool {
     let mut words = after.split_whitespace();
     let first = words.next().unwrap_or_default();
     let is_comparative = is_one_of(first, "more|less") || first.ends_with("er");
@@ -182,15 +201,15 @@ fn is_asked(before: &str, after: &str) -> bool {
 }
 
 /// Whether the clause that a text ends with doubts what follows: "I don't think it is".
-pub(super) fn is_doubted(before: &str) -> bool {
-    let near = super::super::tail(before, 80).trim_end_matches([':', ' ', '*', '$', '\\', '(']);
+pub(in super::super) fn is_doubted(before: &str) -> bool {
+    let near = tail(before, 80).trim_end_matches([':', ' ', '*', '$', '\\', '(']);
     let clause = near.rsplit(['.', '\n', ';', ',', '?', '!', ':']).next().unwrap_or(near);
     // What is said behind a link is stated.
     const LINKS: &str =
         " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
     let link = |end: usize| holds(&clause[end..], LINKS);
     clause.len() >= 6
-        && STEM.is_match(clause)
+        && has_hint(clause)
         // "the number that it cannot be is 7"
         && (REFUSAL.find(clause).is_some_and(|found| !found.as_str().contains(" be is "))
             || DOUBT
@@ -217,15 +236,22 @@ fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
-        Some(b' ') => denies(after) || begins(after, " -| but ") && is_revoked(after),
+        Some(b' ') if denies(after) => {
+            let property = PROPERTY.find(after).map(|found| found.as_str());
+            property.is_none_or(|said| {
+                holds(said, "correct|right|valid|possible|solution|answer|true|root|what")
+            })
+        }
+        Some(b' ') if begins(after, " -| but ") => is_revoked(after),
+        Some(b' ') if !after.is_ascii() => DENIED.is_match(after),
         Some(b'?') => {
             let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
             let next = past(&next, "that is |that's |it is ").unwrap_or(&next);
             let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(next);
             is_one_of(word, "no|nope|not|wrong|incorrect|impossible|false|too")
         }
-        Some(b',' | b';') => is_revoked(after),
-        Some(byte) if !byte.is_ascii() => begins(after, DENIED),
+        Some(b',' | b';') => is_revoked(after) || OTHER_CASE.is_match(after),
+        Some(byte) if !byte.is_ascii() => DENIED.is_match(after),
         _ => false,
     }
 }
@@ -254,48 +280,46 @@ fn is_tried(before: &str, after: &str) -> bool {
 }
 
 /// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
-pub(super) fn denies(rest: &str) -> bool {
+pub(in super::super) fn denies(rest: &str) -> bool {
     let end = rest.char_indices().nth(60).map_or(rest.len(), |(at, _)| at);
     let rest = rest[..end].trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
     let next = words.find(|word| !matches!(*word, "the" | "a" | "an" | "be")).unwrap_or_default();
     const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
-    const FALSE: &str =
-        "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my";
-    const ALONE: &str = "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect";
+    const FALSE: &str = "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
+        inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved";
+    const ALONE: &str =
+        "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
     is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
 }
 
-/// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
-const CHANGES: &str = "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
-    quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
-    (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than)$";
-static CHANGE: LazyLock<Regex> = LazyLock::new(|| expression(CHANGES));
-
 /// Whether a value is only a part of what is meant.
-pub(super) fn is_changed(before: &str) -> bool {
+pub(in super::super) fn is_changed(before: &str) -> bool {
     let last = before.bytes().rev().find(|byte| !b" *${".contains(byte));
     // `\boxed{`
-    if !last.is_some_and(|last| b"efmnrtds".contains(&last)) {
+    if !last.is_some_and(|last| b"efmnrtdsyog".contains(&last)) {
         return false;
     }
-    let near = super::super::tail(before, 40).trim_end_matches("\\boxed{");
+    let near = tail(before, 80).trim_end_matches("\\boxed{");
     CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".
-pub(super) const RESTATED: &str = "approximately|about|roughly|equivalently|simply|in|so";
+pub(in super::super) const RESTATED: &str = "approximately|about|roughly|equivalently|simply|in|so";
 
 /// Words that begin the offer of another value: "7, maybe 42".
 const OFFERS: &str = "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|also|could|might|either|if not|not sure|as well as|\
     along with|followed by";
 
 /// Whether a remark offers another value: "or 42", "but it could be 42", "if x > 0, otherwise 42".
-pub(super) fn offers(remark: &str) -> bool {
+pub(in super::super) fn offers(remark: &str) -> bool {
     let words = remark.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let words = words.strip_prefix("but ").unwrap_or(&words);
     let words = words.strip_prefix("it ").unwrap_or(words);
+    if OTHER_CASE.is_match(words) {
+        return true;
+    }
     let is_offer = OFFERS.split('|').any(|offer| {
         words
             .strip_prefix(offer)
@@ -313,27 +337,22 @@ const REASONS: &str = " because | since |, as |, which |, not | and not |, where
     , given |, unlike |, while ";
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
-pub(super) fn without_reason(text: &str) -> &str {
+pub(in super::super) fn without_reason(text: &str) -> &str {
     let cut = REASONS.split('|').filter_map(|reason| text.find(reason)).min();
     let cut = cut.filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }
 
-/// Whether a gold answer says that there is not enough information, and the sentence says so.
-pub(super) fn says_unknown(gold: &str, sentence: &str) -> bool {
-    let says = |text: &str| holds(&text.to_lowercase(), "not enough information");
-    gold.len() <= 80 && says(gold) && says(sentence) && !holds(sentence, "n't|false|wrong")
-}
-
 /// Whether a text refuses to answer.
-pub(super) fn is_refusal(text: &str) -> bool {
+pub(in super::super) fn is_refusal(text: &str) -> bool {
     const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
         i am unable to|i'm not able to";
     // At the beginning of the last sentence, where no value follows as its consequence.
-    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't";
+    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't|i could not finish|\
+        i couldn't finish|i cannot finish|i was unable to|i am stuck|i'm stuck";
     // Unless a link follows: "I can't determine a, but b = 5".
     const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
-        i don't know|i do not know|please provide|not enough information to|as an ai";
+        i don't know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
     const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
     const MAX_REFUSAL: usize = 300;
     if text.len() > MAX_REFUSAL {
@@ -374,6 +393,6 @@ pub(super) fn is_refusal(text: &str) -> bool {
 }
 
 /// Whether a sentence says that a choice is not chosen: "D is wrong", "I wouldn't pick D".
-pub(super) fn refuses_choice(sentence: &str) -> bool {
+pub(in super::super) fn refuses_choice(sentence: &str) -> bool {
     holds(sentence, "incorrect|wrong|false|eliminate|n't go|n't choose|n't pick|n't select")
 }

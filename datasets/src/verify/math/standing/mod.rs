@@ -1,0 +1,260 @@
+//! Whether an answer stands: the one place for what takes it back. The words around it may deny it (`denial`) or state
+//! another in contrast (`contrast`); its sentence may give it to somebody else, to another case, or show it as a
+//! form; and
+//! what follows may retract it.
+
+use std::borrow::Cow;
+
+use regex::{Captures, Regex};
+
+use super::super::tail;
+use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
+use super::scan::{head, holds, is_one_of, strip_prefix};
+use super::text::is_choice;
+use super::{Outcome, texts};
+
+/// Expressions with their names, each made at its first use.
+macro_rules! tables {
+    ($($(#[$doc:meta])* $name:ident: $table:expr;)*) => {$(
+        $(#[$doc])*
+        static $name: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| $crate::verify::math::standing::expression($table));
+    )*};
+}
+
+mod contrast;
+mod denial;
+
+pub(super) use contrast::{is_bound, stated};
+pub(super) use denial::*;
+
+/// Longest part of a sentence, and of the text behind a mark, that is looked at.
+const MAX_SENTENCE: usize = 240;
+const MAX_BEHIND: usize = 4000;
+
+/// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
+/// somebody says to a value; people; what contrasts.
+const PARTS: [(&str, &str); 4] = [
+    ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
+    (
+        "VALUE",
+        "(?: that|:|,)?(?:[ \"“$*]*(?:(?:it|the|there|his|her|their)(?: \\w+){0,3}[ :]*)?| *[\"“]The(?: \\w+){1,3} )[ \"“$*]*$",
+    ),
+    (
+        "PEOPLE",
+        "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
+    calculator|internet|website|forum|model|assistant|him|her|them",
+    ),
+    ("CONTRAST", "but|however|yet|unfortunately|instead"),
+];
+/// Subjects of a verb of saying that are nobody.
+const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And";
+
+tables! {
+    /// Somebody else says what follows: "Tom claims that", "according to the textbook"; or it is quoted from somebody.
+    BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
+    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|\
+    said|claim(?:s|ed)?|thinks?|thought|\
+    believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?))VALUE";
+    QUOTED: "(?-i)\\b(?:PEOPLE|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|written|ends?|reads?|\
+    replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* *[\"“][^\"”]*$|\
+    (?-i)^(?:[A-Z]\\w+|PEOPLE): *[\"“][^\"”]*$";
+    /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
+    OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
+    \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
+    /// Agrees with what somebody else says.
+    AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
+    /// An instruction that shows the form of an answer, or a form in quotation marks.
+    FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|prompt)\\b\
+    .*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
+    with (?:a|the|this) (?:line|words|\
+    sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\
+    \\b(?:example|such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|with)\\b[^\"“”]{0,24}[ :][\"“'`]+\
+    (?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\
+    \\b(?:should|would|must|might|could) look like(?: this| that)?[ :,]*[$*]*$";
+    /// Supposes another case.
+    SUPPOSITION: "\\b(?:if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b";
+    /// Says that it is not the case.
+    CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*";
+    /// Counterfactual: "the answer would be".
+    COUNTERFACTUAL: "\\b(?:would|were|had)\\b";
+    /// Says that another is wrong.
+    MISTAKES: "\\b(?:but|however|wrong|incorrect|mistaken?|cannot be|can['’]t be|misprint|overlook(?:s|ed)?|forgets?|forgot|yet)\\b";
+    /// Takes back what stands before it.
+    REVOCATION: "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it|this) back|forget (?:that|this|it)\\b|\\b(?:withdraw|retract)\\b|\
+    \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|\
+    my|some)(?: \\w+)? (?:mistake|error|slip)|\
+    \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
+    double[- ]counted|now replace|mixed up|used the wrong|should have)|\
+    \\boops|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
+    arithmetic|calculation) (?:error|slip|mistake)|\
+    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)";
+    /// The same, as the next that is said of the value before it.
+    REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?\
+    (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|\
+    an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|too (?:large|small|big|low|high)|\
+    impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| does(?: not|n['’]t) (?:work|\
+    satisfy|fit|hold)|\
+    (?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| (?:because|since|as|so|and|the|all)\\b)";
+    /// Begins a sentence that may do so.
+    DOUBT: DOUBTING;
+    /// Behind `####` a contrast may begin another problem.
+    OPEN_DOUBT: &DOUBTING.replace("CONTRAST", "\\b\\B");
+    /// Says that it stands all the same.
+    AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\
+    \\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|\
+    needed)|\\bholds?\\b|consistent|checks out|\
+    verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
+    /// Says what the result is.
+    ASSERTION: "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
+    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
+    /// What all tables about the sentence of a value have in them, but for the small words.
+    STEM: "would|were|had |claim|say|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
+    format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|\
+    student|friend|example|prompt|question|problem|line|[\"“]|shows|found|as in|this way|follows";
+}
+const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|\
+    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |\
+    [,;] *(?:no,? )?wait\\b|(?:^|\
+    [.!?\\n] *)(?:CONTRAST)\\b|\
+    \\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? (?:(?:is|was|must be) (?:wrong|incorrect|\
+    not (?:right|correct))|\
+    (?:cannot|can['’]t) be (?:right|correct)|(?:does not|doesn['’]t) (?:work|fit|check))\\b|\
+    \\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|halved|squared|added|multiplied|\
+    divided|subtracted)\\b|\
+    \\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\
+    \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
+
+/// A table as one expression, whatever the case of its letters but where it says so.
+fn expression(table: &str) -> Regex {
+    let table =
+        PARTS.iter().fold(table.to_owned(), |table, (name, part)| table.replace(name, part));
+    let is_latin = !table.contains(|c: char| c.is_alphabetic() && !c.is_ascii());
+    let table = if is_latin { table.replace("\\b", "(?-u:\\b)") } else { table };
+    let table = table.replace("\\w", "[A-Za-z']");
+    // What matches no other characters is made of bytes, which takes a tenth of the time.
+    let is_plain = table.is_ascii() && !table.contains("[^") && !table.contains('.');
+    let flags = if is_plain { "i-u" } else { "i" };
+    Regex::new(&format!("(?{flags}:{table})")).expect("the table is of expressions")
+}
+
+/// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
+/// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
+pub(super) fn is_foreign(before: &str, after: &str) -> bool {
+    let sentence = sentence(before);
+    if !STEM.is_match(sentence) {
+        return false;
+    }
+    let behind = head(after, MAX_SENTENCE);
+    let is_said = || {
+        let found = BY_OTHERS.captures(sentence).or_else(|| QUOTED.captures(sentence));
+        let is_somebody = |found: Captures<'_>| {
+            found.get(1).is_none_or(|subject| !is_one_of(subject.as_str(), NOBODY))
+        };
+        found.is_some_and(is_somebody) && !AGREEMENT.is_match(behind)
+    };
+    let is_supposed = || {
+        let contrary = CONTRARIES.find(behind).filter(|_| SUPPOSITION.is_match(sentence));
+        contrary.is_some_and(|found| {
+            let text = found.as_str();
+            let is_near = !behind[..found.start()].contains(". ");
+            is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
+        })
+    };
+    is_said()
+        || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
+        || FORM.is_match(sentence)
+        || is_supposed()
+}
+
+/// The sentence that a text ends in.
+fn sentence(before: &str) -> &str {
+    let near = tail(before, MAX_SENTENCE);
+    let bytes = near.as_bytes();
+    let is_end = |at: usize| match bytes[at] {
+        b'\n' => true,
+        b'.' | b'!' | b'?' => matches!(bytes.get(at + 1), Some(b' ' | b'"')),
+        _ => false,
+    };
+    &near[(0..bytes.len()).rev().find(|at| is_end(*at)).map_or(0, |at| at + 1)..]
+}
+
+/// Whether somebody else obtains the value behind a text: "my friend got".
+pub(super) fn is_of_others(before: &str) -> bool {
+    OF_OTHERS.is_match(sentence(before))
+}
+
+/// Whether a text says that what stands before it is wrong, or may be.
+pub(super) fn corrects(text: &str) -> bool {
+    !text.is_empty() && (REVOCATION.is_match(text) || OPEN_DOUBT.is_match(text))
+}
+
+/// Whether the words around a value, or those of its sentence, say that it is not the answer.
+pub(super) fn is_unstated(before: &str, after: &str) -> bool {
+    // "infinitely many, 3 of which are below 100"
+    let is_part =
+        || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
+    let is_hinted = denial::has_hint(tail(before, 80));
+    is_denied(before, after)
+        || is_hinted && (is_changed(before) || contrast::is_bound_of_mark(before, after))
+        || is_part()
+        || is_foreign(before, after)
+}
+
+/// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
+pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str> {
+    let behind = head(after, MAX_BEHIND);
+    if !behind.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        return None;
+    }
+    let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
+    let restated = |at: usize| {
+        let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
+        let rest =
+            sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
+        rest.strip_prefix(&*found.text).is_some_and(denies)
+    };
+    let contrary = DOUBT.find(behind).map(|found| found.start()).filter(|at| restated(*at));
+    let of_it = of_it.or(contrary);
+    let revoked = REVOCATION.find(behind).map(|found| found.start()).into_iter().chain(of_it).min();
+    let doubt = if found.rule == Rule::Hashes { &OPEN_DOUBT } else { &DOUBT };
+    let doubted = doubt.find(behind).map(|found| found.start()).filter(|at| {
+        let sentence = behind[*at..]
+            .trim_start_matches(|c: char| !c.is_alphanumeric())
+            .split_inclusive(['.', '?', '\n'])
+            .next()
+            .unwrap_or_default();
+        let asks = sentence.ends_with('?') && holds(sentence, "ut |owever");
+        !asks && !holds(sentence, " if ")
+    });
+    let at = revoked.into_iter().chain(doubted).min()?;
+    let rest = &behind[at..];
+    let last = || {
+        let end = rest.trim_end().trim_end_matches(['.', '!']);
+        let line = end.rsplit('\n').next().unwrap_or(end);
+        last_sentence(line)
+    };
+    let stated = || {
+        // "no, 45"
+        let bare = last().trim_start_matches(|c: char| !c.is_alphanumeric());
+        if let Some(value) = ["no, ", "no: ", "wait, ", "sorry, ", "correction: "]
+            .iter()
+            .find_map(|lead| strip_prefix(bare, lead))
+            && is_value(value.trim_end_matches(')'))
+        {
+            return Some(value.trim_end_matches(')'));
+        }
+        let is_said = ASSERTION.is_match(last()) && !COUNTERFACTUAL.is_match(last());
+        let stands = AFFIRMATION.is_match(last());
+        let found = if is_said && !stands { unmarked(last()) } else { None };
+        found.map(|(text, _)| text)
+    };
+    let marked = by_marks(rest).map(|found| found.text);
+    let is_answer = |text: &Cow<'_, str>| is_value(text) || is_choice(text);
+    let other = marked.or_else(|| stated().map(Cow::Borrowed)).filter(is_answer);
+    let is_other = match other {
+        Some(other) => texts::compared(&found.text, &other).0 != Outcome::Correct,
+        None => revoked.is_some() && !AFFIRMATION.is_match(rest),
+    };
+    is_other.then_some(rest)
+}
