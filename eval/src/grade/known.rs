@@ -273,7 +273,7 @@ fn other_order(prompt: &Prompt, problem: &Problem) -> Option<(String, String)> {
     let shown: Vec<(char, &str)> = shown.lines().filter_map(choice).collect();
     let differ = |(letter, text): (char, &str)| {
         let other = shown.iter().find(|(_, other)| *other == text)?;
-        let is_here = shown.iter().any(|one| *one == (letter, text));
+        let is_here = shown.contains(&(letter, text));
         (!is_here).then(|| (format!("{}. {text}", other.0), format!("{letter}. {text}")))
     };
     below.lines().filter_map(choice).find_map(differ)
