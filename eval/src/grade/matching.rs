@@ -73,7 +73,7 @@ fn texts_in_place_of_a_gold_answer_are_none() {
         .collect();
     let graded = graded(&lines(&rows), None);
     assert_eq!(numbers(&graded), [(1, 1)]);
-    has_note(&graded, "6 records without a gold answer are left out");
+    has_note(&graded, "6 records; f.jsonl:2");
 }
 
 #[test]

@@ -17,7 +17,8 @@ use super::Divergence;
 use super::annealing::{Annealing, Shape};
 use super::baseline::Baseline;
 use super::plan::{
-    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
+    Anchor, Entropy, Estimator, Matching, NO_PENALTY, Partition, Plan, Regulariser, SampleSource,
+    Split,
 };
 use super::rule::FUNCTION;
 use super::surrogate::{LossType, TrustRegion};
@@ -89,10 +90,6 @@ Keys, for any objective as NAME:key=value:...
   anneal         linear, cosine or geometric: how beta-end, entropy-end and
                  rehearsal-end (share of the stored completions a step) are
                  reached at the last step";
-
-/// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
-const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO with the \
-KL of its paper), reverse-kl or forward-kl (tealight objectives)";
 
 /// Largest number that a key takes.
 const LARGEST: f64 = 1e6;
@@ -229,11 +226,12 @@ impl Keys {
             dynamic_sampling: self.flag("dynamic-sampling")?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
         };
-        if let Some((key, _)) = self.values.iter().find(|(_, (_, is_given))| *is_given) {
-            match plan.anchor {
-                Anchor::None if key == "beta" => bail!(NO_PENALTY),
-                _ => bail!("`{key}` has no effect here; tealight objectives --all lists the keys"),
+        match self.values.iter().find(|(_, (_, is_given))| *is_given) {
+            Some((key, _)) if key == "beta" && plan.anchor == Anchor::None => bail!(NO_PENALTY),
+            Some((key, _)) => {
+                bail!("`{key}` has no effect here; tealight objectives --all lists the keys")
             }
+            None => {}
         }
         plan.check()?;
         Ok(plan)

@@ -50,6 +50,9 @@ impl Objective {
         let more = more.iter().map(|(key, value)| (canonical(key, value), value.clone()));
         let given = self.given_and(more, preset)?;
         let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
+        // A function of advantages stays loaded.
+        let rule = self.plan.rule.clone().filter(|rule| plan.rule.as_ref() == Some(rule));
+        let plan = Plan { rule: rule.or(plan.rule), ..plan };
         Ok(Self { name: preset.name, given, plan })
     }
 

@@ -17,6 +17,10 @@ use super::target::Target;
 use super::tokens::{Covariance, SimKo};
 use super::{Divergence, PointwiseLoss};
 
+/// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
+pub(super) const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO with the \
+KL of its paper), reverse-kl or forward-kl (tealight objectives)";
+
 /// Every choice of an objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
