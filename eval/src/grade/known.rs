@@ -90,7 +90,10 @@ impl<'a> Known<'a> {
                 )
             }
             (Some(of_id), Some(Some(of_prompt)), Some(id)) if of_id.id != of_prompt.id => {
-                let is_shown = line.prompt.as_ref().is_some_and(|prompt| shows(prompt, of_id));
+                let place =
+                    |problem| line.prompt.as_ref().and_then(|prompt| place(prompt, problem));
+                // Behind the question that was found, and not among worked examples before it.
+                let is_shown = place(of_id) > place(of_prompt);
                 if !is_shown {
                     self.contradictions += 1;
                     self.contradiction.get_or_insert_with(|| {
@@ -248,19 +251,26 @@ fn asked(prompt: &Prompt) -> &str {
     }
 }
 
-/// Whether a prompt shows a problem's question, however white space stands in it.
+/// Whether a prompt shows a problem's question.
 fn shows(prompt: &Prompt, problem: &Problem) -> bool {
+    place(prompt, problem).is_some()
+}
+
+/// Where the last place of a problem's question in a prompt ends, however white space stands in it.
+fn place(prompt: &Prompt, problem: &Problem) -> Option<usize> {
     let folded = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = folded(&prompt.plain());
-    let is_shown = |question: &str| !question.is_empty() && shown.contains(&folded(question));
-    questions(&problem.prompt, None).into_iter().any(|question| {
-        // The dataset's own prompt may have an instruction behind the question.
-        is_shown(question)
-            || question.split_once("\n\n").is_some_and(|(first, _)| is_shown(first))
-            || question
-                .split_once('\n')
-                .is_some_and(|(first, _)| first.len() > 12 && is_shown(first))
-    })
+    let end = |question: &str| {
+        let question = folded(question);
+        shown.rfind(&question).filter(|_| !question.is_empty()).map(|at| at + question.len())
+    };
+    // The dataset's own prompt may have an instruction behind the question.
+    let places = questions(&problem.prompt, None).into_iter().filter_map(|question| {
+        let above = |mark: &str| question.split_once(mark).map(|(first, _)| first);
+        let line = || above("\n").filter(|first| first.len() > 12);
+        end(question).or_else(|| end(above("\n\n")?)).or_else(|| end(line()?))
+    });
+    places.max()
 }
 
 /// A choice that a prompt and a problem list by different letters, as the two show it.

@@ -99,6 +99,10 @@ fn the_last_question_of_a_prompt_is_asked() {
         let row = json!({"prompt": prompt, "completion": format!("\\boxed{{{gold}}}")});
         assert_eq!(numbers(&graded(&lines(&[row]), Some(&sums))), [(1, 1)], "{prompt}");
     }
+    // Ids from 0 beside rows from 1: the example before the question has the row of this id.
+    let row = json!({"doc_id": 1, "doc": {}, "target": "4", "resps": [["\\boxed{4}"]], "filter": "none",
+        "arguments": {"gen_args_0": {"arg_0": "Q: What is 1 + 1?\nA: 2\n\nQ: What is 2 + 2?\nA:"}}});
+    assert_eq!(numbers(&graded(&lines(&[row]), Some(&sums))), [(1, 1)]);
     // A part of another question is none, and what may be another question is said.
     for prompt in ["Say what is 1 + 1?", "What is 1 + 1?!", "What is 1 + 12?"] {
         let row = json!({"prompt": prompt, "completion": "2"});
