@@ -12,9 +12,11 @@ use tealight_datasets::verify::{self, Reads};
 use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
+use crate::app::own_settings;
 use crate::app::settings::{self, WithOutput};
 use crate::formats::hub::{self, dataset::HubDataset};
 use crate::learn::objective::FUNCTION;
+use crate::system::files::{MAX_SETTINGS, own_file, read_text};
 use crate::system::telemetry::ReportTo;
 
 /// Settings that a folder may give any value, besides all numbers: switches, names of methods and columns, texts of
@@ -38,6 +40,7 @@ pub(crate) const FREE: &[&str] = &[
     "metric_for_best_model",
     "no_baselines",
     "no_greedy",
+    // A file that sets it counts as the folder's, whichever folder it names.
     "output",
     "prompt_column",
     "quantized",
@@ -122,24 +125,48 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Records the settings of a run in `output`.
+/// Records the settings of a run in `output`, and remembers them.
 ///
 /// # Errors
 /// Settings that TOML cannot hold, a folder that cannot be written.
 pub(crate) fn record<T: Args + Serialize>(options: &T, output: &Path) -> Result<()> {
-    settings::record_config(&WithOutput { settings: options, output }, output).map(drop)
+    let text = settings::record_config(&WithOutput { settings: options, output }, output)?;
+    remember(options, output, &text)
 }
 
-/// The flag, after a blank, by which a command with these options continues its run in `output` without repeating what
-/// the folder alone may not bring; none where there is no such option.
+/// Remembers the text of settings that a command recorded in `output` as the user's own, where a folder may not bring
+/// them.
 ///
 /// # Errors
 /// Settings that TOML cannot hold.
-pub(crate) fn to_continue<T: Args + Serialize>(options: &T, output: &Path) -> Result<String> {
-    Ok(match to_repeat(&settings::defaults(), options)?.is_empty() {
-        true => String::new(),
-        false => format!(" --config {}", as_argument(&output.join("config.toml"))),
-    })
+pub(crate) fn remember<T>(options: &T, output: &Path, text: &str) -> Result<()>
+where
+    T: Args + Serialize,
+{
+    if !to_repeat(&settings::defaults(), options)?.is_empty() {
+        own_settings::remember(output, text);
+    }
+    Ok(())
+}
+
+fn recorded(output: &Path) -> Result<String> {
+    read_text(&own_file(output, &output.join("config.toml"))?, MAX_SETTINGS)
+}
+
+/// The flags, each after a blank, that a command with these options repeats to continue its run in `output`: none where
+/// the settings there are known as the user's own.
+///
+/// # Errors
+/// Settings that TOML cannot hold, or that are not in `output`.
+pub(crate) fn to_continue<T>(options: &T, output: &Path) -> Result<String>
+where
+    T: Args + Serialize,
+{
+    if own_settings::is_own(output, &recorded(output)?) {
+        return Ok(String::new());
+    }
+    let flags = to_repeat(&settings::defaults(), options)?;
+    Ok(flags.iter().map(|flag| format!(" {flag}")).collect())
 }
 
 #[cfg(test)]

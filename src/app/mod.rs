@@ -19,6 +19,7 @@ pub mod grade;
 pub mod grading;
 pub mod lab;
 pub(crate) mod lengths;
+pub(crate) mod own_settings;
 pub mod presample;
 pub mod prompts;
 mod recorded_settings;

@@ -108,6 +108,14 @@ pub(super) fn given<T: Args>(
     Ok(ids)
 }
 
+/// Whether a file of `--config` sets the option `id`, whatever spelling of its name the file has.
+///
+/// # Errors
+/// A file that is not TOML, an unknown key.
+pub(super) fn sets<T: Args>(file: &str, text: &str, id: &str) -> Result<bool> {
+    Ok(parsed(file, text, &known_ids::<T>())?.contains_key(id))
+}
+
 /// The files of `--config` with their texts, from left to right.
 ///
 /// # Errors

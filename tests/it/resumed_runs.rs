@@ -3,7 +3,9 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, refusal, refused, words};
+use assert_cmd::Command;
+
+use crate::support::binary::{Folder, ended, ok, refusal, refused, words};
 
 fn train(output: &str, more: &[&str]) {
     let line = format!(
@@ -62,6 +64,10 @@ fn outside_paths_of_a_resumed_run_must_be_given_again() {
         std::fs::write(format!("{run}/config.toml"), &config).expect("written");
         rewrite(&run, option, line);
         refused!("train --resume {run} --max-steps 3" => "repeat them:", flag);
+        // So is a file of the folder that --config names.
+        let file = format!("{run}/config.toml");
+        let line = ["train", "--config", &file, "--output", &run, "--resume", "--max-steps", "3"];
+        assert!(refusal(&line).contains("repeat them:"), "{line:?}");
     }
     // Two names of one option do not hide one another.
     std::fs::write(format!("{run}/config.toml"), &config).expect("written");
@@ -79,33 +85,85 @@ fn outside_paths_of_a_resumed_run_must_be_given_again() {
 }
 
 #[test]
-fn settings_of_a_file_that_the_user_names_are_not_repeated() {
+fn ones_own_settings_are_not_repeated_and_anothers_are() {
     let folder = Folder::new();
-    let run = folder.path("run");
+    let (run, state) = (folder.path("run"), folder.path("state"));
     let rows = folder.write("rows.jsonl", "{\"question\": \"1+1\", \"answer\": \"2\"}\n");
+    let with = |state: &str, line: &str| {
+        let mut command = Command::cargo_bin("tealight").expect("the binary");
+        ended(command.env("XDG_STATE_HOME", state).args(words(line)))
+    };
     let small =
         "--max-completion-length 4 --num-generations 2 --prompts-per-step 1 --instruction .";
     let begun =
         format!("train --dataset {rows} {small} --max-steps 1 --save-steps 1 --output {run}");
-    let said = ok(&words(&begun));
-    let config = format!("--config {run}/config.toml");
-    assert!(said.contains(&format!("--max-steps 2 {config}")), "{said}");
-    refused!("train --resume {run} --max-steps 2" => "repeat them: --dataset", "--config");
-    ok(&words(&format!("train --resume {run} --max-steps 2 {config}")));
+    let (is_done, said) = with(&state, &begun);
+    assert!(is_done && said.contains("--max-steps 2") && !said.contains("2 --dataset"), "{said}");
+    // Somebody else, another working directory, the same settings at another place, and changed settings.
+    let mut elsewhere = Command::cargo_bin("tealight").expect("the binary");
+    elsewhere.env("XDG_STATE_HOME", &state).current_dir(&folder.0);
+    let resume = format!("train --resume {run} --max-steps 2");
+    let (is_done, said) = ended(elsewhere.args(words(&resume)));
+    assert!(!is_done && said.contains("repeat them: --dataset"), "{said}");
+    let (is_done, said) =
+        with(&folder.path("other"), &format!("train --resume {run} --max-steps 2"));
+    assert!(!is_done && said.contains("repeat them: --dataset"), "{said}");
+    let moved = folder.path("moved");
+    std::fs::rename(&run, &moved).expect("moved");
+    let (is_done, said) = with(&state, &format!("train --resume {moved} --max-steps 2"));
+    assert!(!is_done && said.contains("repeat them: --dataset"), "{said}");
+    std::fs::rename(&moved, &run).expect("moved");
+    let (is_done, said) = with(&state, &format!("train --resume {run} --max-steps 2"));
+    assert!(is_done, "{said}");
+    rewrite(&run, "eval_dataset", &format!("eval_dataset = \"{rows}\""));
+    let (is_done, said) = with(&state, &format!("train --resume {run} --max-steps 3"));
+    assert!(!is_done && said.contains("repeat them:"), "{said}");
+}
+
+#[test]
+fn a_resumed_study_starts_no_program_of_its_folder() {
+    let folder = Folder::new();
+    let (study, owned) = (folder.path("study"), folder.path("owned"));
+    std::fs::create_dir(&study).expect("made");
+    let config = folder.write(
+        "study/config.toml",
+        format!("tasks = [\"colouring\"]\nVerifier = 1\nverifier = \"program:touch {owned}\"\n"),
+    );
+    let resume = ["study", "--config", &config, "--output", &study, "--resume"];
+    assert!(refusal(&resume).contains("unknown key `Verifier`"));
+    folder.write("study/config.toml", format!("verifier = \"program:touch {owned}\"\n"));
+    let error = refusal(&resume);
+    assert!(error.contains("repeat them: --verifier"), "{error}");
+    assert!(!Path::new(&owned).exists(), "the program was started");
 }
 
 #[cfg(unix)]
 #[test]
-fn the_command_line_says_which_run_is_resumed_and_links_lead_to_no_settings() {
+fn a_settings_file_decides_neither_by_a_link_nor_by_its_output_what_is_trusted() {
     let folder = Folder::new();
+    let (study, owned) = (folder.path("study"), folder.path("owned"));
+    std::fs::create_dir(&study).expect("made");
+    let program = format!("verifier = \"program:touch {owned}\"\n");
+    folder.write("other.toml", &program);
+    let config = folder.path("study/config.toml");
+    std::os::unix::fs::symlink("../other.toml", &config).expect("a link");
+    for command in ["study", "train", "sft"] {
+        refused!("{command} --config {config} --output {study} --resume" => "a link out of the folder");
+    }
+    refused!("train --resume {study}" => "a link out of the folder");
+    std::fs::remove_file(&config).expect("removed");
+    // Another folder, which is not there, and each spelling of the option.
+    for (command, output) in [("study", "output"), ("train", "output"), ("train", "output-dir")] {
+        let nowhere = folder.path("nowhere");
+        folder.write("study/config.toml", format!("{output} = \"{nowhere}\"\n{program}"));
+        refused!("{command} --config {config} --resume" => "repeat them: --verifier");
+    }
+    // The run that the command line names is the one that is resumed.
     let run = folder.path("run");
     train(&run, &["--save-steps", "1"]);
     let mine = folder.write("mine.toml", format!("output = \"{}\"\n", folder.path("nowhere")));
     ok(&["train", "--config", &mine, "--resume", &run, "--max-steps", "3"]);
-    assert!(!Path::new(&folder.path("nowhere")).exists());
-    std::fs::rename(format!("{run}/config.toml"), folder.path("other.toml")).expect("moved");
-    std::os::unix::fs::symlink("../other.toml", format!("{run}/config.toml")).expect("a link");
-    refused!("train --resume {run}" => "a link out of the folder");
+    assert!(!Path::new(&owned).exists() && !Path::new(&folder.path("nowhere")).exists());
 }
 
 #[cfg(unix)]

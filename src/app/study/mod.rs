@@ -26,6 +26,7 @@ use tealight_datasets::Dataset;
 use tealight_eval::report::{self, Study};
 
 use crate::app::directory::{self, Start};
+use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::{lengths, recorded_settings};
@@ -164,7 +165,7 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
     checked.model.template = checked.model.template.dated(recorded, &process.ranks)?;
     let done = in_folder(checked, configurations, (output.clone(), claim.as_ref(), start), process);
     if let Err(error) = &done {
-        say_how_to_continue(error, &output, &process.ranks);
+        say_how_to_continue(error, options, &output, &process.ranks);
     }
     done
 }
@@ -190,12 +191,19 @@ fn in_folder(
 }
 
 /// After an interruption: the command that goes on.
-fn say_how_to_continue(error: &anyhow::Error, output: &Path, ranks: &Ranks) {
+fn say_how_to_continue(
+    error: &anyhow::Error,
+    options: &StudyOptions,
+    output: &Path,
+    ranks: &Ranks,
+) {
     if error.is::<Interrupted>() && ranks.is_first() {
+        // Settings that were recorded can be shown too.
+        let flags = folder_settings::to_continue(options, output).unwrap_or_default();
         let (config, output) = (output.join("config.toml"), directory::as_argument(output));
         let config = directory::as_argument(&config);
         tracing::info!(
-            "continue with: tealight study --config {config} --output {output} --resume"
+            "continue with: tealight study --config {config} --output {output} --resume{flags}"
         );
     }
 }
@@ -269,7 +277,8 @@ impl StudyOptions {
                 recorded_settings::refuse_other_settings(self, output)?;
             }
             directory::begin(claim, output, start.existing())?;
-            settings::record_config(self, output).map(drop)
+            let text = settings::record_config(self, output)?;
+            folder_settings::remember(self, output, &text)
         })
     }
 

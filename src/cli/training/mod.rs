@@ -1,6 +1,7 @@
 //! Commands that make models.
 
 pub(super) mod export;
+mod foreign;
 pub(super) mod presample;
 mod resume;
 pub(super) mod sft;

@@ -10,8 +10,8 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::foreign::refuse_foreign;
 use crate::app::directory::{RunDirectory, Start};
-use crate::app::folder_settings;
 use crate::cli::{NO_OUTPUT, config_merge};
 use crate::learn::train::checkpoint;
 use crate::system::files::{MAX_SETTINGS, own_file, read_text};
@@ -60,21 +60,18 @@ where
     let named = flags.resume.as_ref().and_then(|name| run_of(Path::new(name)));
     // The command line alone says which run: a file's `output` does not replace the one that is named there.
     let is_typed = matches.value_source("output") == Some(ValueSource::CommandLine);
+    let mut recorded = None;
     if let (Some((directory, name)), false) = (named, is_typed) {
         let file = directory.join("config.toml");
         let text = read_text(&own_file(&directory, &file)?, MAX_SETTINGS)?;
         let shown = file.display().to_string();
-        let own = run;
         run = config_merge::resolve_with(matches, Some((&shown, &text)), &files)?;
-        let flags = folder_settings::to_repeat(&own, &run)?;
-        if !flags.is_empty() {
-            bail!(
-                "{shown}: these settings name programs, files, servers or data, and may be somebody else's. If you mean \
-                 them, name the file with --config, or repeat them: {}",
-                flags.join(" ")
-            );
-        }
         (run.output, checkpoint) = (Some(directory), Some(name));
+        recorded = Some((shown, text));
+    }
+    if let (Some(_), Some(directory)) = (&flags.resume, &run.output) {
+        let recorded = recorded.as_ref().map(|(file, text)| (file.as_str(), text.as_str()));
+        refuse_foreign(matches, &files, directory, recorded, &run)?;
     }
     let start = match (checkpoint, flags.overwrite) {
         (Some(checkpoint), _) => Start::Resume(checkpoint),

@@ -1,13 +1,14 @@
 //! `tealight study`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Args, FromArgMatches};
 use tealight_core::similar::nearest;
 use tealight_datasets::{suite, task};
 
+use super::foreign::refuse_foreign;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
@@ -114,7 +115,12 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     // A file may be a pipe, which can be read once.
     let files = config_merge::files(matches)?;
     let given: StudyOptions = config_merge::resolve_with(matches, None, &files)?;
-    if given.plan_rate.is_some() && !Flags::from_arg_matches(matches)?.plan {
+    let flags = Flags::from_arg_matches(matches)?;
+    if flags.resume {
+        let folder = given.output.as_deref().unwrap_or(Path::new("study"));
+        refuse_foreign(matches, &files, folder, None, &given)?;
+    }
+    if given.plan_rate.is_some() && !flags.plan {
         bail!("--plan-rate has no effect without --plan");
     }
     let set = config_merge::given::<StudyOptions>(matches, &files)?;

@@ -18,7 +18,8 @@ pub(crate) use command;
 
 pub(crate) fn tealight(arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
-    command.env("RUST_BACKTRACE", "0");
+    // No run of the tests is remembered as the user's own.
+    command.env("RUST_BACKTRACE", "0").env("XDG_STATE_HOME", "/dev/null");
     command.args(arguments).output().expect("runs")
 }
 
