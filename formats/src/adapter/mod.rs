@@ -96,7 +96,8 @@ impl LoraOptions {
         Ok(Some(Adapter { weights, ..adapter }))
     }
 
-    /// Refuses to start from an adapter that was trained with other options: its matrices are another policy with these.
+    /// Refuses to start from an adapter that was trained with other options: with these its matrices are another
+    /// policy.
     ///
     /// # Errors
     /// The flags to give.
