@@ -240,8 +240,8 @@ pub(crate) fn source(file: &str) -> Result<Source<'static>> {
     }
 }
 
-/// The name of a file's set: the file's, without its extensions, without the time that lm-eval puts behind it, and without
-/// the time before and the id behind an Inspect log's task.
+/// The name of a file's set: the file's, without its extensions, without the time that lm-eval puts behind it, and
+/// without the time before and the id behind an Inspect log's task.
 pub(crate) fn set_name(file: &str) -> String {
     let Some(stem) = Path::new(file).file_stem().filter(|_| file != "-") else {
         return "stdin".to_owned();

@@ -310,7 +310,7 @@ fn last_of_user(text: &str) -> &str {
     }
 }
 
-/// What is asked in a problem's prompt: all of its last message by the user, that without an instruction at its end, and
+/// What is asked in a problem's prompt: its last message by the user, the same without an instruction at its end, and
 /// the question above its choices.
 fn questions<'p>(prompt: &'p Prompt, instruction: Option<&str>) -> Vec<&'p str> {
     let text = asked(prompt).trim();

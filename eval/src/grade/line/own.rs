@@ -130,8 +130,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     Ok(line)
 }
 
-/// What a record asks: the first of its prompts, and behind it the texts of the others that it does not contain, such as
-/// the question beside an instruction.
+/// What a record asks: the first of its prompts, and behind it the texts of the others that it does not contain, such
+/// as the question beside an instruction.
 fn asked(value: &Value) -> Option<Prompt> {
     let mut prompts = PROMPTS.iter().filter_map(|key| prompt_of(get(value, key)?));
     let mut first = prompts.find(|prompt| !prompt.plain().trim().is_empty())?;
