@@ -161,7 +161,7 @@ fn marked(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Whether one answer is the other.
-fn is_same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one == other
         || judge::check(one, other, math::Mode::Flexible)
             .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)

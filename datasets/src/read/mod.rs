@@ -40,6 +40,7 @@ use layout::Layout;
 use problem::Read as RowRead;
 
 pub use self::csv::{row_error, separator};
+pub(crate) use gold::is_same;
 pub use gold::why_no_answer;
 pub use json::with_long_numbers;
 pub use no_answers::other_kind;
