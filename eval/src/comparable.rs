@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tealight_core::fnv;
 
+use crate::number::counted;
 use crate::results::{Results, SetResult};
 
 /// Settings of sampling that an evaluation's numbers depend on, as `config` in its results calls them.
@@ -89,7 +90,8 @@ pub fn differences(
     let cut = |known: &BTreeMap<&str, String>, set: &SetResult| match &set.summary {
         summary if summary.truncated.is_none() => Some("unknown".to_owned()),
         summary if summary.truncated_correct > 0 && known["truncated"] == "wrong" => {
-            Some(format!("incorrect, also {} correct completions", summary.truncated_correct))
+            let count = counted(summary.truncated_correct, "correct completion");
+            Some(format!("incorrect, {count} included"))
         }
         _ => None,
     };

@@ -11,6 +11,8 @@ use super::line::{Line, hash};
 
 /// Most places of a prompt at which a question may begin: the last ones.
 const MAX_STARTS: usize = 256;
+/// Most questions, each the beginning of the one before, that are tried at such a place.
+const MAX_SHORTER: usize = 64;
 /// Bytes of a line before which a label may stand: `Question: `.
 const LABEL: usize = 40;
 
@@ -24,8 +26,9 @@ pub(super) struct Known<'a> {
     has_row_numbers: bool,
     /// Whether a record without a prompt named its problem by such a number.
     pub(super) is_by_number: bool,
-    /// What followed the question on its line, by a hash, with the first problem that it followed.
-    tails: HashMap<u64, String>,
+    /// What followed a question on its line, by a hash, and the first question that something else followed.
+    tail: Option<u64>,
+    pub(super) longer_prompt: Option<String>,
     /// The ids of problems that lines have named.
     seen: HashSet<&'a str>,
     /// Records whose prompt is that of another problem than their id's, and the first such.
@@ -64,7 +67,8 @@ impl<'a> Known<'a> {
             by_question,
             has_row_numbers,
             is_by_number: false,
-            tails: HashMap::new(),
+            tail: None,
+            longer_prompt: None,
             seen,
             contradictions: 0,
             contradiction: None,
@@ -149,8 +153,10 @@ impl<'a> Known<'a> {
         });
         let (end, _, problem) = found.max_by_key(|(end, start, _)| (*end, *start))?;
         let tail = text[end..].split(['\n', '<', '[']).next().unwrap_or_default().trim();
-        if let (Some(problem), false) = (problem, tail.is_empty()) {
-            self.tails.entry(hash([tail])).or_insert_with(|| problem.id.clone());
+        if let (Some(problem), false) = (problem, tail.is_empty())
+            && *self.tail.get_or_insert(hash([tail])) != hash([tail])
+        {
+            self.longer_prompt.get_or_insert_with(|| problem.id.clone());
         }
         Some(problem)
     }
@@ -158,7 +164,7 @@ impl<'a> Known<'a> {
     /// The longest question that a text begins with, if it ends there.
     fn question_at(&self, text: &str) -> Option<(&'a str, Option<&'a Problem>)> {
         let mut limit = text;
-        while !limit.is_empty() {
+        for _ in 0..MAX_SHORTER {
             let until = (Bound::Unbounded, Bound::Included(limit));
             let (question, problem) = self.by_question.range::<str, _>(until).next_back()?;
             let shared = limit.char_indices().zip(question.chars());
@@ -168,7 +174,7 @@ impl<'a> Known<'a> {
                 return Some((question, *problem));
             }
             // A shorter question is a part of what both begin with.
-            let shared = if shared == limit.len() || shared == question.len() {
+            let shared = if shared == question.len() {
                 limit[..shared].char_indices().next_back().map_or(0, |(at, _)| at)
             } else {
                 shared
@@ -176,11 +182,6 @@ impl<'a> Known<'a> {
             limit = &limit[..shared];
         }
         None
-    }
-
-    /// A question behind which prompts go on in ways of their own, which may be other questions.
-    pub(super) fn longer_prompt(&self) -> Option<&str> {
-        self.tails.values().min().filter(|_| self.tails.len() > 1).map(String::as_str)
     }
 
     /// Refuses a prompt that comes under two ids and shows the question of neither: ids then number samples.

@@ -233,7 +233,7 @@ impl Notes {
                     .into(),
             );
         }
-        if let Some(id) = known.longer_prompt() {
+        if let Some(id) = &known.longer_prompt {
             notes.push(format!(
                 "prompts go on in different ways behind the question of the dataset that they contain, such as that of \
                  `{id}`: they may ask something else"
