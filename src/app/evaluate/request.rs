@@ -136,17 +136,15 @@ fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>>
     let is_moved = before.engine.is_some() && now.engine.is_some();
     let is_setting = |key: &str| key != "sets" && !(key == "engine" && is_moved);
     for (key, value) in is.as_object().into_iter().flatten().filter(|(key, _)| is_setting(key)) {
-        if key == "model_checksum" && (was[key].is_null() || was[key] == *value) {
-            continue;
-        }
-        if key == "model_checksum" {
-            changed.push(
-                "the weights, configuration, tokenizer or chat template of the model have changed"
-                    .into(),
-            );
-        } else if was[key] != *value {
-            changed.push(format!("{key} was {}, is {value}", was[key]));
-        }
+        let what = match key.as_str() {
+            _ if was[key] == *value => continue,
+            "model_checksum" if was[key].is_null() => continue,
+            "model_checksum" => {
+                "the model's weights, configuration, tokenizer or chat template have changed".into()
+            }
+            _ => format!("{key} was {}, is {value}", was[key]),
+        };
+        changed.push(what);
     }
     Ok(changed)
 }
