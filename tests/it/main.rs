@@ -62,6 +62,7 @@ mod rollouts;
 mod rounded;
 mod run_failures;
 mod same_bits;
+mod same_model;
 mod security;
 mod sglang;
 mod studies;
