@@ -1,7 +1,6 @@
 //! Whether an answer stands: the one place for what takes it back. The words around it may deny it (`denial`) or state
 //! another in contrast (`contrast`); its sentence may give it to somebody else, to another case, or show it as a
-//! form; and
-//! what follows may retract it.
+//! form; and what follows may retract it.
 
 use std::borrow::Cow;
 
