@@ -50,19 +50,32 @@ impl std::fmt::Display for Crossing {
     /// As in "the base overtakes at k = 3.1 (95 % interval: 2.2 to 4.0)"; "not certain" or "not significant" is added
     /// where the interval does not exclude the opposite.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let low = match self.low {
+            CrossingPoint::FromTheStart => "k = 1".to_owned(),
+            low => format!("k = {low}"),
+        };
         match self.at {
             CrossingPoint::FromTheStart => f.write_str("the base is ahead from the start")?,
             CrossingPoint::K(k) => write!(f, "the base overtakes at k = {k:.1}")?,
-            CrossingPoint::Never => f.write_str("the base overtakes at no sampled k")?,
             CrossingPoint::Equal => return f.write_str("pass@k equals the base's at every k"),
-        }
-        let interval = format!("95 % interval: {} to {}", self.low, self.high);
-        let (never, low, high) = (CrossingPoint::Never, self.low, self.high);
-        match self.at {
+            CrossingPoint::Never if self.low == CrossingPoint::Never => {
+                return f.write_str(
+                    "the base overtakes at no sampled k (nowhere in the 95 % interval)",
+                );
+            }
             // Somewhere the interval of "base less model" holds 0: the base may be ahead there.
-            at if at == never && low != never => write!(f, " ({interval}; not certain)"),
-            at if at != never && high == never => write!(f, " ({interval}; not significant)"),
-            _ => write!(f, " ({interval})"),
+            CrossingPoint::Never => {
+                return write!(
+                    f,
+                    "the base overtakes at no sampled k (not certain: by the 95 % interval it may from {low} on)"
+                );
+            }
+        }
+        match self.high {
+            CrossingPoint::Never => {
+                write!(f, " (95 % interval: from {low}, with no upper end; not significant)")
+            }
+            high => write!(f, " (95 % interval: {} to {high})", self.low),
         }
     }
 }

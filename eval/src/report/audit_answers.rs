@@ -58,8 +58,7 @@ fn planned(plans: &[Plan]) -> String {
         let seen = signed(difference, 3);
         match phrases.is_empty() {
             true if difference.abs() < 5e-4 => format!(
-                "no difference at pass@{k} was observed, so that no number of problems can be planned for it: more of them \
-                 make the interval shorter"
+                "at pass@{k} no difference was observed, and no number of problems would settle one of 0"
             ),
             true => format!(
                 "a difference of {seen} at pass@{k} is too small to settle with {} problems",
@@ -72,7 +71,7 @@ fn planned(plans: &[Plan]) -> String {
     };
     let parts: Vec<String> = ks.iter().map(of_k).collect();
     format!(
-        "The data leave this open, if the pass rates are as observed (chance of a finding {:.0} %): {}.",
+        "What would settle the rest with a chance of {:.0} %, if the pass rates are as observed: {}.",
         100.0 * POWER,
         parts.join("; ")
     )
