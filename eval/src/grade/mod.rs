@@ -302,12 +302,4 @@ fn chunk(source: &mut Source<'_>) -> Result<Vec<Record>> {
 }
 
 #[cfg(test)]
-mod cases;
-#[cfg(test)]
-mod formats;
-#[cfg(test)]
-mod matching;
-#[cfg(test)]
-mod overlap;
-#[cfg(test)]
 mod tests;

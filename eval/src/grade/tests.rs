@@ -1,5 +1,10 @@
 //! Lines of every form, judged and refused.
 
+mod cases;
+mod formats;
+mod matching;
+mod overlap;
+
 use super::*;
 use crate::Truncated;
 use crate::rules::Failed;

@@ -20,15 +20,17 @@ use super::plan::{
     Anchor, Entropy, Estimator, Matching, NO_PENALTY, Partition, Plan, Regulariser, SampleSource,
     Split,
 };
-use super::rule::FUNCTION;
+use super::rule::{FUNCTION, ROWS};
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
 
 /// The meaning of the keys, as `tealight objectives` shows it.
 pub static HELP: LazyLock<String> = LazyLock::new(|| {
     let divergences: Vec<&str> = Divergence::names().collect();
+    let rules = ROWS.map(|row| format!("                   {}: {}", row.name, row.about));
     HELP_WITHOUT_LISTS
         .replace("{DIVERGENCES}", &divergences.join(", "))
+        .replace("{RULES}", &rules.join("\n"))
         .replace("{MEMBERS}", &controlled_family::names().join(", "))
 });
 
@@ -53,8 +55,8 @@ Keys, for any objective as NAME:key=value:...
   beta           coefficient of the regulariser (DPH-RL's eta), or temperature
                  of p-beta
   sampler        policy, stored (the base's samples), filtered (the base's correct samples)
-  estimator      on policy samples: score (in the advantage), full (over the vocabulary),
-                 k2, k3; on the base's samples: generator, definition
+  estimator      on policy samples: score (in the advantage; the default), full (over the
+                 vocabulary), k2, k3; on the base's samples: generator, definition
   pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
   pef-samples    number of pre-samples, from the first, that the share is of; 0: all
   extra-check    true: rehearse a prompt only if one further sample is correct
@@ -68,11 +70,7 @@ Keys, for any objective as NAME:key=value:...
   max-reward     truncation of the pseudo-reward of a target
   rule           how the rewards of a group become advantages
                    plain: the reward minus the baseline
-                   maxrl: the gradient of a truncated log of the pass rate
-                   pkpo: the unbiased gradient of Pass@k (key k)
-                   pass-at-k: the analytical advantage of Pass@k (key k)
-                   unlikeliness: smaller rewards for likely correct completions (key strength)
-                   unique: the unbiased gradient of the distinct correct answers among k (key k)
+{RULES}
   advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), or a function of your
                  own, python:FILE.py:FUNCTION, in place of rule and baseline:
                  docs/how-to/objective.md

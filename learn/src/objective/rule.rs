@@ -22,41 +22,58 @@ use evaluate::Scope;
 use function::Function;
 pub use function::{Call, Load, Loaded, PREFIX as FUNCTION};
 
-/// The rules of papers, by the name that `rule=` takes.
-pub(super) const ROWS: [(&str, &str); 5] = [
+/// A rule of a paper.
+pub(super) struct Row {
+    /// What `rule=` takes.
+    pub(super) name: &'static str,
+    /// One line for `tealight objectives`.
+    pub(super) about: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// The rules of papers.
+pub(super) const ROWS: [Row; 5] = [
     // The gradient of -sum_{j < n} (1 - p)^j / j, log p cut after n - 1 terms (MaxRL, arXiv 2602.02710).
-    ("maxrl", "where(c > 0, where(correct, 1 - c/n, -c/n) / (c/n + 1e-6), 0)"),
+    Row {
+        name: "maxrl",
+        about: "the gradient of a truncated log of the pass rate",
+        text: "where(c > 0, where(correct, 1 - c/n, -c/n) / (c/n + 1e-6), 0)",
+    },
     // n times PKPO's estimate (arXiv 2505.15201): k for a correct sample, else k times the Pass@(k-1) of the others,
     // less the mean of the same over the group without the sample.
-    (
-        "pkpo",
-        "k * (where(correct, 1, pass_at_k(n-1, c, k-1))
+    Row {
+        name: "pkpo",
+        about: "the unbiased gradient of Pass@k (key k)",
+        text: "k * (where(correct, 1, pass_at_k(n-1, c, k-1))
             - (c - correct + (n - 1 - c + correct) * pass_at_k(n-2, c - correct, k-1)) / (n - 1))",
-    ),
+    },
     // A set of k has the reward R = Pass@k with deviation sqrt(R (1 - R)); a correct sample's sets all pass (arXiv
     // 2508.10751).
-    (
-        "pass-at-k",
-        "where((c == 0) + (n - c < k), 0,
+    Row {
+        name: "pass-at-k",
+        about: "the analytical advantage of Pass@k (key k)",
+        text: "where((c == 0) + (n - c < k), 0,
             (1 - pass_at_k(n, c, k) - where(correct, 0, 1 - pass_at_k(n-1, c, k-1)))
             / sqrt(pass_at_k(n, c, k) * (1 - pass_at_k(n, c, k))))",
-    ),
+    },
     // GRPO with rewards r (1 - strength rank / n): correct answers that are likelier than others of the group earn less
     // (arXiv 2506.02355).
-    (
-        "unlikeliness",
-        "(r * (1 - strength * rank/n) - mean(r * (1 - strength * rank/n)))
+    Row {
+        name: "unlikeliness",
+        about: "smaller rewards for likely correct completions (key strength)",
+        text: "(r * (1 - strength * rank/n) - mean(r * (1 - strength * rank/n)))
             / (std(r * (1 - strength * rank/n)) + 1e-6)",
-    ),
+    },
     // k times the distinct correct answers of the sets of k with the sample less those of the sets without it: the sums
     // are over the other classes of what k - 1 or k of the others miss less.
-    (
-        "unique",
-        "where((c == 0) + (max(class_size) == n), 0, k * (correct
+    Row {
+        name: "unique",
+        about: "the unbiased gradient of the distinct correct answers among k (key k)",
+        text: "where((c == 0) + (max(class_size) == n), 0, k * (correct
             + sum(where(correct, (pass_at_k(n-1, class_size, k-1) - pass_at_k(n-1, class_size, k)) / class_size, 0))
             - where(correct, pass_at_k(n-1, class_size, k-1) - pass_at_k(n-1, class_size, k)
                 + pass_at_k(n-1, class_size-1, k), 0)))",
-    ),
+    },
 ];
 
 /// A rule of advantages, with the values of its parameters.
@@ -160,8 +177,8 @@ impl Rule {
             let words: String = text.split_whitespace().collect();
             read(&words).is_ok_and(|known| self.source == Source::Expression(known))
         };
-        let row = ROWS.iter().find(|(_, text)| is_same(text))?;
-        Some((row.0, self.values[0]))
+        let row = ROWS.iter().find(|row| is_same(row.text))?;
+        Some((row.name, self.values[0]))
     }
 
     /// The parameters that it names, with their values.

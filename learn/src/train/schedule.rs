@@ -6,7 +6,7 @@ use tealight_system::range::{above, at_least};
 
 /// The learning-rate schedule after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
     /// A constant rate.
     Constant,

@@ -1,9 +1,9 @@
 //! A record of a file to grade, whatever program wrote it, to a problem's id, golds, prompt and completions.
 //!
-//! [`Format`] has the formats; docs/how-to/grade.md describes them for users. To add one, add a variant with its name
-//! and its keys, and a function that reads it.
+//! `format` has the table of formats; docs/how-to/grade.md describes them for users.
 
 mod fields;
+mod format;
 mod harnesses;
 mod own;
 mod python_list;
@@ -17,105 +17,13 @@ use tealight_datasets::read::other_kind;
 
 use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};
+pub(super) use format::Format;
 
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
 
 /// Most completions of a line: the shortest take a hundred times their text in memory.
 pub(super) const MAX_ANSWERS: usize = 1 << 20;
-
-/// The program that wrote a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Format {
-    #[default]
-    Own,
-    Tealight,
-    Batch,
-    AnthropicBatch,
-    LmEval,
-    Inspect,
-    EvalscopeReview,
-    EvalscopePrediction,
-    Lighteval,
-    OpenCompass,
-    SimpleEvals,
-    QwenMath,
-    Verl,
-    Verifiers,
-    Trl,
-}
-
-impl Format {
-    /// What a file of the format is called in messages.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Own => "a file of completions",
-            Self::Tealight => "a samples file of Tealight",
-            Self::Batch => "the output of an OpenAI batch",
-            Self::AnthropicBatch => "the output of an Anthropic batch",
-            Self::LmEval => "an lm-eval samples file",
-            Self::Inspect => "an Inspect log",
-            Self::EvalscopeReview => "an evalscope reviews file",
-            Self::EvalscopePrediction => "an evalscope predictions file",
-            Self::Lighteval => "a lighteval details file",
-            Self::OpenCompass => "an OpenCompass predictions file",
-            Self::SimpleEvals => "a simple-evals file",
-            Self::QwenMath => "an output file of Qwen2.5-Math",
-            Self::Verl => "a verl rollout file",
-            Self::Verifiers => "a results file of verifiers",
-            Self::Trl => "a TRL completions file",
-        }
-    }
-
-    /// Whether its ids count the problems from 0.
-    pub(super) fn counts_from_zero(self) -> bool {
-        matches!(
-            self,
-            Self::LmEval
-                | Self::EvalscopeReview
-                | Self::EvalscopePrediction
-                | Self::OpenCompass
-                | Self::QwenMath
-        )
-    }
-
-    /// Recognises a record by its keys.
-    fn detect(value: &Value) -> Self {
-        let has = |key: &str| fields::get(value, key).is_some();
-        let all = |keys: &[&str]| keys.iter().all(|key| has(key));
-        if all(&["problem", "sample", "completion", "verdict"]) {
-            Self::Tealight
-        } else if has("custom_id") {
-            if has("result") { Self::AnthropicBatch } else { Self::Batch }
-        } else if has("resps") || all(&["doc_id", "arguments"]) {
-            Self::LmEval
-        } else if all(&["doc", "model_response"]) {
-            Self::Lighteval
-        } else if has("sample_score") {
-            Self::EvalscopeReview
-        } else if all(&["index", "model_output"]) {
-            Self::EvalscopePrediction
-        } else if value["output"].get("choices").is_some() && has("target")
-            || all(&["id", "epoch", "input", "target"])
-        {
-            Self::Inspect
-        } else if all(&["origin_prompt", "prediction"]) {
-            Self::OpenCompass
-        } else if has("convo") {
-            Self::SimpleEvals
-        } else if all(&["output", "gts"]) {
-            Self::Verl
-        } else if value["code"].is_array() && has("gt") {
-            Self::QwenMath
-        } else if all(&["example_id", "completion", "reward"]) {
-            Self::Verifiers
-        } else if all(&["prompt", "completion", "advantage"]) {
-            Self::Trl
-        } else {
-            Self::Own
-        }
-    }
-}
 
 /// A problem and completions of it.
 #[derive(Debug, Default)]
@@ -286,24 +194,8 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
 
 /// Reads a record; `key` is its own where it stands in an object.
 fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
-    let format = Format::detect(value);
-    let read = match format {
-        Format::Tealight => own::tealight(value),
-        Format::Batch => servers::openai(value),
-        Format::AnthropicBatch => servers::anthropic(value),
-        Format::LmEval => harnesses::lm_eval(value),
-        Format::Inspect => harnesses::inspect(value),
-        Format::EvalscopeReview => harnesses::evalscope_review(value),
-        Format::EvalscopePrediction => harnesses::evalscope_prediction(value),
-        Format::Lighteval => harnesses::lighteval(value),
-        Format::OpenCompass => harnesses::opencompass(value, key),
-        Format::SimpleEvals => harnesses::simple_evals(value),
-        Format::QwenMath => harnesses::qwen_math(value),
-        Format::Verl => harnesses::verl(value),
-        Format::Verifiers => own::verifiers(value),
-        Format::Own | Format::Trl => own::own(value, key),
-    };
-    let mut line = Line { format, ..read? };
+    let mut line = Format::read(value, key)?;
+    let format = line.format;
     let document = value["doc"].as_object().filter(|_| format == Format::LmEval);
     if let (Some(why), None) = (document.and_then(other_kind), keys.gold) {
         let why = why.split(';').next().unwrap_or_default();

@@ -23,10 +23,10 @@ impl Keys {
             }
             None => match self.take("rule").as_deref() {
                 None | Some("plain") => return Ok(None),
-                Some(name) => match ROWS.iter().find(|(known, _)| *known == name) {
-                    Some((_, text)) => (*text).to_owned(),
+                Some(name) => match ROWS.iter().find(|row| row.name == name) {
+                    Some(row) => row.text.to_owned(),
                     None => {
-                        let known = ROWS.map(|(known, _)| known).join(", ");
+                        let known = ROWS.map(|row| row.name).join(", ");
                         bail!("`rule`: `{name}` is not one of plain, {known}")
                     }
                 },

@@ -19,26 +19,60 @@ pub(super) struct Scope<'a> {
     pub(super) values: &'a [f64],
 }
 
-/// Functions with the fewest and the most arguments.
-const FUNCTIONS: [(&str, usize, usize); 17] = [
-    ("mean", 1, 1),
-    ("sum", 1, 1),
-    ("std", 1, 1),
-    ("count", 1, 1),
-    ("mean_others", 1, 1),
-    ("max", 1, 2),
-    ("min", 1, 2),
-    ("where", 3, 3),
-    ("choose", 2, 2),
-    ("pass_at_k", 3, 3),
-    ("log", 1, 1),
-    ("exp", 1, 1),
-    ("sqrt", 1, 1),
-    ("abs", 1, 1),
-    ("tanh", 1, 1),
-    ("log1p", 1, 1),
-    ("expm1", 1, 1),
+/// What a function does with its arguments.
+#[derive(Clone, Copy)]
+enum Builtin {
+    /// Each entry by itself.
+    Entry(fn(f64) -> f64),
+    /// Two values entry by entry, or all entries of one.
+    Fold(fn(f64, f64) -> f64),
+    /// The group to one number, with its mass where samples weigh differently.
+    Group(fn(&[f64], Option<&[f64]>) -> f64),
+    /// Of each sample, the mean of the others.
+    MeanOthers,
+    /// The second value where the first is not 0, else the third.
+    Where,
+    /// Two or three numbers entry by entry.
+    Two(fn(f64, f64) -> f64),
+    Three(fn(f64, f64, f64) -> f64),
+}
+
+/// The functions of a rule. `HELP` and docs/how-to/objective.md describe them.
+const FUNCTIONS: [(&str, Builtin); 17] = [
+    ("mean", Builtin::Group(mean)),
+    ("sum", Builtin::Group(|all, _| all.iter().sum())),
+    ("std", Builtin::Group(deviation)),
+    ("count", Builtin::Group(|all, _| all.iter().filter(|one| **one != 0.0).count() as f64)),
+    ("mean_others", Builtin::MeanOthers),
+    ("max", Builtin::Fold(f64::max)),
+    ("min", Builtin::Fold(f64::min)),
+    ("where", Builtin::Where),
+    ("choose", Builtin::Two(choose)),
+    ("pass_at_k", Builtin::Three(pass_at_k)),
+    ("log", Builtin::Entry(f64::ln)),
+    ("exp", Builtin::Entry(f64::exp)),
+    ("sqrt", Builtin::Entry(f64::sqrt)),
+    ("abs", Builtin::Entry(f64::abs)),
+    ("tanh", Builtin::Entry(f64::tanh)),
+    ("log1p", Builtin::Entry(f64::ln_1p)),
+    ("expm1", Builtin::Entry(f64::exp_m1)),
 ];
+
+impl Builtin {
+    fn named(name: &str) -> Option<Self> {
+        FUNCTIONS.iter().find(|one| one.0 == name).map(|one| one.1)
+    }
+
+    /// The fewest and the most arguments.
+    fn arguments(self) -> (usize, usize) {
+        match self {
+            Self::Entry(_) | Self::Group(_) | Self::MeanOthers => (1, 1),
+            Self::Fold(_) => (1, 2),
+            Self::Two(_) => (2, 2),
+            Self::Where | Self::Three(_) => (3, 3),
+        }
+    }
+}
 
 /// Refuses functions that are not known, and numbers of arguments that they do not take.
 pub(super) fn check_calls(expression: &Expression) -> Result<()> {
@@ -47,11 +81,12 @@ pub(super) fn check_calls(expression: &Expression) -> Result<()> {
         Expression::Negative(a) => check_calls(a),
         Expression::Binary(_, a, b) => check_calls(a).and_then(|()| check_calls(b)),
         Expression::Call(name, arguments) => {
-            let Some((_, least, most)) = FUNCTIONS.iter().find(|one| one.0 == name) else {
+            let Some(function) = Builtin::named(name) else {
                 let known = FUNCTIONS.iter().map(|one| one.0);
                 bail!("a rule has no function `{name}`{}", similar(name, known));
             };
-            if !(*least..=*most).contains(&arguments.len()) {
+            let (least, most) = function.arguments();
+            if !(least..=most).contains(&arguments.len()) {
                 let takes =
                     if least == most { least.to_string() } else { format!("{least} or {most}") };
                 bail!("`{name}` takes {takes} arguments, not {}", arguments.len());
@@ -75,41 +110,27 @@ impl Scope<'_> {
                 let mut arguments = arguments.iter().map(|one| self.value(one));
                 let mut next = || arguments.next().expect("calls were checked");
                 let first = next();
-                match name.as_str() {
-                    "where" => {
+                match Builtin::named(name).expect("calls were checked") {
+                    Builtin::Entry(by) => first.map(by),
+                    Builtin::Group(by) => {
+                        Value::One(by(&self.each(first), self.stats.mass.as_deref()))
+                    }
+                    Builtin::MeanOthers => self.mean_others(first),
+                    Builtin::Two(by) => first.with(next(), by),
+                    Builtin::Three(by) => {
+                        let (second, third) = (next(), next());
+                        first.with_two(second, third, by)
+                    }
+                    Builtin::Where => {
                         let (yes, no) = (next(), next());
                         // A condition multiplied in would carry what is not chosen where that is infinite.
-                        first.with_two(
-                            yes,
-                            no,
-                            |is_so, yes, no| if is_so != 0.0 { yes } else { no },
-                        )
+                        let chosen = |is_so, yes, no| if is_so != 0.0 { yes } else { no };
+                        first.with_two(yes, no, chosen)
                     }
-                    "choose" => first.with(next(), choose),
-                    "pass_at_k" => {
-                        let (c, k) = (next(), next());
-                        let whole = |one: f64| one.clamp(0.0, 1e6) as usize;
-                        first.with_two(c, k, |n, c, k| pass_at_k(whole(n), whole(c), whole(k)))
-                    }
-                    "max" | "min" => {
-                        let by: fn(f64, f64) -> f64 =
-                            if name == "max" { f64::max } else { f64::min };
-                        match arguments.next() {
-                            Some(second) => first.with(second, by),
-                            None => {
-                                let all = self.each(first);
-                                Value::One(all.into_iter().reduce(by).unwrap_or(0.0))
-                            }
-                        }
-                    }
-                    "log" => first.map(f64::ln),
-                    "exp" => first.map(f64::exp),
-                    "sqrt" => first.map(f64::sqrt),
-                    "abs" => first.map(f64::abs),
-                    "tanh" => first.map(f64::tanh),
-                    "log1p" => first.map(f64::ln_1p),
-                    "expm1" => first.map(f64::exp_m1),
-                    reduction => self.reduced(reduction, first),
+                    Builtin::Fold(by) => match arguments.next() {
+                        Some(second) => first.with(second, by),
+                        None => Value::One(self.each(first).into_iter().reduce(by).unwrap_or(0.0)),
+                    },
                 }
             }
         }
@@ -123,27 +144,14 @@ impl Scope<'_> {
         }
     }
 
-    fn reduced(&self, name: &str, value: Value) -> Value {
+    /// `r - (r - mean) n / (n - 1)`; of equal numbers themselves.
+    fn mean_others(&self, value: Value) -> Value {
         let all = self.each(value);
-        let mass = self.stats.mass.as_deref();
-        // Equal numbers have exactly themselves as their mean: a group of one reward has no gradient.
-        let is_even = all.iter().all(|one| *one == all[0]);
-        Value::One(match name {
-            "mean" if is_even => all[0],
-            "mean" => baseline::mean(&all, mass),
-            "std" if is_even => 0.0,
-            "std" => baseline::deviation(&all, mass),
-            "sum" => all.iter().sum(),
-            "count" => all.iter().filter(|one| **one != 0.0).count() as f64,
-            // r - (r - mean) n / (n - 1).
-            _ if is_even => return Value::Each(all),
-            _ => {
-                let centred = baseline::less_the_others(&all, mass);
-                return Value::Each(
-                    all.iter().zip(centred).map(|(one, less)| one - less).collect(),
-                );
-            }
-        })
+        if is_even(&all) {
+            return Value::Each(all);
+        }
+        let centred = baseline::less_the_others(&all, self.stats.mass.as_deref());
+        Value::Each(all.iter().zip(centred).map(|(one, less)| one - less).collect())
     }
 
     pub(super) fn named(&self, name: &str) -> Value {
@@ -232,6 +240,20 @@ fn operation(operator: Operator) -> fn(f64, f64) -> f64 {
     }
 }
 
+/// Whether all numbers are the same: these have exactly themselves as their mean, so that a group of one reward has
+/// no gradient.
+fn is_even(all: &[f64]) -> bool {
+    all.iter().all(|one| *one == all[0])
+}
+
+fn mean(all: &[f64], mass: Option<&[f64]>) -> f64 {
+    if is_even(all) { all[0] } else { baseline::mean(all, mass) }
+}
+
+fn deviation(all: &[f64], mass: Option<&[f64]>) -> f64 {
+    if is_even(all) { 0.0 } else { baseline::deviation(all, mass) }
+}
+
 /// The number of sets of k of n; 0 where there are none.
 fn choose(n: f64, k: f64) -> f64 {
     if !(0.0..=n).contains(&k) || n > 1e6 {
@@ -242,7 +264,8 @@ fn choose(n: f64, k: f64) -> f64 {
 }
 
 /// The chance that k of n samples, c of them correct, hold a right one; 0 at `k = 0`.
-fn pass_at_k(n: usize, c: usize, k: usize) -> f64 {
+fn pass_at_k(n: f64, c: f64, k: f64) -> f64 {
+    let [n, c, k] = [n, c, k].map(|one| one.clamp(0.0, 1e6) as usize);
     if n < c + k {
         return 1.0;
     }
