@@ -113,8 +113,8 @@ fn group_advantages(bencher: Bencher<'_, '_>, objective: &str) {
         GroupStats {
             rewards: (0..8).map(|sample| f64::from(u8::from(is_correct(sample)))).collect(),
             classes: (0..8).map(|sample| is_correct(sample).then_some(sample)).collect(),
-            policy_logp: vec![-1.0; 8],
-            reference_logp: vec![-1.0; 8],
+            behavior_logp: vec![-1.0; 8],
+            base_logp: vec![-1.0; 8],
             lengths: vec![64; 8],
             ..GroupStats::default()
         }

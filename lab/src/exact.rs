@@ -62,8 +62,8 @@ impl<'a> Setting<'a> {
         let stats = |(prompt, logp): (usize, &[f64])| GroupStats {
             rewards: world.is_right[prompt].iter().map(|right| f64::from(*right)).collect(),
             classes: world.classes(prompt, &(0..logp.len()).collect::<Vec<_>>()),
-            policy_logp: logp.to_vec(),
-            reference_logp: world.base.iter().map(|a| a.ln()).collect(),
+            behavior_logp: logp.to_vec(),
+            base_logp: world.base.iter().map(|a| a.ln()).collect(),
             lengths: vec![world.length(); logp.len()],
             solve_rate: world.solve_rate(prompt),
             beta,
@@ -163,12 +163,7 @@ impl<'a> Setting<'a> {
         (rows, mass): (&[usize], &[f64]),
     ) -> Result<Tensor> {
         let to_tensor = |values: Vec<f64>| Tensor::from_slice(&values, values.len(), &Device::Cpu);
-        let inputs = |weight| StoredInputs {
-            completions,
-            policy_logp: logp,
-            reference_logp: base_logp,
-            weight,
-        };
+        let inputs = |weight| StoredInputs { completions, policy_logp: logp, base_logp, weight };
         if let Some((_, beta)) = self.plan.rehearsal_loss() {
             let (token, length) = (self.token_weight(), self.world.length());
             let weight = to_tensor(mass.iter().flat_map(|m| vec![m * token; length]).collect())?;
@@ -271,7 +266,7 @@ impl Terms<'_> {
             completions: self.completions,
             policy_logp: logp,
             behavior_logp: &logp.detach(),
-            reference_logp: Some(self.base.0),
+            base_logp: Some(self.base.0),
             advantage: &advantage,
             weight: &weight,
             penalty_weight: Some(&penalty_weight),

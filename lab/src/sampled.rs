@@ -70,8 +70,8 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
     GroupStats {
         rewards: select(&all.rewards),
         classes: outputs.iter().map(|y| all.classes[*y]).collect(),
-        policy_logp: select(&all.policy_logp),
-        reference_logp: select(&all.reference_logp),
+        behavior_logp: select(&all.behavior_logp),
+        base_logp: select(&all.base_logp),
         lengths: outputs.iter().map(|y| all.lengths[*y]).collect(),
         solve_rate: all.solve_rate,
         beta: all.beta,

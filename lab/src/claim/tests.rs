@@ -282,8 +282,8 @@ fn reward_weight(plan: &Plan, group: usize, p: f64) -> Result<f64> {
         let stats = GroupStats {
             rewards: right.iter().map(|right| f64::from(*right)).collect(),
             classes: right.iter().map(|right| right.then_some(0)).collect(),
-            policy_logp: vec![0.0; group],
-            reference_logp: vec![0.0; group],
+            behavior_logp: vec![0.0; group],
+            base_logp: vec![0.0; group],
             lengths: vec![1; group],
             solve_rate: 0.5,
             beta: 0.0,

@@ -52,7 +52,7 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Result<Vec<Vec<f64>>> {
                 // baseline, so that no standard deviation divides it.
                 let cost = |(pi, a): (&f64, &f64)| regulariser.divergence.f_prime(pi - a);
                 let costs: Vec<f64> =
-                    stats.policy_logp.iter().zip(&stats.reference_logp).map(cost).collect();
+                    stats.behavior_logp.iter().zip(&stats.base_logp).map(cost).collect();
                 let costs = less_the_others(&costs, stats.mass.as_deref());
                 for (advantage, cost) in advantages.iter_mut().zip(costs) {
                     *advantage -= stats.beta * cost;
@@ -85,7 +85,7 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
     if weight == f64::NEG_INFINITY {
         return (-scale * limit, false);
     }
-    let log_ratio = stats.policy_logp[i] - stats.reference_logp[i];
+    let log_ratio = stats.behavior_logp[i] - stats.base_logp[i];
     let most = matching.max_reward;
     match matching.divergence.power().filter(|_| matching.partition == Partition::Fixed) {
         Some(power) => {
@@ -154,8 +154,8 @@ mod tests {
         GroupStats {
             rewards: rewards.to_vec(),
             classes: rewards.iter().map(|reward| (*reward > 0.5).then_some(0)).collect(),
-            policy_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
-            reference_logp: vec![-2.0; rewards.len()],
+            behavior_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
+            base_logp: vec![-2.0; rewards.len()],
             lengths: vec![1; rewards.len()],
             solve_rate: 0.25,
             beta: 0.05,
@@ -201,7 +201,7 @@ mod tests {
         for alpha in [0.0, 0.5, 0.9] {
             let text = format!("alpha-dpg:{alpha}:baseline=none");
             let ours = advantages(&plan(&text), std::slice::from_ref(&group)).unwrap().remove(0);
-            let ratio = |i: usize| ((-2.0 - group.policy_logp[i]).exp() / 0.25).powf(1.0 - alpha);
+            let ratio = |i: usize| ((-2.0 - group.behavior_logp[i]).exp() / 0.25).powf(1.0 - alpha);
             assert_eq!(ours[1], -1.0);
             for i in [0, 2] {
                 let exact = ratio(i) - 1.0;
@@ -214,7 +214,7 @@ mod tests {
     fn hard_prompts_are_not_cut_at_the_base() {
         // At the base, on a prompt that is solved once in a hundred tries.
         let at_base = |validity: f64| GroupStats {
-            policy_logp: vec![-2.0; 3],
+            behavior_logp: vec![-2.0; 3],
             solve_rate: validity,
             ..stats(&[1.0, 0.0, 1.0])
         };
@@ -231,7 +231,7 @@ mod tests {
             (10.0, 1.0)
         );
         // A sample that lost a factor of e^5 under the policy has its ratio cut at 10, times the worth of its prompt.
-        let lost = GroupStats { policy_logp: vec![-7.0; 3], ..at_base(0.5) };
+        let lost = GroupStats { behavior_logp: vec![-7.0; 3], ..at_base(0.5) };
         assert_eq!(evaluate("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
     }
 
@@ -239,8 +239,8 @@ mod tests {
     fn an_online_partition_is_replaced_only_where_it_is_zero() {
         // One of four is correct, of which the policy has made much more than the base: Z is 6e-6 / 4.
         let mut group = GroupStats {
-            policy_logp: vec![-2.0; 4],
-            reference_logp: vec![-2.0 + 6e-6_f64.ln(); 4],
+            behavior_logp: vec![-2.0; 4],
+            base_logp: vec![-2.0 + 6e-6_f64.ln(); 4],
             ..stats(&[1.0, 0.0, 0.0, 0.0])
         };
         group.solve_rate = partition_of(group.online_solve_rate());

@@ -8,9 +8,9 @@ pub struct GroupStats {
     /// The solution class of each, as the verifier numbers them in this group; none where it is incorrect.
     pub classes: Vec<Option<usize>>,
     /// Log-probability of each whole completion under the policy that drew it.
-    pub policy_logp: Vec<f64>,
+    pub behavior_logp: Vec<f64>,
     /// Log-probability under the base; as many zeros where the plan does not need it.
-    pub reference_logp: Vec<f64>,
+    pub base_logp: Vec<f64>,
     /// Number of tokens of each completion.
     pub lengths: Vec<usize>,
     /// The estimated accuracy of the base on this prompt; only targets read it.
@@ -54,7 +54,7 @@ impl GroupStats {
     }
 
     pub(super) fn mean_logp(&self, index: usize) -> f64 {
-        self.policy_logp[index] / self.lengths[index].max(1) as f64
+        self.behavior_logp[index] / self.lengths[index].max(1) as f64
     }
 
     /// The accuracy of the base on the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
@@ -62,7 +62,7 @@ impl GroupStats {
     pub fn online_solve_rate(&self) -> f64 {
         let weight = |i: usize| match self.classes[i].is_some() {
             // E_pi[v a / pi] = a(v = 1) = Z.
-            true => (self.reference_logp[i] - self.policy_logp[i]).exp(),
+            true => (self.base_logp[i] - self.behavior_logp[i]).exp(),
             false => 0.0,
         };
         let count = self.classes.len();

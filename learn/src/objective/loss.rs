@@ -58,7 +58,7 @@ impl Plan {
     pub fn loss(&self, inputs: &LossInputs<'_>) -> Result<Loss> {
         let mut loss = self.trust_region.loss(inputs)?;
         if let (Some((pointwise, _)), Some(reference), Some(penalty_weight)) =
-            (self.token_loss(), inputs.reference_logp, inputs.penalty_weight)
+            (self.token_loss(), inputs.base_logp, inputs.penalty_weight)
         {
             let cost = pointwise.apply(&(inputs.policy_logp - reference)?)?;
             let mut penalty_weight = penalty_weight.clone();
@@ -118,7 +118,7 @@ impl Plan {
 
     /// The loss of stored completions, or none where the plan reads none.
     pub fn stored_loss(&self, inputs: &StoredInputs<'_>) -> Result<StoredLoss> {
-        let log_ratio = (inputs.policy_logp - inputs.reference_logp)?;
+        let log_ratio = (inputs.policy_logp - inputs.base_logp)?;
         let (pointwise, log_ratio, weight) = match (&inputs.weight, self.rehearsal_loss()) {
             (StoredWeight::Tokens(weight), Some((pointwise, _))) => (pointwise, log_ratio, *weight),
             (StoredWeight::Samples { weight, log_weight }, _) => {
@@ -161,7 +161,7 @@ mod tests {
                 completions: &Completions::new(vec![3], &Device::Cpu).unwrap(),
                 policy_logp: policy.as_tensor(),
                 behavior_logp: &vector([-1.0; 3]),
-                reference_logp: None,
+                base_logp: None,
                 advantage: &vector([0.0; 3]),
                 weight: &vector([0.5; 3]),
                 penalty_weight: None,

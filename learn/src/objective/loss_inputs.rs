@@ -52,7 +52,7 @@ pub struct LossInputs<'a> {
     /// Log-probabilities under what sampled the tokens.
     pub behavior_logp: &'a Tensor,
     /// Log-probabilities under the base, where the plan compares with it token by token.
-    pub reference_logp: Option<&'a Tensor>,
+    pub base_logp: Option<&'a Tensor>,
     /// Advantage of each token.
     pub advantage: &'a Tensor,
     /// Weight of each token in the step's loss: see [`super::LossType::weight`].
@@ -86,7 +86,7 @@ pub struct StoredInputs<'a> {
     /// Log-probabilities `[N]` under the policy, with a gradient.
     pub policy_logp: &'a Tensor,
     /// Log-probabilities `[N]` under the base.
-    pub reference_logp: &'a Tensor,
+    pub base_logp: &'a Tensor,
     /// Weights by token or by sample.
     pub weight: StoredWeight<'a>,
 }

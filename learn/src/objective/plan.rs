@@ -6,8 +6,8 @@
 //! p_beta, whose distribution is matched. [`Plan::check`] refuses what cannot work, with the reason.
 
 mod check;
+mod coefficient_schedule;
 mod kl_form;
-mod schedule;
 
 use super::annealing::Annealing;
 use super::baseline::Baseline;

@@ -272,10 +272,11 @@ impl Rule {
         let graded = trial(n, |i| i > 0, |i| i as f64 / n as f64);
         self.try_group(&graded, &format!("{n} samples with graded rewards"))?;
         // e^1000 is infinite: a rule of the log-probability of a token is not one of that of a completion.
-        let long = |less: f64| graded.policy_logp.iter().map(|logp| 500.0 * logp - less).collect();
+        let long =
+            |less: f64| graded.behavior_logp.iter().map(|logp| 500.0 * logp - less).collect();
         let long = GroupStats {
-            policy_logp: long(0.0),
-            reference_logp: long(5.0),
+            behavior_logp: long(0.0),
+            base_logp: long(5.0),
             lengths: graded.lengths.iter().map(|length| 500 * length).collect(),
             ..graded
         };
@@ -324,8 +325,8 @@ fn trial(
     GroupStats {
         rewards: (0..n).map(reward).collect(),
         classes: (0..n).map(|i| is_correct(i).then_some(i / 2)).collect(),
-        policy_logp: (0..n).map(|i| -5.0 - (i as f64 * 1.7) % 3.0).collect(),
-        reference_logp: (0..n).map(|i| -5.5 - (i as f64 * 1.3) % 2.0).collect(),
+        behavior_logp: (0..n).map(|i| -5.0 - (i as f64 * 1.7) % 3.0).collect(),
+        base_logp: (0..n).map(|i| -5.5 - (i as f64 * 1.3) % 2.0).collect(),
         lengths: (0..n).map(|i| 3 + i % 4).collect(),
         solve_rate: 0.5,
         beta: 0.1,

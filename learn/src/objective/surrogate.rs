@@ -160,7 +160,7 @@ mod tests {
             completions: &Completions::new(vec![2, 1], &Device::Cpu).unwrap(),
             policy_logp: policy.as_tensor(),
             behavior_logp: &vector(&[-1.0; 3]),
-            reference_logp: None,
+            base_logp: None,
             advantage: &vector(&[advantage[0], advantage[0], advantage[1]]),
             weight: &vector(&[weight; 3]),
             penalty_weight: None,

@@ -9,9 +9,9 @@ use super::{Divergence, PointwiseLoss};
 use tealight_divergence::elementary::Elementwise::Exp;
 
 /// `D_f(pi || a) [N]` of the next-token distributions: `sum_v a_v f(pi_v / a_v)`.
-pub fn divergence(kind: Divergence, logp: &Tensor, reference_logp: &Tensor) -> Result<Tensor> {
-    let ratio = (logp - reference_logp)?;
-    (PointwiseLoss::Generator(kind).apply(&ratio)? * Exp.apply(reference_logp)?)?.sum(D::Minus1)
+pub fn divergence(kind: Divergence, logp: &Tensor, base_logp: &Tensor) -> Result<Tensor> {
+    let ratio = (logp - base_logp)?;
+    (PointwiseLoss::Generator(kind).apply(&ratio)? * Exp.apply(base_logp)?)?.sum(D::Minus1)
 }
 
 /// Entropy `[N]` in nats.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::adamw::AdamW;
-use super::step::{column, lengths, micro_batches};
+use super::micro_batches::{column, lengths, micro_batches};
 use crate::objective::{Completions, LossInputs, Offsets, Plan};
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{GradAccumulator, Policy, Sequence, token_logp};
@@ -59,7 +59,7 @@ pub fn step(
             completions: &Completions::new(lengths(share), device)?,
             policy_logp: forward.logp(),
             behavior_logp: &forward.logp().detach(),
-            reference_logp: Some(&base),
+            base_logp: Some(&base),
             advantage: &each(&|row| if row % 2 == 0 { 1.0 } else { -1.0 })?,
             weight: &each(&|_| weight)?,
             penalty_weight: Some(&each(&|_| plan.penalty_weight(weight, beta))?),

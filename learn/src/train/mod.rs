@@ -8,12 +8,12 @@ pub mod checkpoint;
 mod device_link;
 mod inventory;
 pub mod memory;
+mod micro_batches;
 mod order;
+mod rank_shares;
 pub mod rlvr;
 mod schedule;
 pub mod sft;
-mod shared;
-mod step;
 
 pub use adamw::{AdamW, AdamWConfig};
 pub use device_link::DeviceLink;

@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::State;
-use super::step::{DropoutCounter, micro_batches};
+use super::micro_batches::{DropoutCounter, micro_batches};
 use super::{AdamW, AdamWConfig, Schedule, order};
 use tealight_nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_system::range::{COUNT, LIMIT_OR_ZERO, SEED, at_least};

@@ -160,8 +160,8 @@ impl Scope<'_> {
         match name {
             "r" => Value::Each(stats.rewards.clone()),
             "correct" => Value::Each(stats.is_correct().into_iter().map(f64::from).collect()),
-            "logp" => Value::Each(stats.policy_logp.clone()),
-            "logp_base" => Value::Each(stats.reference_logp.clone()),
+            "logp" => Value::Each(stats.behavior_logp.clone()),
+            "logp_base" => Value::Each(stats.base_logp.clone()),
             "length" => counts(&stats.lengths),
             "class_size" => counts(&stats.class_sizes()),
             "rank" => counts(&stats.ranks()),

@@ -8,8 +8,8 @@ fn group(n: usize, correct: u32) -> GroupStats {
     GroupStats {
         rewards: (0..n).map(|i| f64::from(u8::from(is_correct(i)))).collect(),
         classes: (0..n).map(|i| is_correct(i).then_some(i / 3)).collect(),
-        policy_logp: (0..n).map(|i| -4.0 - (i as f64 * 1.37) % 2.9).collect(),
-        reference_logp: (0..n).map(|i| -4.2 - (i as f64 * 0.77) % 2.1).collect(),
+        behavior_logp: (0..n).map(|i| -4.0 - (i as f64 * 1.37) % 2.9).collect(),
+        base_logp: (0..n).map(|i| -4.2 - (i as f64 * 0.77) % 2.1).collect(),
         lengths: (0..n).map(|i| 2 + i % 3).collect(),
         solve_rate: 0.5,
         beta: 0.04,
@@ -158,7 +158,7 @@ fn by_group(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
             all
         }
         "mara" => {
-            let base = |i: usize| group.reference_logp[i];
+            let base = |i: usize| group.base_logp[i];
             let anchor = (0..n).filter(|i| correct[*i]).map(base).fold(f64::NEG_INFINITY, f64::max);
             let moved = |i: usize| match correct[i] {
                 true => 1.0 + group.beta * (anchor - base(i)),

@@ -244,7 +244,7 @@ mod tests {
             rewards: vec![1.0, 0.0],
             classes: vec![Some(0), None],
             policy_logp: vec![-1.0; 2],
-            reference_logp: vec![-1.0; 2],
+            base_logp: vec![-1.0; 2],
             lengths: vec![2; 2],
             solve_rate: 0.5,
             beta: 0.25,

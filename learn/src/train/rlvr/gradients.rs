@@ -9,11 +9,11 @@ use super::deferred::{MicroBatch, SamplerRatios};
 use super::loss_tensors::LossTensors;
 use super::rehearsal::{self, RehearsalBatch};
 use super::run::Run;
-use super::update::{RolloutStats, Update, UpdateStats, scalar};
+use super::update_stats::{RolloutStats, Update, UpdateStats, scalar};
 use crate::objective::Shares;
 use crate::train::checkpoint::State;
-use crate::train::shared;
-use crate::train::step::DropoutCounter;
+use crate::train::micro_batches::DropoutCounter;
+use crate::train::rank_shares;
 use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
 use tealight_system::clock::Stopwatch;
 
@@ -71,7 +71,7 @@ pub(super) fn gradients(
     }
     if run.ranks.size() > 1 {
         let started = Stopwatch::start();
-        shared::sum_gradients(&mut grads, run.policy.weights(), run.ranks, run.device_link)?;
+        rank_shares::sum_gradients(&mut grads, run.policy.weights(), run.ranks, run.device_link)?;
         stats.sum(run.ranks)?;
         stats.reduction_time = Some(started.seconds());
     }
@@ -171,7 +171,7 @@ fn rank_passes(
 ) -> Vec<(Vec<usize>, Option<u64>)> {
     let sequences: Vec<&Sequence> = at(&batch.sequences, completions);
     let tokens = run.config.settings.micro_batch_tokens;
-    shared::rank_passes(&sequences, tokens, run.ranks, dropout_counter)
+    rank_shares::rank_passes(&sequences, tokens, run.ranks, dropout_counter)
         .into_iter()
         .map(|(range, number)| (completions[range].to_vec(), number))
         .collect()

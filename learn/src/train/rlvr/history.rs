@@ -53,8 +53,8 @@ mod tests {
         let stats = |correct: usize| GroupStats {
             rewards: vec![0.0; 4],
             classes: (0..4).map(|i| (i < correct).then_some(i)).collect(),
-            policy_logp: vec![-1.0; 4],
-            reference_logp: vec![-1.0; 4],
+            behavior_logp: vec![-1.0; 4],
+            base_logp: vec![-1.0; 4],
             lengths: vec![1; 4],
             solve_rate: 0.9,
             beta: 0.0,

@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 use super::deferred::MicroBatch;
 use crate::objective::vocabulary::Candidates;
 use crate::objective::{Completions, LossInputs, Plan, VocabularyInputs};
-use crate::train::step::column;
+use crate::train::micro_batches::column;
 use tealight_nn::policy::Forward;
 
 /// The tensors `[N]` that the loss of a micro-batch reads beside the policy.
@@ -54,7 +54,7 @@ impl LossTensors {
             completions: &self.completions,
             policy_logp,
             behavior_logp: &self.behavior_logp,
-            reference_logp: self.base_logp.as_ref(),
+            base_logp: self.base_logp.as_ref(),
             advantage: &self.advantage,
             weight: &self.weight,
             penalty_weight: Some(&self.penalty_weight),

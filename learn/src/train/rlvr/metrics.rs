@@ -7,7 +7,7 @@ use tealight_core::turns::end_of_turn;
 use tealight_datasets::Verdict;
 
 use super::rewarding::Rewarding;
-use super::update::{Update, UpdateStats};
+use super::update_stats::{Update, UpdateStats};
 use crate::objective::Mismatch;
 use crate::rollout::{Group, Rollout};
 use crate::train::checkpoint::State;

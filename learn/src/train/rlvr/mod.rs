@@ -36,7 +36,7 @@ mod settings;
 mod source;
 mod training;
 mod training_data;
-mod update;
+mod update_stats;
 
 pub use config::{RlvrConfig, reads_base};
 pub use health::Health;

@@ -5,13 +5,13 @@ use candle_core::Tensor;
 
 use super::run::Run;
 use super::training_data::Rehearsal;
-use super::update::{StoredStats, Update, scalar};
+use super::update_stats::{StoredStats, Update, scalar};
 use crate::objective::{
     Completions, Matching, Normaliser, Offsets, Plan, StoredInputs, StoredWeight,
 };
+use crate::train::micro_batches::{DropoutCounter, column, lengths};
 use crate::train::order;
-use crate::train::shared;
-use crate::train::step::{DropoutCounter, column, lengths};
+use crate::train::rank_shares;
 use tealight_nn::policy::{GradAccumulator, Sequence};
 
 /// Keys the randomness of rehearsal apart from that of prompts.
@@ -57,8 +57,12 @@ pub(super) fn add_stored(
     let (settings, device) = (&run.config.settings, run.device());
     let RehearsalBatch { items, sequences, tokens } = batch;
     let mut stats = StoredStats { count: items.len(), ..StoredStats::default() };
-    let rank_passes =
-        shared::rank_passes(sequences, settings.micro_batch_tokens, run.ranks, dropout_counter);
+    let rank_passes = rank_shares::rank_passes(
+        sequences,
+        settings.micro_batch_tokens,
+        run.ranks,
+        dropout_counter,
+    );
     for (range, pass) in rank_passes {
         let (part, part_sequences) = (&items[range.clone()], &sequences[range]);
         let forward = run.policy.forward(part_sequences, settings.temperature, pass)?;
@@ -69,7 +73,7 @@ pub(super) fn add_stored(
         let inputs = |weight| StoredInputs {
             completions: &completions,
             policy_logp: forward.logp(),
-            reference_logp: &base_logp,
+            base_logp: &base_logp,
             weight,
         };
         let loss = match run.plan.matching() {

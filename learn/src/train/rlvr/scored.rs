@@ -13,7 +13,7 @@ use super::settings::LogKl;
 use crate::objective::{Estimator, GroupStats, ImportanceWeights, Mismatch, Offsets};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
-use crate::train::step::micro_batches;
+use crate::train::micro_batches::micro_batches;
 use tealight_nn::generate::Finish;
 use tealight_nn::policy::Sequence;
 
@@ -215,14 +215,14 @@ fn stats(
     run: &Run<'_>,
     groups: &[Group],
     offsets: &Offsets,
-    (policy_logp, base_logp): (&[f32], Option<&[f32]>),
+    (behavior_logp, base_logp): (&[f32], Option<&[f32]>),
     step: usize,
 ) -> Vec<GroupStats> {
     let longest = run.config.settings.length();
     let shaped = |reward: f64, length: usize| {
         shaped_reward(reward, length, longest, run.plan.overlong_buffer)
     };
-    let mut policy_logp = offsets.split(policy_logp).map(sum);
+    let mut behavior_logp = offsets.split(behavior_logp).map(sum);
     let mut base_logp = base_logp.map(|logp| offsets.split(logp).map(sum));
     let group_stats = |group: &Group| {
         let count = group.rollouts.len();
@@ -231,8 +231,8 @@ fn stats(
         GroupStats {
             classes: group.classes(),
             rewards: group.rewards().iter().zip(&lengths).map(|(r, n)| shaped(*r, *n)).collect(),
-            policy_logp: policy_logp.by_ref().take(count).collect(),
-            reference_logp: match &mut base_logp {
+            behavior_logp: behavior_logp.by_ref().take(count).collect(),
+            base_logp: match &mut base_logp {
                 Some(logp) => logp.take(count).collect(),
                 None => vec![0.0; count],
             },

@@ -7,8 +7,8 @@ use std::ops::Range;
 use anyhow::{Context, Result};
 
 use crate::objective::Plan;
-use crate::train::shared::token_column;
-use crate::train::step::lengths;
+use crate::train::micro_batches::lengths;
+use crate::train::rank_shares::token_column;
 use tealight_core::ranks::Ranks;
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::run::Run;
-use super::update::UpdateStats;
+use super::update_stats::UpdateStats;
 use crate::rollout::Group;
 use tealight_nn::generate::Finish;
 use tealight_nn::policy::{Sequence, rounding};

@@ -10,11 +10,11 @@ use super::run::Run;
 use super::scored::score;
 use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};
-use super::update::Update;
+use super::update_stats::Update;
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
-use crate::train::step::DropoutCounter;
-use crate::train::{AdamW, shared};
+use crate::train::micro_batches::DropoutCounter;
+use crate::train::{AdamW, rank_shares};
 use tealight_nn::generate::EngineLost;
 use tealight_system::clock::Stopwatch;
 use tealight_system::stop::Stop;
@@ -143,7 +143,7 @@ fn step(
     adapt_entropy(run, state, &metrics);
     state.global_step += 1;
     if state.global_step % CHECKED == 1 || !run.goes_on(state) {
-        shared::check_weights(run.policy.weights(), run.ranks)?;
+        rank_shares::check_weights(run.policy.weights(), run.ranks)?;
     }
     let (rollouts, stored) = metrics.step_gradients;
     state.num_gradients += rollouts + stored;

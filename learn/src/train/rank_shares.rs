@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use candle_core::{DType, Var};
 
 use super::device_link::{self, DeviceLink};
-use super::step::{DropoutCounter, micro_batches};
+use super::micro_batches::{DropoutCounter, micro_batches};
 use tealight_core::ranks::Ranks;
 use tealight_nn::policy::{GradAccumulator, Sequence};
 
