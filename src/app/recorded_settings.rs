@@ -48,6 +48,7 @@ fn is_off(value: &toml::Value) -> bool {
     match value {
         toml::Value::Boolean(is_on) => !is_on,
         toml::Value::Integer(number) => *number == 0,
+        toml::Value::Float(number) => *number == 0.0,
         toml::Value::Array(list) => list.is_empty(),
         _ => false,
     }
@@ -65,7 +66,7 @@ mod tests {
             let options: toml::Table = format!("seed = 1\n{extra}").parse().unwrap();
             refuse_other_settings(&options, folder.path())
         };
-        with("limit = 0\nlog = false\nnames = []").unwrap();
+        with("limit = 0\nshare = 0.0\nlog = false\nnames = []").unwrap();
         let error = with("limit = 2").unwrap_err().to_string();
         assert!(error.contains("limit was unset, is 2"), "{error}");
     }

@@ -309,3 +309,15 @@ fn task_page_matches_the_tasks() {
     }
     assert!(missing.is_empty(), "docs/how-to/tasks.md lacks the rows\n{missing}");
 }
+
+#[test]
+fn suite_of_tasks_has_every_task() {
+    let suite = include_str!("../../suites/tasks.toml");
+    for kind in TASKS {
+        assert!(
+            suite.contains(&format!("\"{}/test\"", kind.name)),
+            "suites/tasks.toml lacks {}",
+            kind.name
+        );
+    }
+}

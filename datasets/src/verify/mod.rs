@@ -290,4 +290,19 @@ mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn page_of_verifiers_has_a_row_for_every_verifier() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/verifier.md");
+        // A package of this crate alone is without the book.
+        let Ok(page) = std::fs::read_to_string(page) else { return };
+        let rows: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")).collect();
+        for row in &VERIFIERS {
+            let names = |line: &&str| {
+                let cell = line.split(" | ").next().unwrap_or_default();
+                cell.split('`').any(|word| word.split([':', '[']).next() == Some(row.name))
+            };
+            assert!(rows.iter().any(names), "docs/verifier.md lacks a row for {}", row.name);
+        }
+    }
 }

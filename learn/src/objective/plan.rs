@@ -126,7 +126,15 @@ pub enum SampleSource {
     Filtered,
 }
 
-/// The estimator of a regulariser.
+/// The estimator of a regulariser, and with it the place where the penalty enters:
+///
+/// | estimator | place |
+/// |---|---|
+/// | score | the advantage, `advantage.rs` |
+/// | k2 | [`Plan::loss`], and the advantage of earlier tokens in `train/rlvr/batch.rs` |
+/// | k3 | [`Plan::loss`] |
+/// | full | [`Plan::vocabulary_loss`], and the advantage of earlier tokens in `train/rlvr/deferred.rs` |
+/// | generator, definition | [`Plan::stored_loss`], on samples of the base |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimator {
     /// Subtracted from the advantage of whole completions: the exact gradient.

@@ -12,7 +12,7 @@ use tealight_core::{Chat, Message};
 
 use super::date::TemplateDate;
 use super::files::TemplateSource;
-use super::{template_check, template_json, template_python};
+use super::{template_check, template_python};
 use tealight_system::budget;
 
 /// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value
@@ -131,7 +131,6 @@ impl ChatTemplate {
         environment.set_fuel(Some(FUEL));
         minijinja_contrib::add_to_environment(&mut environment);
         template_python::add(&mut environment);
-        environment.add_filter("tojson", template_json::tojson);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, message))
         });

@@ -3,13 +3,16 @@
 use minijinja::value::{Kwargs, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
-/// Adds tests and methods.
+use super::template_json;
+
+/// Adds tests, filters and methods.
 pub(super) fn add(environment: &mut Environment<'_>) {
     // Python does not iterate over None, and texts and dictionaries have a length and items.
     environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     environment.add_test("sequence", |value: &Value| {
         matches!(value.kind(), ValueKind::String | ValueKind::Map | ValueKind::Seq)
     });
+    environment.add_filter("tojson", template_json::tojson);
     environment.set_unknown_method_callback(method);
 }
 
