@@ -3,6 +3,8 @@
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
+use super::template_python::python_float;
+
 /// Keyword arguments of `json.dumps` that transformers lets templates set.
 struct Style {
     ensure_ascii: bool,
@@ -64,7 +66,15 @@ fn write(value: &Value, style: &Style, depth: usize, out: &mut String) -> Result
         ValueKind::Undefined => return Err(invalid("an undefined value is not JSON")),
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
-        ValueKind::Number => out.push_str(&value.to_string()),
+        ValueKind::Number if value.is_integer() => out.push_str(&value.to_string()),
+        ValueKind::Number => match f64::try_from(value.clone()) {
+            Ok(number) if number.is_nan() => out.push_str("NaN"),
+            Ok(number) if number.is_infinite() => {
+                out.push_str(if number > 0.0 { "Infinity" } else { "-Infinity" });
+            }
+            Ok(number) => out.push_str(&python_float(number)),
+            Err(_) => out.push_str(&value.to_string()),
+        },
         ValueKind::String => quote(value.as_str().unwrap_or_default(), style, out),
         ValueKind::Map => {
             let mut keys: Vec<Value> = value.try_iter()?.collect();

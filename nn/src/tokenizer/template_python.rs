@@ -1,19 +1,220 @@
 //! What chat templates use of Python and Jinja that minijinja has otherwise, or not at all.
 
 use minijinja::value::{Kwargs, ValueKind, from_args};
-use minijinja::{Environment, Error, ErrorKind, State, Value};
+use minijinja::{Environment, Error, ErrorKind, State, Value, escape_formatter};
 
 use super::template_json;
 
-/// Adds tests, filters and methods.
+/// Adds tests, filters and methods, and writes values as Python does.
 pub(super) fn add(environment: &mut Environment<'_>) {
     // Python does not iterate over None, and texts and dictionaries have a length and items.
     environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     environment.add_test("sequence", |value: &Value| {
         matches!(value.kind(), ValueKind::String | ValueKind::Map | ValueKind::Seq)
     });
+    environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
     environment.add_filter("tojson", template_json::tojson);
+    environment.add_filter("default", default);
+    environment.add_filter("d", default);
+    environment.add_filter("length", length);
+    environment.add_filter("count", length);
+    environment.add_filter("float", float);
+    environment.add_filter("replace", replace);
+    environment.add_filter("truncate", truncate);
+    environment.add_filter("string", |value: &Value| match value.kind() {
+        ValueKind::String => value.clone(),
+        _ => shown(value).into(),
+    });
+    environment.add_filter("wordcount", |text: &str| {
+        let words = text.split(|one: char| !one.is_alphanumeric() && one != '_');
+        words.filter(|word| !word.is_empty()).count()
+    });
+    environment.add_filter("center", |text: &str, width: Option<usize>| {
+        padded(text, width.unwrap_or(80), ' ', Side::Both)
+    });
+    environment.set_formatter(|out, state, value| match holds_float(value) {
+        true => Ok(out.write_str(&shown(value))?),
+        false => escape_formatter(out, state, value),
+    });
     environment.set_unknown_method_callback(method);
+}
+
+/// The filter `default`, whose second argument has a name too.
+fn default(
+    value: &Value,
+    other: Option<Value>,
+    boolean: Option<bool>,
+    options: Kwargs,
+) -> Result<Value, Error> {
+    let other = match other {
+        Some(other) => other,
+        None => options.get::<Option<Value>>("default_value")?.unwrap_or_else(|| "".into()),
+    };
+    let boolean = match boolean {
+        Some(boolean) => boolean,
+        None => options.get::<Option<bool>>("boolean")?.unwrap_or(false),
+    };
+    options.assert_all_used()?;
+    let is_absent = value.is_undefined() || (boolean && !value.is_true());
+    Ok(if is_absent { other } else { value.clone() })
+}
+
+/// The length of a value; of an undefined one 0, as of Jinja's.
+fn length(value: &Value) -> Result<usize, Error> {
+    match value.is_undefined() {
+        true => Ok(0),
+        false => value.len().ok_or_else(|| invalid("a value of this kind has no length")),
+    }
+}
+
+/// A number; what is none is `other`.
+fn float(value: &Value, other: Option<f64>, options: Kwargs) -> Result<f64, Error> {
+    let other = match other {
+        Some(other) => other,
+        None => options.get::<Option<f64>>("default")?.unwrap_or(0.0),
+    };
+    options.assert_all_used()?;
+    Ok(match value.as_str() {
+        Some(text) => text.trim().parse().unwrap_or(other),
+        None => f64::try_from(value.clone()).unwrap_or(other),
+    })
+}
+
+/// Replaces a part of a text, everywhere or so often.
+fn replace(value: &Value, from: &str, to: &str, most: Option<usize>) -> String {
+    let text = value.as_str().map_or_else(|| shown(value), str::to_owned);
+    match most {
+        Some(most) => text.replacen(from, to, most),
+        None => text.replace(from, to),
+    }
+}
+
+/// The first `length` characters of a text, between words unless `killwords`, with an end that says so.
+fn truncate(
+    text: &str,
+    length: Option<usize>,
+    killwords: Option<bool>,
+    end: Option<String>,
+    options: Kwargs,
+) -> Result<String, Error> {
+    let length = length.or(options.get("length")?).unwrap_or(255);
+    let killwords = killwords.or(options.get("killwords")?).unwrap_or(false);
+    let end = end.or(options.get("end")?).unwrap_or_else(|| "...".into());
+    let leeway = options.get::<Option<usize>>("leeway")?.unwrap_or(5);
+    options.assert_all_used()?;
+    let Some(kept) = length.checked_sub(end.chars().count()) else {
+        return Err(invalid("`truncate` to fewer characters than its end has"));
+    };
+    if text.chars().count() <= length.saturating_add(leeway) {
+        return Ok(text.to_owned());
+    }
+    let kept: String = text.chars().take(kept).collect();
+    let kept =
+        if killwords { &kept } else { kept.rsplit_once(' ').map_or(&*kept, |(kept, _)| kept) };
+    Ok(format!("{kept}{end}"))
+}
+
+fn is_float(value: &Value) -> bool {
+    value.kind() == ValueKind::Number && !value.is_integer()
+}
+
+/// Whether a number of this value is written otherwise in Python: a float, or one in a list or dictionary.
+fn holds_float(value: &Value) -> bool {
+    let holds = |items: &Value| {
+        items.try_iter().is_ok_and(|mut items| items.any(|item| holds_float(&item)))
+    };
+    match value.kind() {
+        ValueKind::Number => is_float(value),
+        ValueKind::Seq => holds(value),
+        ValueKind::Map => {
+            let values = |key: Value| value.get_item(&key).unwrap_or_default();
+            value
+                .try_iter()
+                .is_ok_and(|mut keys| keys.any(|key| is_float(&key) || holds_float(&values(key))))
+        }
+        _ => false,
+    }
+}
+
+/// A value as Python's `str` writes it.
+fn shown(value: &Value) -> String {
+    if !holds_float(value) {
+        return value.to_string();
+    }
+    // What stands in a list is written as Python's `repr`.
+    let item = |value: &Value| match value.as_str() {
+        Some(_) => format!("{value:?}"),
+        None => shown(value),
+    };
+    let items = || value.try_iter().into_iter().flatten();
+    match value.kind() {
+        ValueKind::Seq => {
+            let items: Vec<String> = items().map(|one| item(&one)).collect();
+            match (value.is_tuple(), items.as_slice()) {
+                (true, [one]) => format!("({one},)"),
+                (true, items) => format!("({})", items.join(", ")),
+                (false, items) => format!("[{}]", items.join(", ")),
+            }
+        }
+        ValueKind::Map => {
+            let entry = |key: Value| {
+                let value = value.get_item(&key).unwrap_or_default();
+                format!("{}: {}", item(&key), item(&value))
+            };
+            format!("{{{}}}", items().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        _ => f64::try_from(value.clone()).map_or_else(|_| value.to_string(), python_float),
+    }
+}
+
+/// A 64-bit number as Python writes it: `1e-05`, `1e+16`, `0.0001`, `2.0`.
+pub(super) fn python_float(number: f64) -> String {
+    if !number.is_finite() {
+        return if number.is_nan() {
+            "nan"
+        } else if number > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        }
+        .into();
+    }
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse::<i32>().unwrap_or(0) {
+        exponent @ -4..16 => {
+            let plain = format!("{number}");
+            let is_whole = exponent >= 0 && !plain.contains('.');
+            if is_whole { format!("{plain}.0") } else { plain }
+        }
+        exponent => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.abs())
+        }
+    }
+}
+
+/// Where a text stands in a wider one.
+#[derive(Clone, Copy)]
+enum Side {
+    Left,
+    Right,
+    Both,
+}
+
+/// Most characters of a text that is filled up.
+const MAX_WIDTH: usize = 1 << 16;
+
+fn padded(text: &str, width: usize, fill: char, side: Side) -> String {
+    let missing = width.min(MAX_WIDTH).saturating_sub(text.chars().count());
+    let before = match side {
+        Side::Left => 0,
+        Side::Right => missing,
+        // CPython's: of an odd number the one more is before a text in an odd width.
+        Side::Both => missing / 2 + (missing & width & 1),
+    };
+    let fill = |count: usize| std::iter::repeat_n(fill, count);
+    fill(before).chain(text.chars()).chain(fill(missing - before)).collect()
 }
 
 /// A method of a text, else one that minijinja's own collection has.
@@ -23,7 +224,17 @@ fn method(
     name: &str,
     args: &[Value],
 ) -> Result<Value, Error> {
-    match value.as_str().map(|text| of_text(text, name, args)).transpose()?.flatten() {
+    let found = match (value.kind(), name) {
+        (ValueKind::String, _) => of_text(value.as_str().unwrap_or_default(), name, args)?,
+        (ValueKind::Seq | ValueKind::Map, "copy") => Some(value.clone()),
+        (ValueKind::Seq, "index") => {
+            let (wanted,): (Value,) = from_args(args)?;
+            let at = value.try_iter()?.position(|item| item == wanted);
+            Some(at.ok_or_else(|| invalid("the list does not have the item"))?.into())
+        }
+        _ => None,
+    };
+    match found {
         Some(result) => Ok(result),
         None => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args),
     }
@@ -76,11 +287,86 @@ fn of_text(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Erro
                 (Some(separator), Some(most)) => list(text.splitn(most + 1, separator).collect()),
                 (Some(separator), None) => list(text.split(separator).collect()),
                 (None, None) => list(text.split_whitespace().collect()),
-                (None, Some(_)) => return Err(invalid("split by white space has no maxsplit")),
+                (None, Some(most)) => list(words(text, most, name == "rsplit")),
             }
         }
+        "startswith" | "endswith" if args.len() > 1 => {
+            let (part, start, end): (&str, i64, Option<i64>) = from_args(args)?;
+            let count = text.chars().count() as i64;
+            let place = |at: i64| (if at < 0 { count + at } else { at }).clamp(0, count) as usize;
+            let (start, end) = (place(start), place(end.unwrap_or(count)));
+            let part_of: String =
+                text.chars().skip(start).take(end.saturating_sub(start)).collect();
+            let is_so = if name == "startswith" {
+                part_of.starts_with(part)
+            } else {
+                part_of.ends_with(part)
+            };
+            Some(is_so.into())
+        }
+        "ljust" | "rjust" | "center" => {
+            let (width, fill): (usize, Option<char>) = from_args(args)?;
+            let side = match name {
+                "ljust" => Side::Left,
+                "rjust" => Side::Right,
+                _ => Side::Both,
+            };
+            Some(padded(text, width, fill.unwrap_or(' '), side).into())
+        }
+        "zfill" => {
+            let (width,): (usize,) = from_args(args)?;
+            let digits = text.trim_start_matches(['-', '+']);
+            let (sign, digits) = match text.len() - digits.len() {
+                1 => text.split_at(1),
+                _ => ("", text),
+            };
+            let rest = width.saturating_sub(sign.len());
+            Some(format!("{sign}{}", padded(digits, rest, '0', Side::Right)).into())
+        }
+        "swapcase" => {
+            let swapped = text.chars().flat_map(|one| -> Vec<char> {
+                match one.is_uppercase() {
+                    true => one.to_lowercase().collect(),
+                    false => one.to_uppercase().collect(),
+                }
+            });
+            Some(swapped.collect::<String>().into())
+        }
+        "casefold" => Some(text.to_lowercase().replace('ß', "ss").into()),
         _ => None,
     })
+}
+
+/// The first `most` words of a text and what remains, or the last ones.
+fn words(text: &str, most: usize, from_end: bool) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = if from_end { rest.trim_end() } else { rest.trim_start() };
+        let at =
+            if from_end { rest.rfind(char::is_whitespace) } else { rest.find(char::is_whitespace) };
+        match at.filter(|_| parts.len() < most) {
+            Some(at) if from_end => {
+                let (before, word) = rest.split_at(at);
+                // The white space that ends `before` may take several bytes.
+                let word = word.trim_start();
+                parts.push(word);
+                rest = before;
+            }
+            Some(at) => {
+                parts.push(&rest[..at]);
+                rest = &rest[at..];
+            }
+            None => break,
+        }
+    }
+    if !rest.is_empty() {
+        parts.push(rest);
+    }
+    if from_end {
+        parts.reverse();
+    }
+    parts
 }
 
 fn invalid(message: &str) -> Error {

@@ -55,3 +55,50 @@ fn templates_from_outside_render_as_in_transformers() {
     let count = check(Path::new(&file));
     println!("{count} chats are rendered as in transformers");
 }
+
+/// Expressions with what Jinja2 3.1 makes of them, in transformers' environment.
+#[test]
+fn expressions_are_written_as_in_jinja2() {
+    for (expression, expected) in [
+        (
+            "1e20, 1e16, 123456.5, 1e-5, 0.0001, -0.0, 2.0 ** 0.5",
+            "(1e+20, 1e+16, 123456.5, 1e-05, 0.0001, -0.0, 1.4142135623730951)",
+        ),
+        ("[1e-7, {'a': 1e16}, 'x']", "[1e-07, {'a': 1e+16}, 'x']"),
+        ("1e-5 | string ~ 1", "1e-051"),
+        (
+            "{'step': 1e-05, 'most': 1e+16, 'n': 3, 'half': 0.5} | tojson",
+            r#"{"step": 1e-05, "most": 1e+16, "n": 3, "half": 0.5}"#,
+        ),
+        ("missing | length", "0"),
+        ("messages[0].tool_calls | length > 0", "False"),
+        ("false | default(4, boolean=true)", "4"),
+        ("missing | d(default_value=3)", "3"),
+        ("none | default('d')", "None"),
+        ("'x' | float", "0.0"),
+        ("'x' | float(2.5)", "2.5"),
+        ("'abcabc' | replace('a', 'x', 1)", "xbcabc"),
+        ("'hello world foo' | truncate(9)", "hello..."),
+        ("'hello world foo' | truncate(9, true)", "hello ..."),
+        ("'hello world foo' | truncate(14)", "hello world foo"),
+        ("'a b_c, d' | wordcount", "3"),
+        ("'[' ~ 'ab' | center(5) ~ ']'", "[  ab ]"),
+        ("'hello'.center(10, '*')", "**hello***"),
+        ("'ab'.ljust(4, '.') ~ 'ab'.rjust(4)", "ab..  ab"),
+        ("'42'.zfill(5) ~ '-42'.zfill(5)", "00042-0042"),
+        ("'Hello'.swapcase()", "hELLO"),
+        ("'hello'.startswith('l', 2)", "True"),
+        ("'hello'.endswith('l', 0, -1)", "True"),
+        ("' a  b c '.split(none, 1)", "['a', 'b c ']"),
+        ("' a  b c '.rsplit(none, 1)", "[' a  b', 'c']"),
+        ("' a  b c '.split(maxsplit=9)", "['a', 'b', 'c']"),
+        ("[1, 2, 3].index(2)", "1"),
+        ("raise_exception is callable, 'x' is callable", "(True, False)"),
+    ] {
+        let date = "2026-02-05".parse().expect("a date");
+        let source = format!("{{{{ {expression} }}}}").as_str().into();
+        let template = ChatTemplate { source, tokens: BTreeMap::new(), date };
+        let chat = vec![Message::user("1 + 1?")];
+        assert_eq!(template.prompt(&chat.into()).unwrap(), expected, "{expression}");
+    }
+}
