@@ -47,6 +47,12 @@ fn settings(results: &Results, set: &SetResult) -> BTreeMap<&'static str, String
             );
         }
     }
+    // A file of completions may say it.
+    for key in ["temperature"].into_iter().chain(SAMPLING) {
+        if let Some(value) = results.config["file_sampling"][key].as_str() {
+            put(key, value.to_owned());
+        }
+    }
     put("n", set.summary.samples_each());
     // Results of before there was a choice counted them as incorrect.
     let rule = results.config.get("truncated").and_then(Value::as_str);

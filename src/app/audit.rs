@@ -153,13 +153,19 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
             config: serde_json::to_value(options)?,
         };
         let graded = options.grading.grade(source, to_grade, folder.path(), process)?;
+        if let Some(models) = graded.results.config.get("file_models") {
+            bail!(
+                "{file}: records are of several models or steps ({models}): give each a file of its own"
+            );
+        }
         notes.extend(graded.notes.iter().map(|note| format!("{name}: {note}")));
         judged.push(JudgedFile::new(name, graded, folder)?);
     }
     pair(&mut judged, &*verifier, &mut notes)?;
     let (models, second_draw) = judged.split_at(options.files.len());
-    let (set, more) = aligned(models, second_draw.first(), options.intersect)?;
+    let (set, more, warnings) = aligned(models, second_draw.first(), options.intersect)?;
     notes.extend(more);
+    notes.iter().chain(&warnings).for_each(|note| tracing::warn!("{note}"));
     let results: Vec<&Results> = models.iter().map(|file| &file.results).collect();
     let ways = options.ways(&*verifier, &results);
     let samples: Vec<Arc<Index>> = models.iter().map(|file| file.index.clone()).collect();
@@ -172,7 +178,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         judge: strategy_judge.as_ref().map(|judge| judge as &dyn StrategyJudge),
         scorer: scorer.as_ref().map(|scorer| scorer as &dyn PromptScorer),
     };
-    let audit = audit::audit(&input)?;
+    let audit = Audit { warnings, notes, ..audit::audit(&input)? };
     let doubt = judged.iter().find_map(|file| {
         let verifiers = std::iter::once(&*verifier);
         outcome::doubt(&file.results, verifiers, &file.unjudged, options.grading.max_unjudged)
@@ -181,8 +187,8 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         begin()?;
         judged.iter().try_for_each(|file| file.save(output))?;
         let (audit, set, results) = (&audit, &set, results.as_slice());
-        let (samples, notes, command) = (&samples, &notes, options.command()?);
-        let page = AuditPage { audit, set, results, samples, notes, command };
+        let (samples, command) = (&samples, options.command()?);
+        let page = AuditPage { audit, set, results, samples, command };
         write(&page, output)?;
     } else {
         tracing::info!("nothing was saved; --output DIR saves a page with all numbers and texts");
@@ -256,12 +262,15 @@ fn pair(judged: &mut [JudgedFile], verifier: &dyn Verifier, notes: &mut Vec<Stri
     Ok(())
 }
 
-/// The counts of all files on the same problems, and what is to be said of them.
+/// The share of failed requests from which a change may be theirs.
+const MANY_FAILED: f64 = 0.05;
+
+/// The counts of all files on the same problems, what is to be said of them, and reasons for caution.
 fn aligned<'a>(
     models: &'a [JudgedFile],
     second: Option<&'a JudgedFile>,
     intersects: bool,
-) -> Result<(Aligned<'a>, Vec<String>)> {
+) -> Result<(Aligned<'a>, Vec<String>, Vec<String>)> {
     let named = |file: &'a JudgedFile| (file.name.clone(), &file.results);
     let runs: Vec<(String, &Results)> = models.iter().map(named).collect();
     let (sets, mut notes) = align(&runs, second.map(named).as_ref(), intersects)?;
@@ -282,21 +291,42 @@ fn aligned<'a>(
         let file = second.results.config["file"].as_str().unwrap_or(SECOND_DRAW);
         comparable::check_second_draw((file, &second.results), &runs).map_err(Error::msg)?;
     }
+    let mut warnings = report::warnings(&runs);
+    for file in models {
+        let summary = &file.results.sets[0].summary;
+        let share = summary.failed as f64 / summary.completions.max(1) as f64;
+        if share > MANY_FAILED {
+            warnings.push(format!(
+                "{}: {:.0} % of the completions failed, were refused or have no text and count as incorrect: a change may \
+                 be theirs (--failed unjudged leaves them out)",
+                file.name,
+                100.0 * share
+            ));
+        }
+    }
     for other in others {
         let sets = [&base.results.sets[0], &other.results.sets[0]];
         for difference in
             comparable::differences((&base.results, sets[0]), (&other.results, sets[1]))
         {
-            let [a, b] = &difference.values;
-            notes.push(format!(
-                "different {}: {a} in {}, {b} in {}",
-                difference.key, base.name, other.name
-            ));
+            let ([a, b], key) = (&difference.values, difference.key);
+            if key == "truncated" {
+                bail!(
+                    "which completions were truncated is {a} in {} and {b} in {}: the same completion would be judged by \
+                     two rules; --truncated judged judges all by their texts",
+                    base.name,
+                    other.name
+                );
+            }
+            let differ = format!("different {key}: {a} in {}, {b} in {}", base.name, other.name);
+            match key {
+                "n" | "prompts" => notes.push(differ),
+                _ => warnings
+                    .push(format!("{differ}: a change may be its effect, not that of training")),
+            }
         }
     }
-    let cautions = report::warnings(&runs);
-    notes.iter().chain(&cautions).for_each(|note| tracing::warn!("{note}"));
-    Ok((sets.into_iter().next().context("one set")?, notes))
+    Ok((sets.into_iter().next().context("one set")?, notes, warnings))
 }
 
 impl AuditOptions {

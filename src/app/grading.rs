@@ -170,6 +170,12 @@ impl GradingOptions {
         if graded.classes > 0 {
             config["file_classes"] = graded.classes.into();
         }
+        if graded.models.len() > 1 {
+            config["file_models"] = graded.models.into();
+        }
+        if !graded.sampling.is_empty() {
+            config["file_sampling"] = serde_json::to_value(&graded.sampling)?;
+        }
         let ks = ks(to_grade.ks, &graded.tallies)?;
         let set = SetResult {
             name: to_grade.set,

@@ -82,6 +82,10 @@ pub struct Audit {
     pub counts: Vec<Counted>,
     /// The answers to the six questions for each tuned model.
     pub tuned: Vec<TunedAudit>,
+    /// Reasons to read the answers with caution: failed requests, other settings of sampling, truncated completions.
+    pub warnings: Vec<String>,
+    /// What was left out, repeated or paired, one sentence each.
+    pub notes: Vec<String>,
 }
 
 /// The completions of a model.
@@ -205,6 +209,8 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
         problems: problems.len(),
         counts: set.runs.iter().map(|run| Counted::new(run)).collect(),
         tuned,
+        warnings: Vec::new(),
+        notes: Vec::new(),
     })
 }
 

@@ -4,8 +4,6 @@ use serde_json::Value;
 
 use super::{Completion, Content, Ending};
 
-/// The keys of a choice's finish reason, the first with a value counts.
-const ENDINGS: [&str; 4] = ["finish_reason", "stop_reason", "finishReason", "done_reason"];
 /// Most characters of a reason.
 const MAX_REASON: usize = 200;
 
@@ -27,9 +25,7 @@ impl Reading {
             None => Content::read(&choice["content"]),
         };
         content.text = content.text.or_else(|| choice["text"].as_str().map(str::to_owned));
-        let reasons = ENDINGS.iter().map(|key| &choice[*key]);
-        let ending = reasons.into_iter().find(|reason| !reason.is_null());
-        let ending = ending.map_or(Ending::Unknown, Ending::from_reason);
+        let ending = Ending::reasons(choice).map_or(Ending::Unknown, Ending::from_reason);
         match &choice["error"] {
             Value::Null => Self::new(content, ending),
             error => Self::new(content, Ending::Failed(reason(error))),
@@ -49,6 +45,8 @@ impl Reading {
                 (refusal.map(|words| format!("refused: {}", short(&words))), None)
             }
             _ if is_empty && has_call => (Some("a tool call and no text".into()), None),
+            // The limit of its length came before its answer.
+            Ending::Truncated => (None, None),
             _ if text.is_none() && has_thought => {
                 (Some("no content: the thought did not end".into()), None)
             }
@@ -113,7 +111,7 @@ mod tests {
     #[test]
     fn a_choice_without_text_is_a_completion_that_failed() {
         for (choice, why) in [
-            (json!({"message": {"content": null}, "finish_reason": "length"}), "no content"),
+            (json!({"message": {"content": null}, "finish_reason": "stop"}), "no content"),
             (
                 json!({"message": {"content": null, "refusal": "I can't"}, "finish_reason": "stop"}),
                 "refused: I can't",
@@ -140,7 +138,7 @@ mod tests {
                 "a tool call",
             ),
             (
-                json!({"message": {"content": null, "reasoning": "so"}, "finish_reason": "length"}),
+                json!({"message": {"content": null, "reasoning": "so"}, "finish_reason": "stop"}),
                 "the thought did not",
             ),
             (
@@ -152,6 +150,18 @@ mod tests {
         ] {
             let (_, _, failure) = read(choice.clone());
             assert!(failure.as_ref().is_some_and(|it| it.contains(why)), "{choice}: {failure:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_limit_cut_off_before_its_answer_was_truncated() {
+        for choice in [
+            json!({"message": {"content": null, "reasoning": "so"}, "finish_reason": "length"}),
+            json!({"message": {"content": null, "reasoning_content": "so"}, "stop_reason": "max_tokens"}),
+            json!({"message": {"content": null}, "finish_reason": "length"}),
+            json!({"text": null, "meta_info": {"finish_reason": {"type": "length", "length": 9}}}),
+        ] {
+            assert_eq!(read(choice.clone()), (String::new(), false, None), "{choice}");
         }
     }
 
@@ -170,6 +180,8 @@ mod tests {
                 true,
             ),
             (json!({"text": "7", "finish_reason": "length"}), false),
+            (json!({"text": "7", "meta_info": {"finish_reason": {"type": "length"}}}), false),
+            (json!({"text": "7", "meta_info": {"finish_reason": {"type": "stop"}}}), true),
             (
                 json!({"message": {"content": "7", "tool_calls": [{}]}, "finish_reason": "tool_calls"}),
                 true,

@@ -144,7 +144,25 @@ fn folded(text: &str) -> String {
     }
 }
 
+/// The keys of a finish reason, or of a list of them, the first with a value counts.
+const KEYS: [&str; 6] = [
+    "finish_reason",
+    "finish_reasons",
+    "finishReason",
+    "done_reason",
+    "stop_reason",
+    "stop_reasons",
+];
+
 impl Ending {
+    /// The finish reason of a record, or a list of them: its own, or SGLang's in `meta_info`.
+    pub(crate) fn reasons(record: &Value) -> Option<&Value> {
+        fn of(record: &Value) -> Option<&Value> {
+            KEYS.iter().find_map(|key| record.get(*key).filter(|found| !found.is_null()))
+        }
+        of(record).or_else(|| of(record.get("meta_info")?))
+    }
+
     /// Reads a finish reason: a text, or an object with a `type` (SGLang) or a `reason`.
     pub fn from_reason(reason: &Value) -> Self {
         let text = match reason {

@@ -34,8 +34,24 @@ pub(super) struct Known<'a> {
     /// Records whose prompt is that of another problem than their id's, and the first such.
     pub(super) contradictions: usize,
     pub(super) contradiction: Option<String>,
+    /// Records whose id is that of a problem with a number behind it, and the first such.
+    pub(super) numbered: usize,
+    pub(super) numbered_example: Option<(String, String)>,
     /// The id under which each prompt came that shows no question of the dataset.
     prompts: HashMap<u64, String>,
+}
+
+/// What stands before the number of a sample in an id: `p7` of `p7-3`, `p7_sample_3`, `p7/run-3`.
+pub(super) fn before_number(id: &str) -> Option<&str> {
+    const WORDS: [&str; 9] =
+        ["sample", "completion", "attempt", "repeat", "rep", "run", "try", "seed", "n"];
+    let is_joint = |letter: char| "-_:/#.@ ".contains(letter);
+    let stem = id.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let joined = stem.trim_end_matches(is_joint);
+    let word = WORDS.iter().find_map(|word| joined.strip_suffix(word)?.strip_suffix(is_joint));
+    let before = word.unwrap_or(joined).trim_end_matches(is_joint);
+    let is_numbered = stem.len() < id.len() && before.len() < stem.len();
+    (is_numbered && !before.is_empty()).then_some(before)
 }
 
 impl<'a> Known<'a> {
@@ -72,6 +88,8 @@ impl<'a> Known<'a> {
             seen,
             contradictions: 0,
             contradiction: None,
+            numbered: 0,
+            numbered_example: None,
             prompts: HashMap::new(),
         })
     }
@@ -83,7 +101,7 @@ impl<'a> Known<'a> {
     /// Ids that count from 0 or number samples, where no prompt says which problems they are; a prompt of several
     /// problems.
     pub(super) fn find(&mut self, line: &Line) -> Result<Option<&'a Problem>> {
-        let by_id = line.id.as_ref().and_then(|id| self.by_id.get(id.as_str()).copied());
+        let by_id = line.id.as_ref().and_then(|id| self.by_name(id));
         let text = line.prompt.as_ref().map(asked).unwrap_or_default();
         let by_prompt = self.by_prompt(text);
         let found = match (by_id, by_prompt, &line.id) {
@@ -138,6 +156,18 @@ impl<'a> Known<'a> {
         }
         self.seen.extend(found.map(|problem| problem.id.as_str()));
         Ok(found)
+    }
+
+    /// The problem with this id, or with what stands before the number of a sample: servers want every request to have
+    /// an id of its own.
+    fn by_name(&mut self, id: &str) -> Option<&'a Problem> {
+        if let Some(problem) = self.by_id.get(id) {
+            return Some(problem);
+        }
+        let problem = self.by_id.get(before_number(id)?).filter(|_| !self.has_row_numbers)?;
+        self.numbered += 1;
+        self.numbered_example.get_or_insert_with(|| (id.to_owned(), problem.id.clone()));
+        Some(problem)
     }
 
     /// The problem whose question a prompt contains, the last one where it contains several, as examples before it are;

@@ -1,7 +1,7 @@
 //! Parsed records to completions to judge: which problem each is about, and what is left out. One record after the
 //! other, since what a record says depends on those before it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use anyhow::{Context, Result, bail};
 use tealight_core::fnv;
@@ -27,6 +27,8 @@ pub(super) fn parsed(record: Record, keys: Keys<'_>) -> Parsed {
 
 /// Most failed requests that wait for another one that answers.
 const MAX_FAILED: usize = 1 << 16;
+/// Most models that are told apart.
+const MAX_MODELS: usize = 4;
 /// Records without a gold answer, from the first on, after which the file has none.
 const MANY_WITHOUT_GOLD: usize = 4096;
 
@@ -47,6 +49,9 @@ pub(super) struct Lines<'a> {
     /// Why the first record without a gold answer has none.
     no_gold: Option<anyhow::Error>,
     has_begun: bool,
+    /// The models that records name, and the settings of sampling.
+    models: BTreeSet<String>,
+    sampling: BTreeMap<&'static str, String>,
     /// The filter of lm-eval whose lines are read, from the first line with one on.
     filter: Option<String>,
     pub(super) notes: Notes,
@@ -66,6 +71,8 @@ impl<'a> Lines<'a> {
             answered: HashMap::new(),
             no_gold: None,
             has_begun: false,
+            models: BTreeSet::new(),
+            sampling: BTreeMap::new(),
             filter: job.filter.map(str::to_owned),
             notes: Notes::default(),
         })
@@ -147,6 +154,15 @@ impl<'a> Lines<'a> {
                 return Ok(());
             }
         };
+        if let Some(model) = line.model.as_ref().filter(|_| self.models.len() < MAX_MODELS) {
+            self.models.insert(model.chars().take(80).collect());
+        }
+        for (key, value) in &line.sampling {
+            let first = self.sampling.entry(*key).or_insert_with(|| value.clone());
+            if first != value {
+                "several values".clone_into(first);
+            }
+        }
         let known = self.counts.len();
         if problem >= known {
             let new = &self.problems.list[known..];
@@ -246,9 +262,30 @@ impl<'a> Lines<'a> {
         self.notes.repeated += self.runs.repeated;
         self.notes.joined = self.runs.joined;
         let classes = self.notes.classes;
+        let models: Vec<String> = self.models.into_iter().collect();
+        if models.len() > 1 {
+            self.notes.say(several_models(&models));
+        }
+        let sampling = self.sampling;
         let notes = self.notes.sentences(&self.problems, self.filter.as_deref(), self.job);
-        Ok(Graded { problems: self.problems.finish(), classes, notes, ..Graded::default() })
+        Ok(Graded {
+            problems: self.problems.finish(),
+            classes,
+            notes,
+            models,
+            sampling,
+            ..Graded::default()
+        })
     }
+}
+
+/// That records are of several models.
+fn several_models(models: &[String]) -> String {
+    let names: Vec<String> = models.iter().map(|name| format!("`{name}`")).collect();
+    format!(
+        "records are of several models or steps ({}) and count as those of one: give each a file of its own",
+        names.join(", ")
+    )
 }
 
 /// Whether a record ends in the middle: one that is whole and wrong was not cut off.

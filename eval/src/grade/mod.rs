@@ -18,6 +18,7 @@ mod seen;
 mod source;
 mod tallies;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 
 use anyhow::Result;
@@ -96,6 +97,10 @@ pub struct Graded {
     pub unjudged: Vec<String>,
     /// Completions whose solution class the file names.
     pub classes: usize,
+    /// The models, or steps of training, that records name: the first few.
+    pub models: Vec<String>,
+    /// Settings of sampling that records name, as an evaluation calls them.
+    pub sampling: BTreeMap<&'static str, String>,
     /// What was left out, repeated or not known, one sentence each.
     pub notes: Vec<String>,
     /// Most problems of which class names and texts were in memory at once.

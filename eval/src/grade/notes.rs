@@ -225,7 +225,16 @@ impl Notes {
                 self.missing
             ));
         }
-        let Some(known) = &problems.dataset else { return notes };
+        let Some(known) = &problems.dataset else {
+            notes.extend(problems.seem_samples());
+            return notes;
+        };
+        if let Some((id, problem)) = &known.numbered_example {
+            notes.push(format!(
+                "the ids of {} name a problem of the dataset and the number of a sample, such as `{id}` of `{problem}`",
+                counted(known.numbered, "record")
+            ));
+        }
         if known.is_by_number {
             notes.push(
                 "records without prompts name the dataset's problems by numbers, which are those of its rows, from 1, \

@@ -8,7 +8,7 @@ use tealight_core::Prompt;
 use tealight_datasets::verify::math;
 use tealight_datasets::{Database, Dataset, Problem, judge};
 
-use super::known::Known;
+use super::known::{Known, before_number};
 use super::line::{Format, Line, hash};
 
 /// What completions are judged by.
@@ -131,12 +131,16 @@ impl<'a> Problems<'a> {
     fn known_index(&mut self, line: &Line, known: Option<&Problem>) -> Result<usize> {
         if let (true, None) = (self.has_row_ids, known) {
             self.grouped += 1;
-            return self.of_prompt(line);
+            return self.of_prompt(line, None);
+        }
+        // Its numbers are those of records, which with `n` count the whole dataset n times.
+        if line.format == Format::OpenCompass && line.prompt.is_some() && known.is_none() {
+            return self.of_prompt(line, line.id.clone());
         }
         // A dataset's problem has the dataset's id, also where its prompt named it.
         let id = known.map(|problem| problem.id.clone());
         let Some(id) = id.or_else(|| line.id.clone()) else {
-            return self.of_prompt(line);
+            return self.of_prompt(line, None);
         };
         // A dataset's ids are one problem's, however its prompt was rendered.
         let variant = if known.is_some() { None } else { line.variant };
@@ -179,14 +183,15 @@ impl<'a> Problems<'a> {
         Ok(index)
     }
 
-    /// The problem of a line without an id: that of its prompt and gold answer.
-    fn of_prompt(&mut self, line: &Line) -> Result<usize> {
+    /// The problem of a line by its prompt and gold answer; a new one is called `name`, or after them.
+    fn of_prompt(&mut self, line: &Line, name: Option<String>) -> Result<usize> {
         let prompt = line.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
         let key = hash(std::iter::once(prompt.trim()).chain(line.golds.iter().map(String::as_str)));
         if let Some(index) = self.by_prompt.get(&key) {
             return self.check(line, *index);
         }
-        let index = self.add(line, format!("prompt-{key:016x}"), None)?;
+        let name = name.unwrap_or_else(|| format!("prompt-{key:016x}"));
+        let index = self.add(line, name, None)?;
         self.by_prompt.insert(key, index);
         Ok(index)
     }
@@ -249,6 +254,21 @@ impl<'a> Problems<'a> {
             ),
             false => anyhow::anyhow!("no gold answer for {shown} in {format}; {give}"),
         }
+    }
+
+    /// That ids seem to number the samples of problems, where each came once.
+    pub(super) fn seem_samples(&self) -> Option<String> {
+        let ids = self.list.iter().map(|target| target.problem.id.as_str());
+        let stems: Vec<&str> = ids.filter_map(before_number).collect();
+        let distinct = stems.iter().collect::<HashSet<_>>().len();
+        let is_so = stems.len() == self.list.len() && distinct > 1 && 2 * distinct <= stems.len();
+        is_so.then(|| {
+            format!(
+                "every id has a number at its end, as that of a sample: `{}`. If it is one, give the problem of each record \
+                 as \"problem_id\", or its \"prompt\"; otherwise ignore this",
+                self.list[0].problem.id
+            )
+        })
     }
 
     /// Adds a problem of the dataset that no line named.

@@ -240,13 +240,11 @@ fn failed_requests_and_refusals_are_counted_with_their_reason() {
     assert_eq!(numbers(&wrong), [(1, 0), (1, 0), (1, 0), (1, 1)]);
     assert!(
         wrong.notes[0]
-            .contains("3 completions failed, were refused or have no text, and count as incorrect"),
+            .contains("2 completions failed, were refused or have no text, and count as incorrect"),
         "{:?}",
         wrong.notes
     );
-    for why in
-        ["`a`: refused: I can't", "`b`: too late", "`c`: no content: the thought did not end"]
-    {
+    for why in ["`a`: refused: I can't", "`b`: too late"] {
         assert!(wrong.notes[0].contains(why), "{:?}", wrong.notes);
     }
     assert!(
@@ -255,10 +253,11 @@ fn failed_requests_and_refusals_are_counted_with_their_reason() {
         wrong.notes
     );
     let summary = crate::Summary::new(&wrong.tallies, &[1]).unwrap();
-    assert_eq!((summary.failed, summary.pass_at_k[&1].value), (3, 0.25));
+    assert_eq!((summary.failed, summary.pass_at_k[&1].value), (2, 0.25));
     let all = grade(Failed::Unjudged, Missing::Wrong);
-    assert_eq!(numbers(&all), [(0, 0), (0, 0), (0, 0), (1, 1), (1, 0)]);
-    assert_eq!(all.tallies.iter().map(|tally| tally.unjudged).sum::<usize>(), 3);
+    // A thought that reached the limit is a truncated completion, and no failure.
+    assert_eq!(numbers(&all), [(0, 0), (0, 0), (1, 0), (1, 1), (1, 0)]);
+    assert_eq!(all.tallies.iter().map(|tally| tally.unjudged).sum::<usize>(), 2);
 }
 
 #[test]

@@ -231,7 +231,10 @@ pub(super) fn trusted(tuned: &TunedAudit) -> String {
     let share =
         |counts: &[usize; 3]| 100.0 * (counts[1] + counts[2]) as f64 / counts[0].max(1) as f64;
     let conclusion = match others.is_empty() {
-        true => "no conclusion changes".to_owned(),
+        true => {
+            let all: Vec<&str> = second.changes.iter().map(|change| &*change.measure).collect();
+            format!("no conclusion on {} changes", all.join(" and "))
+        }
         false => format!("the conclusion on {} changes", others.join(" and ")),
     };
     format!(

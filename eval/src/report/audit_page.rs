@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::audit_answers::{better, lost, narrower, strategies, templates, trusted, verdict};
 use super::audit_plain;
 use super::contrast::shown_ks;
-use super::evaluation::{top, warnings};
+use super::evaluation::top;
 use super::page;
 use super::samples::{Sampled, Source, place};
 use super::titles;
@@ -33,8 +33,6 @@ pub struct AuditPage<'a> {
     pub results: &'a [&'a Results],
     /// The samples of each file.
     pub samples: &'a [Arc<Index>],
-    /// What was left out, repeated or paired, one sentence each.
-    pub notes: &'a [String],
     /// The command that makes the page again.
     pub command: String,
 }
@@ -73,8 +71,6 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         };
         audit.tuned.iter().flat_map(of).collect()
     };
-    let named_results: Vec<(String, &Results)> =
-        audit.models.iter().cloned().zip(results.iter().copied()).collect();
     let document = Document {
         title: match &audit.models[..] {
             [base, tuned] => format!("Audit: {tuned} against {base}"),
@@ -89,7 +85,7 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         )],
         verdict: all_of(&|tuned| audit_plain::plain(tuned)),
         statistics: all_of(&|tuned| verdict(tuned).to_vec()),
-        warnings: warnings(&named_results),
+        warnings: audit.warnings.clone(),
         models: audit.models.clone(),
         // The set is called after the base's file, and the charts are of all models.
         top: top(set, &names).into_iter().map(|chart| chart.untitled(&set.name)).collect(),
@@ -388,5 +384,5 @@ fn counts(page: &AuditPage<'_>) -> Section {
     }
     let section = Section::new("What was read")
         .table(Table::new(rows).titled("Completions of the problems that all files have", ""));
-    page.notes.iter().fold(section, |section, note| section.text(note.clone()))
+    page.audit.notes.iter().fold(section, |section, note| section.text(note.clone()))
 }

@@ -30,7 +30,13 @@ fn better(tuned: &TunedAudit) -> Option<String> {
                 counted(k.ceil() as usize, "attempt")
             )
         }
-        (CrossingPoint::FromTheStart, true) => format!("{one}; the base solves more at every k."),
+        (CrossingPoint::FromTheStart, true) => {
+            let pass = &tuned.change.contrast.pass;
+            match pass.iter().all(|(_, change)| change.value <= 0.0) {
+                true => format!("{one}; the tuned model solves more at no k."),
+                false => format!("{one}; the base is ahead from the start."),
+            }
+        }
         (CrossingPoint::Never, _) if crossing.low == CrossingPoint::Never => {
             format!("{one}; the base solves more at no k.")
         }
@@ -65,18 +71,24 @@ fn narrower(tuned: &TunedAudit) -> Option<String> {
 
 fn strategies(tuned: &TunedAudit) -> Option<String> {
     let first = tuned.strategies.ways.first()?;
+    let is_certain = first.change.excludes_zero();
     Some(format!(
-        "Among {} it has {:.2} distinct ones by {}, the base {:.2}.",
+        "Among {} it has {:.2} distinct ones by {}, the base {:.2}{}.",
         counted(tuned.strategies.correct, "correct answer"),
         first.distinct[1],
         first.by,
-        first.distinct[0]
+        first.distinct[0],
+        if is_certain { "" } else { " (the difference is not certain)" }
     ))
 }
 
 fn templates(tuned: &TunedAudit) -> Option<String> {
     tuned.finding(template_finding(tuned))?;
     Some(match direction(tuned, template_finding(tuned)) {
+        down if down < 0.0 && tuned.information.is_none() => {
+            "By their words, a proxy, its completions point less to their own prompts: more of a template, or shorter."
+                .to_owned()
+        }
         down if down < 0.0 => {
             "Its answers fit their own prompts less: more of a template.".to_owned()
         }
@@ -90,7 +102,14 @@ fn trusted(second: &SecondRule) -> String {
     let others = second.changes.iter().filter(|change| change.is_other);
     let others: Vec<&str> = others.map(|change| change.measure.as_str()).collect();
     match others.is_empty() {
-        true => format!("The verifiers {first} and {other} lead to the same conclusions."),
+        true => {
+            let all: Vec<&str> = second.changes.iter().map(|change| &*change.measure).collect();
+            format!(
+                "The verifiers {first} and {other} lead to the same conclusions on {} (the other answers are by {first} \
+                 alone).",
+                all.join(" and ")
+            )
+        }
         false => format!("By {other} in place of {first}, {} would change.", others.join(" and ")),
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
         (None, None) => line.variant,
     };
     line.filter = first(value, &["filter"]);
+    line.sampling = lm_eval_sampling(&value["arguments"]["gen_args_0"]["arg_1"]);
     // Lines have no number: which runs they are of, `runs` says.
     line.run_text = Some(hash([value.to_string().as_str()]));
     let lists = responses.iter().flat_map(|item| match item {
@@ -59,6 +60,20 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
         line.push(text(text_of(response)));
     }
     Ok(line)
+}
+
+/// How lm-eval asked for completions.
+fn lm_eval_sampling(settings: &Value) -> Vec<(&'static str, String)> {
+    let number = |keys: &[&str]| keys.iter().find_map(|key| settings[*key].as_f64());
+    let greedy = (settings["do_sample"] == false).then_some(0.0);
+    let found = [
+        ("temperature", greedy.or_else(|| number(&["temperature"]))),
+        ("max_completion_length", number(&["max_gen_toks", "max_new_tokens", "max_tokens"])),
+        ("top_p", number(&["top_p"])),
+        ("top_k", number(&["top_k"])),
+        ("min_p", number(&["min_p"])),
+    ];
+    found.into_iter().filter_map(|(key, value)| Some((key, value?.to_string()))).collect()
 }
 
 /// The verdicts of lm-eval where `found` is not one for each completion: its metric saw what the filter left of them.
@@ -275,6 +290,7 @@ pub(super) fn verl(value: &Value) -> Result<Line> {
     let prompt = prompt_of(&value["input"])
         .with_context(|| format!("{} without `input`", Format::Verl.name()))?;
     let mut line = record(None, first_golds(value, &["gts"]), Some(prompt));
+    line.model = id_of(&value["step"]).map(|step| format!("step {step}"));
     line.push(text(text_of(&value["output"])));
     Ok(line)
 }

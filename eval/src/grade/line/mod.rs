@@ -42,6 +42,10 @@ pub(super) struct Line {
     pub(super) variant: Option<u64>,
     /// A hash of what tells this sample from others of the problem: its index, its seed, the id of its request.
     pub(super) sample: Option<u64>,
+    /// The model, or the step of training, that the record names.
+    pub(super) model: Option<String>,
+    /// Settings of sampling that the record names, as an evaluation calls them.
+    pub(super) sampling: Vec<(&'static str, String)>,
     /// A hash of all of a line of lm-eval, which has no number.
     pub(super) run_text: Option<u64>,
     /// The filter of lm-eval that the line belongs to.

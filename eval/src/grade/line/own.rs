@@ -11,6 +11,7 @@ use super::fields::{first, first_golds, first_id, get, printed_list, prompt_of, 
 use super::{Line, MAX_ANSWERS, hash, plausible_logp};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
+use crate::number::counted;
 
 /// Keys of one completion, of several, and of the prompt.
 const ONE: [&str; 6] =
@@ -42,8 +43,8 @@ const SAMPLES: [&str; 5] =
     ["sample", "sample_index", "sample_idx", "generation_index", "request_id"];
 /// Keys of the solution class of a completion, or of each.
 const CLASSES: [&str; 3] = ["class", "solution_class", "classes"];
-const ENDINGS: [&str; 5] =
-    ["finish_reason", "finish_reasons", "done_reason", "stop_reason", "stop_reasons"];
+/// Keys of the model that a record is of.
+const MODELS: [&str; 4] = ["model", "model_name", "model_id", "checkpoint"];
 
 /// A sample that Tealight judged.
 pub(super) fn tealight(value: &Value) -> Result<Line> {
@@ -82,7 +83,9 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         bail!("`{one}` beside `{several}`: leave one of them out");
     }
     let mut prompt = asked(value);
-    let mut id = first_id(value, &IDS).or_else(|| key.map(str::to_owned));
+    // Beside the id of a problem, `id` is that of the record.
+    let of_problem = first_id(value, &["problem_id", "question_id"]);
+    let mut id = of_problem.or_else(|| first_id(value, &IDS)).or_else(|| key.map(str::to_owned));
     match id {
         Some(_) => prompt = prompt.or_else(|| prompt_of(&value["problem"])),
         None => id = first_id(value, &["problem"]),
@@ -106,12 +109,15 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         prompt,
         context: first(value, &["context", "db_id"]),
         is_judged,
+        model: first(value, &MODELS),
         sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
     let error = get(value, "error").filter(|error| !error.is_null());
-    let found =
-        one.or(several).or(is_solution.then_some(&"solution")).and_then(|key| get(value, key));
+    // SGLang's lines have their completion in `text`.
+    let is_text = get(value, "meta_info").is_some_and(Value::is_object);
+    let other = is_solution.then_some(&"solution").or(is_text.then_some(&"text"));
+    let found = one.or(several).or(other).and_then(|key| get(value, key));
     // A server's response as a client returned it, or the choices of one.
     let response = found.unwrap_or(value);
     let choices = get(response, "choices").and_then(Value::as_array);
@@ -172,6 +178,16 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         }
         one => std::slice::from_ref(one),
     };
+    if let Some(Value::Array(reasons)) = Ending::reasons(value)
+        && reasons.len() != items.len()
+    {
+        bail!(
+            "{} has {} and {}: give one for each",
+            line.shown(),
+            counted(items.len(), "completion"),
+            counted(reasons.len(), "finish reason")
+        );
+    }
     let finished = get(value, "is_finished").and_then(Value::as_bool);
     for (index, item) in items.iter().take(MAX_ANSWERS + 1).enumerate() {
         let ending = match item.as_object() {
@@ -208,8 +224,7 @@ fn number(value: &Value) -> Option<f64> {
 
 /// The ending of a record, or of the completion of this index where it lists them.
 fn ending(value: &Value, index: usize) -> Ending {
-    let found = ENDINGS.iter().filter_map(|key| get(value, key)).find(|found| !found.is_null());
-    match found {
+    match Ending::reasons(value) {
         Some(Value::Array(items)) => items.get(index).map_or(Ending::Unknown, Ending::from_reason),
         Some(reason) => Ending::from_reason(reason),
         None => Ending::Unknown,

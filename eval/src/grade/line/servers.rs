@@ -59,7 +59,13 @@ fn request(value: &Value) -> Result<Line> {
         first_id(value, &["custom_id"]).context("`custom_id` is neither a text nor a number")?;
     let ids = [&value["id"], &value["response"]["request_id"], &value["response"]["body"]["id"]];
     let request = ids.into_iter().find_map(Value::as_str);
-    Ok(Line { id: Some(id), sample: request.map(|request| hash([request])), ..Line::default() })
+    let models = [&value["response"]["body"]["model"], &value["result"]["message"]["model"]];
+    Ok(Line {
+        id: Some(id),
+        sample: request.map(|request| hash([request])),
+        model: models.into_iter().find_map(Value::as_str).map(str::to_owned),
+        ..Line::default()
+    })
 }
 
 /// The body of a response, with its output's items.

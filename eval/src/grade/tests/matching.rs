@@ -162,3 +162,71 @@ fn choices_in_another_order_than_the_prompts_are_refused() {
     let message = format!("{:#}", other.err().expect("refused"));
     assert!(message.contains("the prompt has the choice"), "{message}");
 }
+
+#[test]
+fn ids_of_requests_name_the_problem_and_the_number_of_a_sample() {
+    use crate::grade::known::before_number;
+    for (id, stem) in [
+        ("p7-3", Some("p7")),
+        ("math/12_sample_0", Some("math/12")),
+        ("p7/run-3", Some("p7")),
+        ("p7#3", Some("p7")),
+        ("p7", None),
+        ("7", None),
+        ("-7", None),
+    ] {
+        assert_eq!(before_number(id), stem, "{id}");
+    }
+    let all = dataset(&[
+        json!({"id": "a", "question": "1 + 1?", "answer": "2"}),
+        json!({"id": "b-1", "question": "2 + 2?", "answer": "4"}),
+        json!({"id": "b", "question": "3 + 3?", "answer": "6"}),
+    ]);
+    let rows = ["a-0", "a-1", "b-1", "b-2"].map(|id| {
+        json!({"custom_id": id, "response": {"status_code": 200, "body": {"id": id, "choices": [
+            {"message": {"content": "\\boxed{4}"}, "finish_reason": "stop"}]}}})
+    });
+    let graded = graded(&lines(&rows), Some(&all));
+    assert_eq!(numbers(&graded), [(2, 0), (1, 1), (1, 0)]);
+    has_note(&graded, "3 records name a problem");
+}
+
+#[test]
+fn samples_of_problems_without_a_name_of_their_own_are_noted() {
+    let rows = |by: &dyn Fn(usize, usize) -> Value| -> Vec<Value> {
+        (0..6).map(|i| by(i / 3, i % 3)).collect()
+    };
+    let noted = rows(&|p, j| json!({"id": format!("p{p}-{j}"), "gold": "1", "completion": "1"}));
+    let noted = graded(&lines(&noted), None);
+    assert_eq!(noted.problems.len(), 6);
+    assert!(noted.notes.iter().any(|note| note.contains("\"problem_id\"")), "{:?}", noted.notes);
+    // Beside the id of the problem, `id` is that of the record.
+    let named =
+        rows(&|p, j| json!({"id": 3 * p + j, "problem_id": p, "gold": "1", "completion": "1"}));
+    assert_eq!(counts(&named), [(3, 3), (3, 3)]);
+}
+
+#[test]
+fn opencompass_counts_the_dataset_n_times() {
+    let row = |p: usize| json!({"origin_prompt": [{"role": "HUMAN", "prompt": format!("{p} + 0?")}], "prediction": "1", "gold": p});
+    let all: serde_json::Map<String, Value> = (0..9).map(|i| (i.to_string(), row(i % 3))).collect();
+    assert_eq!(counts(&[Value::Object(all)]), [(3, 0), (3, 3), (3, 0)]);
+}
+
+#[test]
+fn records_of_two_models_are_noted() {
+    let row = |model: &str| json!({"id": "a", "gold": "1", "completion": "1", "model": model});
+    let graded = graded(&lines(&[row("base"), row("tuned"), row("base")]), None);
+    assert_eq!(graded.models, ["base", "tuned"]);
+    assert!(graded.notes[0].contains("`base`, `tuned`"), "{:?}", graded.notes);
+}
+
+#[test]
+fn a_list_of_finish_reasons_has_one_for_each_completion() {
+    let row =
+        json!({"id": "a", "gold": "1", "completions": ["1", "2"], "finish_reasons": ["stop"]});
+    let verifier = verify::open("math").unwrap();
+    let mut source = Source::new(std::io::Cursor::new(lines(&[row])), "f.jsonl").unwrap();
+    let error = GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).err().unwrap();
+    assert!(format!("{error:#}").contains("2 completions and 1 finish reason"), "{error:#}");
+}
