@@ -1,6 +1,7 @@
 //! A batch to the gradient of one update, micro-batch by micro-batch.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -15,7 +16,6 @@ use crate::train::checkpoint::State;
 use crate::train::shared;
 use crate::train::step::DropoutCounter;
 use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
-use tealight_system::clock::Stopwatch;
 
 /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share of the
 /// step's stored completions.
@@ -70,10 +70,10 @@ pub(super) fn gradients(
         stats.stored = Some(on_stored);
     }
     if run.ranks.size() > 1 {
-        let started = Stopwatch::start();
+        let started = Instant::now();
         shared::sum_gradients(&mut grads, run.policy.weights(), run.ranks, run.device_link)?;
         stats.sum(run.ranks)?;
-        stats.reduction_time = Some(started.seconds());
+        stats.reduction_time = Some(started.elapsed().as_secs_f64());
     }
     Ok((grads, stats))
 }
