@@ -256,7 +256,8 @@ fn reward_claim(world: &World, table: &Table, plan: &Plan, group: usize) -> Resu
         if let Some(("unique", k)) = rule.row() {
             return Ok(Some((distinct(world, table, k)?.neg()? / prompts(world))?));
         }
-        if rule.reads_samples() {
+        let of_samples = ["logp", "logp_base", "length", "class_size", "rank"];
+        if of_samples.iter().any(|name| rule.reads(name)) {
             return Ok(None);
         }
     }
