@@ -150,10 +150,6 @@ fn a_benchmark_measures_every_part_and_a_dry_run_plans_without_writing() {
     for part in ["reference", "forward", "backward", "optimizer"] {
         assert!(positive(&found["step_parts"][part]), "{part}: {found}");
     }
-    for part in ["rollout", "step"] {
-        let share = found["fraction_of_limit"][part].as_f64().expect("a share");
-        assert!(share > 0.0 && share < 1.0, "{part}: {share}");
-    }
     let half = ["--dtype", "bfloat16"];
     let done = succeeded(&[&["bench", "--model", &config], &sizes[..], &more, &half].concat());
     let half: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
