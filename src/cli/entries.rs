@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::commands::Entry;
 use super::config_merge::resolve_plain as resolve;
-use super::evaluation::{audit, compare, eval, generate, report, show, verify};
+use super::evaluation::{audit, compare, eval, generate, report, verify};
 use super::theory::{beta, gap, lab, prove};
 use super::tools::{bench, doctor, objectives, tasks};
 use super::training::{export, presample, sft, study, train};
@@ -126,16 +126,6 @@ Example:
         run: |m, _| report::run(&resolve(m)?),
     },
     Entry {
-        name: "show",
-        options: show::ShowOptions::augment_args,
-        about: "Print completions that training logged or an evaluation sampled",
-        more: "\
-Example:
-  tealight show runs/js --step 50 --verdict incorrect --limit 3",
-        check: |m| resolve::<show::ShowOptions>(m).map(drop),
-        run: |m, _| show::run(&resolve(m)?),
-    },
-    Entry {
         name: "presample",
         options: presample::Settings::augment_args,
         about: "Sample the base once for several runs: solve rates of prompts, correct samples",
@@ -250,7 +240,7 @@ Examples:
     Entry {
         name: "bench",
         options: BenchOptions::augment_args,
-        about: "Measure sampling and a training step against the machine's limits",
+        about: "Measure the speed of sampling and of a training step, and its parts",
         more: "\
 Examples:
   tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32

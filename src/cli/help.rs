@@ -81,7 +81,7 @@ const HEADINGS: [&str; 12] = [
 const COMMANDS: [(&str, &str); 5] = [
     ("Commands", "eval train compare grade audit report"),
     ("Objectives", "study objectives tasks presample beta gap lab prove"),
-    ("Models and samples", "generate sft export show"),
+    ("Models and samples", "generate sft export"),
     ("Verifiers", "verify"),
     ("This machine", "doctor bench"),
 ];

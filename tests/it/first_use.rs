@@ -92,28 +92,6 @@ fn an_adapter_has_its_own_learning_rate_and_the_run_says_so() {
 }
 
 #[test]
-fn show_prints_completions_prompts_and_gold_answers() {
-    let folder = Folder::new();
-    let rows = folder.write("rows.jsonl", "{\"prompt\": \"3,7,8,9=24:\", \"answer\": \"3\"}\n");
-    let (evaluation, run) = (folder.path("eval"), folder.path("run"));
-    let own = format!("--dataset {rows} --verifier exact --device cpu --max-completion-length 3");
-    ok(command!("eval {own} -n 2 -k 1 --no-greedy --output {evaluation}"));
-    let few = "--max-steps 1 --log-completions 1 --prompts-per-step 1 --num-generations 2";
-    ok(command!("train {own} {few} --output {run}"));
-    for output in [&evaluation, &run] {
-        let text = printed(&["show", output, "--truncated"]);
-        has(&text, &[" tokens, truncated)", "2 of 2 completions"]);
-        for line in ["\n  3,7,8,9=24:\n  -> ", "\n  gold answer: 3\n"] {
-            assert_eq!(text.matches(line).count(), 2, "{line}: {text}");
-        }
-        let json = printed(&["show", output, "--json", "--limit", "1"]);
-        assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
-    }
-    let table = printed(command!("eval {own} -n 1 -k 1"));
-    assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
-}
-
-#[test]
 fn generate_says_what_the_embedded_model_can_do() {
     let ask =
         |prompt: &str| stderr_of(&tealight(&["generate", prompt, "--max-completion-length", "4"]));
