@@ -86,6 +86,12 @@ const HINTS: &[(&str, &str)] = &[
         "use --max-completion-length for the length of a completion, --max-steps for that of a run",
     ),
     ("num-fewshot", "use --few-shot"),
+    (
+        "epsilon epsilon-high loss-type num-iterations steps-per-generation",
+        "this is a key of --objective, such as grpo:epsilon=0.3 (tealight objectives --all)",
+    ),
+    ("mask-truncated-completions", "use --objective NAME:mask-truncated=true"),
+    ("use-rslora", "--lora-alpha A*sqrt(R) has the scale of rsLoRA at alpha A and rank R"),
 ];
 
 /// Options of earlier versions, and what to use in place of them.

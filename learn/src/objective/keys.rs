@@ -87,6 +87,7 @@ Keys, for any objective as NAME:key=value:...
   simko          true or false (with quantile, mix, top, penalty)
   dynamic-sampling  true or false
   overlong-buffer   share of the longest completion over which the reward falls
+  mask-truncated    true: truncated completions are left out of the loss, not incorrect
   anneal         linear, cosine or geometric: how beta-end, entropy-end and
                  rehearsal-end (share of the stored completions a step) are
                  reached at the last step";
@@ -225,6 +226,7 @@ impl Keys {
             simko: self.simko()?,
             dynamic_sampling: self.flag("dynamic-sampling")?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
+            mask_truncated: self.flag("mask-truncated")?,
         };
         match self.values.iter().find(|(_, (_, is_given))| *is_given) {
             Some((key, _)) if key == "beta" && plan.anchor == Anchor::None => bail!(NO_PENALTY),

@@ -48,6 +48,8 @@ pub struct Plan {
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
+    /// Leave truncated completions out of the loss instead of counting them as incorrect.
+    pub mask_truncated: bool,
     /// The schedule of coefficients.
     pub annealing: Annealing,
 }

@@ -56,6 +56,7 @@ impl Plan {
             || self.covariance.is_some()
             || self.simko.is_some()
             || self.dynamic_sampling
+            || self.mask_truncated
             || self.updates() > 1
     }
 

@@ -15,7 +15,7 @@ impl Plan {
             )
             && (self.entropy.bonus, self.entropy.target) == (0.0, None)
             && (self.covariance.is_none() && self.simko.is_none())
-            && (!self.dynamic_sampling && self.overlong_buffer == 0.0)
+            && (!self.dynamic_sampling && !self.mask_truncated && self.overlong_buffer == 0.0)
             && !self.annealing.has_ends();
         match &self.anchor {
             Anchor::None => Some(0.0),

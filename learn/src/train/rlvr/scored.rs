@@ -116,7 +116,7 @@ pub(super) fn score(
         Some(_) if deferral.entropy => Column::Deferred,
         Some(_) => Column::Scored(scorer.entropies(&sequences)?),
     };
-    let masks = run.config.settings.mask_truncated_completions;
+    let masks = run.plan.mask_truncated;
     let counts = rollouts().map(|r| !(masks && r.completion.finish == Finish::Length)).collect();
     Ok(ScoredGroups {
         groups: ranges,
