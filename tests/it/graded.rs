@@ -68,7 +68,6 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
         "pkpo:2",
         "none:advantage=where(correct,0,-1)",
         "unique-at-k:2",
-        "simko",
         "dph-js",
         "alpha-dpg:0.5",
         "rft",

@@ -192,7 +192,7 @@ fn a_strong_divergence_penalty_keeps_the_divergence_small() {
 }
 
 #[test]
-fn entropy_and_covariance_rules_change_entropy_and_kl() {
+fn entropy_rules_change_entropy() {
     let last = |objective: &str| train(&config(objective, 40)).history;
     let entropy = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.entropy);
     let free = entropy(&last("none"));
@@ -200,13 +200,6 @@ fn entropy_and_covariance_rules_change_entropy_and_kl() {
     let adapted = last("entropy-target:1.2");
     assert!(entropy(&adapted) > free, "a target keeps entropy up");
     assert!(adapted[39].entropy_bonus.expect("adapts") > 0.0);
-    let reward = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.reward);
-    let learned = reward(&last("none"));
-    let all = "clip-cov:1:covariance-low=-1000:covariance-high=1000";
-    assert!(reward(&last(all)) < learned / 2.0, "no token has a gradient left");
-    let penalized = last("kl-cov:1:covariance-coefficient=100");
-    let kl = |history: &[Metrics]| history[39].kl.expect("logged");
-    assert!(kl(&penalized) < kl(&last("none:num-iterations=2")), "moving has a price");
 }
 
 #[test]
@@ -224,7 +217,7 @@ fn dynamic_sampling_fills_the_step_with_mixed_groups() {
 
 #[test]
 fn the_result_does_not_depend_on_the_micro_batch() {
-    for objective in ["none", "js:0.6", "kl-full:0.5", "simko:entropy=0.1", "kl-k3:0.5"] {
+    for objective in ["none", "js:0.6", "kl-full:0.5", "none:entropy=0.1", "kl-k3:0.5"] {
         for loss_type in ["dapo", "grpo", "dr_grpo"] {
             let whole = config(&format!("{objective}:loss-type={loss_type}"), 1);
             let mut split = whole.clone();

@@ -14,7 +14,7 @@ use tealight::solvers::local::LocalSolver;
 use tealight::solvers::sampled::Sampled;
 use tealight_core::ranks::Ranks;
 use tealight_datasets::read::Columns;
-use tealight_datasets::{Dataset, Problem, Verdict, Verifier, judge};
+use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::grade::{GradeJob, Source};
 

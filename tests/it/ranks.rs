@@ -120,7 +120,7 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
             "adapter_model.safetensors",
         ),
         ("--objective dapo --max-steps 2".into(), whole),
-        ("--objective simko --max-steps 2 --micro-batch-tokens 64".into(), whole),
+        ("--objective entropy-bonus --max-steps 2 --micro-batch-tokens 64".into(), whole),
         ("--objective rft --max-steps 2 --num-presamples 4".into(), whole),
     ]
     .into_iter()

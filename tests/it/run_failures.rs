@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, ok, refusal, refused, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::processes::{binary, signal, wait_for_steps};
 use crate::support::runs::{SHORT, SMALL, json, trained};

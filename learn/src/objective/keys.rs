@@ -83,8 +83,6 @@ Keys, for any objective as NAME:key=value:...
   num-iterations passes over each batch
   steps-per-generation  mini-batches, each with its own update, of a batch
   entropy        weight of an entropy bonus; target-entropy adapts it
-  covariance     none, clip, kl (with covariance-share, -low, -high, -coefficient)
-  simko          true or false (with quantile, mix, top, penalty)
   dynamic-sampling  true or false
   overlong-buffer   share of the longest completion over which the reward falls
   mask-truncated    true: truncated completions are left out of the loss, not incorrect
@@ -222,8 +220,6 @@ impl Keys {
                     false => None,
                 },
             },
-            covariance: self.covariance()?,
-            simko: self.simko()?,
             dynamic_sampling: self.flag("dynamic-sampling")?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
             mask_truncated: self.flag("mask-truncated")?,

@@ -31,7 +31,6 @@ mod preset;
 mod rule;
 mod surrogate;
 pub mod target;
-pub mod tokens;
 pub mod vocabulary;
 
 pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};

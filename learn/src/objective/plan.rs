@@ -14,7 +14,6 @@ use super::baseline::Baseline;
 use super::rule::Rule;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
-use super::tokens::{Covariance, SimKo};
 use super::{Divergence, PointwiseLoss};
 
 /// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
@@ -40,10 +39,6 @@ pub struct Plan {
     pub steps_per_generation: usize,
     /// Weight of the entropy bonus, or the entropy that it aims at.
     pub entropy: Entropy,
-    /// Tokens whose gradient is cut or held because reward and probability move together.
-    pub covariance: Option<Covariance>,
-    /// SimKO's treatment of uncertain tokens.
-    pub simko: Option<SimKo>,
     /// Replace groups whose answers are all correct or all incorrect by further prompts (DAPO).
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
@@ -179,13 +174,12 @@ impl Matching {
 }
 
 impl Plan {
-    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
-    /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
+    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target or the rehearsal of
+    /// the base's correct completions reads verdicts. Others read rewards.
     pub fn is_binary(&self) -> bool {
         self.rule.as_ref().is_some_and(Rule::is_binary)
             || self.matching().is_some()
             || self.needs_presamples()
-            || self.simko.is_some()
     }
 
     /// Whether the base must be sampled before training starts.
@@ -227,7 +221,6 @@ impl Plan {
     pub fn reads_policy_first(&self) -> bool {
         self.needs_reference()
             || self.updates() > 1
-            || self.covariance.is_some()
             || self.reads_in_rule("logp")
             || self.reads_in_rule("rank")
     }

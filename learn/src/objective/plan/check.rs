@@ -53,8 +53,6 @@ impl Plan {
             || self.baseline != Baseline::None
             || self.entropy.bonus != 0.0
             || self.entropy.target.is_some()
-            || self.covariance.is_some()
-            || self.simko.is_some()
             || self.dynamic_sampling
             || self.mask_truncated
             || self.updates() > 1

@@ -14,7 +14,6 @@ impl Plan {
                 Baseline::None | Baseline::Loo | Baseline::GroupMean | Baseline::Greedy
             )
             && (self.entropy.bonus, self.entropy.target) == (0.0, None)
-            && (self.covariance.is_none() && self.simko.is_none())
             && (!self.dynamic_sampling && !self.mask_truncated && self.overlong_buffer == 0.0)
             && !self.annealing.has_ends();
         match &self.anchor {

@@ -105,9 +105,9 @@ fn add_rollouts(
     for (completions, number) in rank_passes(run, batch, &active, dropout_counter) {
         let sequences = at(&batch.sequences, &completions);
         let base = batch.base.as_ref().map(|base| at(base, &completions));
-        let request = scorer.full_vocabulary(plan, &sequences, base)?;
+        let base = scorer.compared(plan, &sequences, base)?;
         let forward =
-            run.policy.forward_full_vocabulary(&sequences, temperature, number, &request)?;
+            run.policy.forward_compared(&sequences, temperature, number, base.as_ref())?;
         let micro_batch = batch.finish(&completions, &(&forward).into())?;
         let tensors = finished(&completions, &micro_batch)?;
         let mut loss = plan.loss(&tensors.inputs(forward.logp()))?;

@@ -181,8 +181,6 @@ fn sample(
     *metrics = Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.rewarding) };
     metrics.staleness = run.sampling.engine.as_ref().map(|_| rollouts.staleness);
     let settings = BatchSettings {
-        seed: run.config.seed,
-        step: state.global_step,
         max_completion_length: run.config.settings.length(),
         correction: run.sampling.correction,
     };
