@@ -258,19 +258,6 @@ fn a_trust_region_acts_once_a_batch_has_several_updates() {
 }
 
 #[test]
-fn coefficients_are_annealed() {
-    let history = train(&config("kl-full:0.5:beta-end=0.1", 5)).history;
-    let betas: Vec<f64> = history.iter().map(|m| m.coefficient.expect("one for all")).collect();
-    for (beta, exact) in betas.iter().zip([0.5, 0.4, 0.3, 0.2, 0.1]) {
-        assert!((beta - exact).abs() < 1e-12, "{betas:?}");
-    }
-    let history = train(&config("js:0.6:rehearsal-end=0", 5)).history;
-    let stored: Vec<usize> = history.iter().map(|m| m.num_rehearsed).collect();
-    let fewer = |step: usize| stored[step + 1] - stored[step] <= stored[step] - stored[step - 1];
-    assert!((1..4).all(fewer) && stored[4] == stored[3], "{stored:?}");
-}
-
-#[test]
 fn rehearsal_can_use_one_sample_a_prompt() {
     let base = support::policy(6, 7);
     let problems = problems();

@@ -15,7 +15,6 @@
 //! there; a rule for advantages, a row in `rule`; a named combination, a row in `preset`.
 
 mod advantage;
-mod annealing;
 mod baseline;
 mod catalogue;
 mod correction;
@@ -34,7 +33,6 @@ pub mod target;
 pub mod vocabulary;
 
 pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
-pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
 pub use catalogue::{Description, SYMBOLS, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};

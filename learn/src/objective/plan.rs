@@ -7,9 +7,7 @@
 
 mod check;
 mod kl_form;
-mod schedule;
 
-use super::annealing::Annealing;
 use super::baseline::Baseline;
 use super::rule::Rule;
 use super::surrogate::{LossType, TrustRegion};
@@ -45,8 +43,6 @@ pub struct Plan {
     pub overlong_buffer: f64,
     /// Leave truncated completions out of the loss instead of counting them as incorrect.
     pub mask_truncated: bool,
-    /// The schedule of coefficients.
-    pub annealing: Annealing,
 }
 
 /// The distribution that the divergence is to.
@@ -180,6 +176,11 @@ impl Plan {
         self.rule.as_ref().is_some_and(Rule::is_binary)
             || self.matching().is_some()
             || self.needs_presamples()
+    }
+
+    /// The share of `total` steps that is over: 0 at the first step, 1 at the last and after it.
+    pub fn progress(step: usize, total: usize) -> f64 {
+        (step as f64 / total.saturating_sub(1).max(1) as f64).min(1.0)
     }
 
     /// Whether the base must be sampled before training starts.

@@ -35,7 +35,6 @@ impl Plan {
                  or cispo"
             );
         }
-        self.annealing.check(self)?;
         if !self.is_on_policy() && self.uses_rollouts() {
             bail!(
                 "stored samples alone are trained on: baselines, trust regions, several updates a batch, entropy \

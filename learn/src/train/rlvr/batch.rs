@@ -68,20 +68,18 @@ impl TokenBatch {
         if let Some(importance) = scored.importance.scored() {
             weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
         }
-        let costs = groups.iter().cloned().zip(betas.clone());
+        let costs = groups.iter().cloned().zip(betas);
         let deferred = Deferred {
             importance: settings.correction.filter(|_| scored.importance.is_deferred()),
             costs: if scored.costs.is_deferred() { costs.collect() } else { Vec::new() },
         };
-        let beta = groups.iter().zip(betas);
-        let beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
         let base = scored.base.map(|BaseScores { logp, distributions }| (logp, distributions));
         let (base_logp, base) = base.unzip();
         Ok(Self {
             sequences: scored.sequences,
             base: base.flatten(),
             mini_batches,
-            columns: Columns { beta, offsets, behavior_logp, base_logp, advantage, weight },
+            columns: Columns { offsets, behavior_logp, base_logp, advantage, weight },
             deferred,
         })
     }
@@ -276,6 +274,5 @@ mod tests {
         let part = batch.columns.gather(&[2, 0]);
         assert_eq!(part.offsets, Offsets::new([3, 2]));
         assert_eq!(part.behavior_logp, [-1.0, -1.25, -1.5, -0.25, -0.5]);
-        assert_eq!(part.beta, [0.25; 2]);
     }
 }

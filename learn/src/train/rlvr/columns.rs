@@ -13,8 +13,6 @@ pub(super) struct Columns {
     pub(super) advantage: Vec<f64>,
     /// Weight of each token in the step's loss.
     pub(super) weight: Vec<f64>,
-    /// The regulariser's coefficient, one entry a completion.
-    pub(super) beta: Vec<f64>,
 }
 
 impl Columns {
@@ -27,7 +25,6 @@ impl Columns {
             base_logp: self.base_logp.as_ref().map(|x| self.offsets.gather(x, completions)),
             advantage: tokens(&self.advantage),
             weight: tokens(&self.weight),
-            beta: completions.iter().map(|i| self.beta[*i]).collect(),
         }
     }
 

@@ -28,10 +28,10 @@ pub(super) fn gradients(
 ) -> Result<(GradAccumulator, UpdateStats)> {
     let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
     let step = state.global_step;
-    let rehearsed = run.plan.rehearsal_loss().map(|(_, coefficient)| {
-        let coefficient = coefficient * run.coefficients(step).beta;
-        (coefficient, RehearsalBatch::for_update(run, step, update))
-    });
+    let rehearsed = run
+        .plan
+        .rehearsal_loss()
+        .map(|(_, coefficient)| (coefficient, RehearsalBatch::for_update(run, step, update)));
     let shares = match (batch, &rehearsed) {
         (Some(batch), Some((_, stored))) => {
             run.plan.shares(batch.weighted(update.part), (stored.tokens, stored.sequences.len()))
@@ -55,7 +55,7 @@ pub(super) fn gradients(
             run,
             &stored,
             coefficient,
-            (step, update.count),
+            update.count,
             dropout_counter,
             &mut grads,
         )?;
@@ -64,8 +64,7 @@ pub(super) fn gradients(
     }
     if batch.is_none() && run.plan.matching().is_some() {
         let stored = RehearsalBatch::for_update(run, step, Update::ONLY);
-        let on_stored =
-            rehearsal::add_stored(run, &stored, 1.0, (step, 1), dropout_counter, &mut grads)?;
+        let on_stored = rehearsal::add_stored(run, &stored, 1.0, 1, dropout_counter, &mut grads)?;
         stats.loss += on_stored.value;
         stats.stored = Some(on_stored);
     }

@@ -21,10 +21,9 @@ pub(super) struct LossTensors {
 impl LossTensors {
     pub(super) fn new(plan: &Plan, micro_batch: &MicroBatch, device: &Device) -> Result<Self> {
         let columns = micro_batch.columns();
-        let beta = columns.offsets.spread(&columns.beta);
-        let penalty_weight = columns.weight.iter().zip(beta);
+        let penalty_weight = columns.weight.iter();
         let penalty_weight: Vec<f64> =
-            penalty_weight.map(|(weight, beta)| plan.penalty_weight(*weight, beta)).collect();
+            penalty_weight.map(|weight| plan.penalty_weight(*weight, plan.beta())).collect();
         let logp = |values: &Vec<f32>| Tensor::from_slice(values, values.len(), device);
         Ok(Self {
             completions: Completions::new(columns.offsets.lengths(), device)?,

@@ -226,7 +226,7 @@ fn stats(
             },
             lengths,
             solve_rate: run.data.solve_rate.get(group.problem).copied().unwrap_or(1.0),
-            beta: run.beta(step),
+            beta: run.plan.beta(),
             greedy: group
                 .greedy
                 .as_ref()

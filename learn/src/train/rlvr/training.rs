@@ -122,7 +122,7 @@ fn step(
     }
     metrics.entropy_bonus = run.plan.entropy.target.map(|_| run.entropy_bonus(state));
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
-    metrics.coefficient = (run.plan.beta() > 0.0).then(|| run.beta(step));
+    metrics.coefficient = (run.plan.beta() > 0.0).then(|| run.plan.beta());
     let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
     // Advantages are those under the policy that sampled, in all updates; the trust region bounds how far later ones
     // go.

@@ -146,8 +146,7 @@ mod tests {
         let sums = head.forward();
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];
-        let output_grads =
-            OutputGrads { logp: &grad, entropy: None, divergence: None };
+        let output_grads = OutputGrads { logp: &grad, entropy: None, divergence: None };
         head.backward(&sums, &output_grads, &mut d_hidden, Some(&mut d_weight));
         let mut exact_weight = vec![0f64; weight.len()];
         for row in 0..rows {
