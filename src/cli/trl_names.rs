@@ -98,7 +98,7 @@ const HINTS: &[(&str, &str)] = &[
 const REMOVED: &[(&str, &str)] = &[
     (
         "target-validity beta-per",
-        "tealight beta --presamples DIR prints the beta that leads to a validity: give it as --beta",
+        "tealight beta --validity A --target MU prints the beta that leads to a validity: give it as --beta",
     ),
     ("base-perplexity", "leave it out"),
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
@@ -114,11 +114,8 @@ const REMOVED: &[(&str, &str)] = &[
     ("audit label", "tealight audit compares two verifiers (docs/how-to/verifier.md)"),
     ("log-format", "leave it out; the judged samples are files of --output"),
     ("table sampled iterations", "lab prints one optimum for each beta or alpha: leave it out"),
-    ("measure", "sample the base with tealight presample, then tealight beta --presamples DIR"),
-    (
-        "log-divergences",
-        "tealight eval --presamples DIR measures what a policy has lost of the base's answers",
-    ),
+    ("measure", "evaluate the base, and give its Pass@1 as --validity"),
+    ("log-divergences", "tealight compare shows which problems and answers a policy has lost"),
     ("few-shot-seed", "all problems get the same examples: leave it out"),
 ];
 
@@ -128,6 +125,11 @@ const COMMANDS: &[(&str, &str)] = &[
         "launch",
         "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
     ),
+    (
+        "presample",
+        "tealight train --presamples DIR samples the base into DIR, and later runs read it there",
+    ),
+    ("show", "tealight report DIR writes a page with the completions; samples are JSON lines"),
     ("init schema", "--config recipe:NAME --dry-run prints settings to begin with"),
     (
         "recipes",

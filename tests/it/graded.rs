@@ -117,14 +117,6 @@ fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
         );
         assert_eq!(rows.len(), 2);
     }
-    let output = folder.path("base");
-    let base = ["presample", "--output", &output, "--max-samples", "4", "--num-presamples", "4"];
-    let base = [&base[..], &["--max-completion-length", "20", "--device", "cpu"], &by].concat();
-    let error = refusal(&base);
-    assert!(error.contains("problem `") && error.contains("--correct-threshold"), "{error}");
-    let error = refusal(&[&base[..], &["--verifier", "countdown"]].concat());
-    assert!(error.contains("--correct-threshold") && !error.contains("problem `"), "{error}");
-    ok(&[&base[..], &["--correct-threshold", "0.5"]].concat());
 }
 
 #[cfg(unix)]

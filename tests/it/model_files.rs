@@ -344,7 +344,6 @@ fn rows_that_are_too_long_are_left_out_where_that_is_asked_for() {
         ),
         ("eval", "-n 2 -k 1 --no-greedy --max-completion-length 8"),
         ("eval", "-n 2 -k 1 --no-greedy"),
-        ("presample", "-n 2 -k 1 --max-completion-length 8"),
         ("sft", "--max-steps 1 --batch-size 2"),
     ];
     for (index, (name, more)) in commands.into_iter().enumerate() {

@@ -88,7 +88,7 @@ fn grading_counts_panics_as_unjudged_and_says_why() {
     assert!(graded.unjudged[0].contains("fragile: a fatal length"), "{:?}", graded.unjudged);
 }
 
-/// `train` and `presample`; resumed, what is missing is judged again.
+/// Rollouts and stored samples of the base; resumed, what is missing is judged again.
 #[test]
 fn rollouts_with_panics_earn_nothing_and_end_no_run() {
     let (dataset, judge) = fragile();

@@ -58,7 +58,6 @@ fn every_part_of_the_prompt_reaches_every_command() {
     assert!(text.contains("1 worked examples"), "{text}");
     for (command, more) in [
         ("eval", &["-n", "2", "-k", "1", "--no-greedy"][..]),
-        ("presample", &["-n", "2", "-k", "1"]),
         (
             "train",
             &[

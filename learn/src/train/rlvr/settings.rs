@@ -52,7 +52,8 @@ pub struct Settings {
     /// Number of completions of the base for each prompt, if the objective needs them.
     #[arg(long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0), help_heading = "Objective")]
     pub num_presamples: usize,
-    /// Take the base's completions from this directory, made by `tealight presample`.
+    /// Directory of the base's completions, for several runs: the first samples them into it, later ones read them.
+    /// Default: a directory in --output.
     #[arg(long, help_heading = "Objective")]
     pub presamples: Option<PathBuf>,
     /// Number of stored completions of the base in each step, if the objective trains on them.
