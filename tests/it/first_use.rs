@@ -151,15 +151,8 @@ fn a_run_is_continued_by_its_directory_alone() {
         |run: &str| std::fs::read(format!("{run}/final/model.safetensors")).expect("weights");
     assert!(weights(&short) == weights(&whole), "the run's own settings were taken");
     // A checkpoint is named by its path, and --output still names the run.
-    let text = ok(&[
-        "train",
-        "--resume",
-        &format!("{short}/checkpoint-1"),
-        "--max-steps",
-        "2",
-        "--device",
-        "cpu",
-    ]);
+    let checkpoint = format!("{short}/checkpoint-1");
+    let text = ok(&["train", "--resume", &checkpoint, "--max-steps", "2", "--device", "cpu"]);
     assert!(text.contains("checkpoint-1"), "{text}");
     // A schedule that ends cannot be taken further, and nothing says that it can.
     let falling = folder.path("falling");

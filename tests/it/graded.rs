@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
+use crate::support::metrics::number;
 use crate::support::runs::SHORT;
 
 /// A program that gives `reward` to completions with a plus sign and 0.25 to others.
@@ -20,10 +21,6 @@ fn train(folder: &Folder, output: &str, options: &[&str]) -> Vec<Value> {
     ok(&[&["train", "--output", &output], &SHORT[..], options].concat());
     let rows = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
     rows.lines().map(|row| serde_json::from_str(row).expect("a row")).collect()
-}
-
-fn number(row: &Value, key: &str) -> f64 {
-    row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"))
 }
 
 #[cfg(unix)]

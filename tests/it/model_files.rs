@@ -3,21 +3,16 @@
 
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use serde_json::json;
-use tealight::formats::pretrained::Pretrained;
-use tealight::nn::device::Precision;
 use tealight::nn::model::weights;
 use tealight::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use tealight_core::{Message, Prompt};
 
 use crate::support::binary::{Folder, command, ok, printed, refusal, tealight, words};
 use crate::support::chat_model::ChatModel;
+use crate::support::load;
 use crate::support::runs::json;
-
-fn load(path: &str) -> Pretrained {
-    Pretrained::load(path, Precision::default(), &Device::Cpu).expect(path)
-}
 
 fn rendered(path: &str) -> String {
     let tokenizer = HubTokenizer::load(Path::new(path)).expect("a tokenizer");
