@@ -65,7 +65,7 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
     let count = tealight::learn::objective::Objective::names().count();
     let count = format!("--all lists all {count}");
     assert!(some.lines().count() < 60 && some.contains(&count), "{some}");
-    has(&all, &["  unlikeliness", "clip-cov", "Keys, for any"]);
+    has(&all, &["  unlikeliness", "entropy-target", "Keys, for any"]);
 }
 
 #[test]

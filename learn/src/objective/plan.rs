@@ -170,8 +170,8 @@ impl Matching {
 }
 
 impl Plan {
-    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target or the rehearsal of
-    /// the base's correct completions reads verdicts. Others read rewards.
+    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target or the rehearsal
+    /// of the base's correct completions reads verdicts. Others read rewards.
     pub fn is_binary(&self) -> bool {
         self.rule.as_ref().is_some_and(Rule::is_binary)
             || self.matching().is_some()
