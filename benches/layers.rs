@@ -10,7 +10,7 @@ use tealight::nn::generate::{
     Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::{Architecture, PackedSequences, weights};
-use tealight::nn::policy::{Base, FullVocabulary, GradAccumulator, Policy, Sequence, token_logp};
+use tealight::nn::policy::{Base, GradAccumulator, Policy, Sequence, token_logp};
 use tealight_matmul::{Matrix, Packed, Right, product};
 
 fn main() {
@@ -94,9 +94,8 @@ fn full_vocabulary(bencher: Bencher<'_, '_>, divergence: &str) {
     let distributions = token_logp(base.decoder(), &rows, 1.0).expect("a pass").distributions;
     let divergence = divergence.parse().expect("a divergence");
     let base = Base { decoder: base.decoder(), distributions, divergence };
-    let outputs = FullVocabulary { likeliest: 0, base: Some(base) };
     bencher.bench(|| {
-        let forward = policy.forward_full_vocabulary(&rows, 1.0, None, &outputs).expect("a pass");
+        let forward = policy.forward_compared(&rows, 1.0, None, Some(&base)).expect("a pass");
         let loss = forward.divergence().expect("a divergence").sum_all().expect("a sum");
         let mut grads = GradAccumulator::default();
         policy.backward(forward, &loss, &mut grads).expect("gradients");

@@ -1,5 +1,4 @@
-"""Headless Chromium over the DevTools protocol, with Python's standard library alone: for check-report, screenshots and
-check-playground-page."""
+"""Headless Chromium over the DevTools protocol, with Python's standard library alone: for check-report and screenshots."""
 
 import base64
 import json

@@ -63,11 +63,6 @@ pub fn probe(verifier: &dyn Verifier, problem: &Problem) -> Result<Option<String
         .unwrap_or_else(|panic| Ok(Some(reason(verifier.name(), &panic))))
 }
 
-/// Whether a completion is unjudged because its text made a verifier panic.
-pub fn is_panic(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Unjudged { why, .. } if why.contains(PANICKED))
-}
-
 fn panicked(name: &str, panic: &str) -> Verdict {
     Verdict::Unjudged { why: reason(name, panic), is_too_costly: true }
 }
@@ -110,12 +105,9 @@ mod tests {
     #[test]
     fn a_panic_is_one_unjudged_completion_with_its_text() {
         let problem = Problem::new("p", Prompt::question("?"), "panic");
-        let reason = |verdict: Verdict| {
-            assert!(is_panic(&verdict));
-            match verdict {
-                Verdict::Unjudged { why, is_too_costly: true } => why,
-                other => panic!("{other:?}"),
-            }
+        let reason = |verdict: Verdict| match verdict {
+            Verdict::Unjudged { why, is_too_costly: true } => why,
+            other => panic!("{other:?}"),
         };
         let why = reason(verify(&Fragile, &problem, "panic"));
         assert!(why.contains("fragile: no text of length 5 (judge.rs:"), "{why}");
@@ -124,7 +116,6 @@ mod tests {
         assert!(refuse_gold(&Fragile, "panic").is_some_and(|why| why.contains("no such gold")));
         assert_eq!(refuse_gold(&Fragile, "7"), None);
         assert!(probe(&Fragile, &problem).unwrap().is_some_and(|why| why.contains("no such gold")));
-        assert!(!is_panic(&Verdict::unjudged("no gold".into())));
     }
 
     #[test]

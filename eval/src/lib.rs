@@ -24,7 +24,6 @@ pub mod interval;
 pub mod measure;
 pub mod number;
 pub mod planner;
-pub mod population;
 pub mod report;
 pub mod results;
 mod richness;

@@ -4,6 +4,5 @@
 
 pub mod adapter;
 pub mod gguf;
-#[cfg_attr(target_family = "wasm", path = "hub_absent.rs")]
 pub mod hub;
 pub mod pretrained;

@@ -7,4 +7,4 @@ TWO(norm_inputs) TWO(norm_weights) TWO(column_sums) TWO(gated_back) TWO(attentio
 TWO(embedding_back) TWO(add_to) TWO(logits_grad) TWO(narrow)
 TWO(convolution) TWO(convolution_past) TWO(convolution_slopes) TWO(convolution_inputs) TWO(convolution_weights)
 TWO(delta_unit) TWO(delta_rule) TWO(delta_back) TWO(delta_inputs)
-ONE(sum_parts) ONE(logp) ONE(sample) ONE(likeliest) ONE(adamw) ONE(squares)
+ONE(sum_parts) ONE(logp) ONE(sample) ONE(adamw) ONE(squares)

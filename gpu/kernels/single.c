@@ -52,61 +52,6 @@ KERNEL(logp) {
   END
 }
 
-// The N 1 largest of a row of N 0 logits (0), of equal ones the first: their tokens (1), -1 where too few logits are
-// numbers, and their log-probabilities (2), logit F 0 less sums (3). One pass over the row for each: no sort, so that
-// shared memory does not grow with the vocabulary.
-KERNEL(likeliest) {
-  BUFFER(float, logits, 0);
-  BUFFER(int, tokens, 1);
-  BUFFER(float, logp, 2);
-  BUFFER(float, sums, 3);
-  SHARED(float, values, BLOCK);
-  SHARED(int, indices, BLOCK);
-  SHARED(float, last_value, 1);
-  SHARED(int, last_index, 1);
-  const wide row = (wide)GROUP * N(0), out = (wide)GROUP * N(1);
-  THREADS
-    if (t == 0) { last_value[0] = 0.0f; last_index[0] = -1; }
-  END
-  for (int rank = 0; rank < N(1); rank++) {
-    THREADS
-      float best = 0.0f;
-      int index = -1;
-      for (int i = t; i < N(0); i += BLOCK) {
-        const float x = logits[row + i];
-        const int is_left = last_index[0] < 0 || x < last_value[0] || (x == last_value[0] && i > last_index[0]);
-        if (is_left && (index < 0 ? x == x : x > best)) {
-          best = x;
-          index = i;
-        }
-      }
-      values[t] = best;
-      indices[t] = index;
-    END
-    for (int half_width = BLOCK / 2; half_width > 0; half_width /= 2) {
-      THREADS
-        if (t < half_width) {
-          const float value = values[t + half_width];
-          const int index = indices[t + half_width];
-          const int is_first = value == values[t] && index < indices[t];
-          if (index >= 0 && (indices[t] < 0 || value > values[t] || is_first)) {
-            values[t] = value;
-            indices[t] = index;
-          }
-        }
-      END
-    }
-    THREADS
-      if (t == 0) {
-        last_value[0] = values[0];
-        last_index[0] = indices[0];
-        tokens[out + rank] = indices[0];
-        logp[out + rank] = values[0] * F(0) - sums[GROUP];
-      }
-    END
-  }
-}
-
 // One step of AdamW on N 0 weights (0) with mean (1), square (2) and gradient (3). F: what the gradient is
 // scaled by; share of the old mean, of the new; share of the old square, of the new; the rate; what the square is
 // scaled by; what is added to its root; what weights are scaled by.

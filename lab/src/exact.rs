@@ -37,10 +37,8 @@ impl<'a> Setting<'a> {
                 "the rule of this objective is about groups of samples, and has no exact optimum to show"
             );
         }
-        if plan.simko.is_some() || plan.covariance.is_some() || plan.entropy.target.is_some() {
-            bail!(
-                "objectives that pick single tokens, or adapt as they go, have no exact optimum to show"
-            );
+        if plan.entropy.target.is_some() {
+            bail!("objectives that adapt as they go have no exact optimum to show");
         }
         Self::unchecked(world, plan)
     }
@@ -270,7 +268,6 @@ impl Terms<'_> {
             advantage: &advantage,
             weight: &weight,
             penalty_weight: Some(&penalty_weight),
-            kl_cov_mask: None,
         })?;
         let share = plan.shares(EVEN, EVEN).rollouts;
         let bonus = plan.entropy.bonus;
@@ -287,7 +284,6 @@ impl Terms<'_> {
             weight: &weight,
             penalty_weight: &penalty_weight,
             entropy_bonus: bonus,
-            simko: None,
         })?;
         Ok(((total.total + full_vocabulary)? * share)?)
     }

@@ -224,7 +224,7 @@ fn less(a: &[f64], b: &[f64]) -> Vec<f64> {
 
 /// Whether the objective of later steps may be another than that of the first.
 fn changes(plan: &Plan) -> bool {
-    plan.annealing.has_ends() || plan.rule.as_ref().is_some_and(|rule| rule.reads_time())
+    plan.rule.as_ref().is_some_and(|rule| rule.reads_time())
 }
 
 /// Whether the plan has a divergence from the base in it.

@@ -3,7 +3,6 @@
 
 #![warn(missing_docs)]
 
-pub mod base_validity;
 pub mod gap;
 pub mod group_function;
 pub mod listed;

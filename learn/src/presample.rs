@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use tealight_core::lines::Lines;
 use tealight_core::output;
 use tealight_datasets::Verdict;
-use tealight_eval::population::Trials;
 
 use crate::rollout::{Collector, Encoded, Group, Rollout, collect};
 use tealight_core::ranks::Ranks;
@@ -109,19 +108,6 @@ impl PromptSamples {
         self.samples.iter().filter(|sample| sample.is_correct()).count()
     }
 
-    /// Correct completions among all: the data of estimates of the base's validity
-    /// ([`crate::base_validity`]).
-    pub fn trials(&self) -> Trials {
-        self.first_trials(self.samples.len())
-    }
-
-    /// The same of the first `count` completions.
-    pub fn first_trials(&self, count: usize) -> Trials {
-        let samples = &self.samples[..count.min(self.samples.len())];
-        let correct = samples.iter().filter(|sample| sample.is_correct()).count();
-        Trials { correct, num_samples: samples.len() }
-    }
-
     /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt
     /// counts and no more, and is bounded; it is no estimate of the base's validity.
     pub fn solve_rate(&self) -> f64 {
@@ -155,7 +141,14 @@ pub fn presample(
     let mut known = ranks.first(|| {
         writable_directory(directory)?;
         let header = directory.join("presamples.json");
-        let known = if header.exists() { read(directory, request)? } else { BTreeMap::new() };
+        let known = match header.exists() {
+            true => {
+                let (known, whole) = read(directory, request)?;
+                drop_unfinished(directory, whole)?;
+                known
+            }
+            false => BTreeMap::new(),
+        };
         write_atomic(&header, serde_json::to_string_pretty(request)?.as_bytes())?;
         lines = Some(JsonLines::append(&directory.join("presamples.jsonl"))?);
         Ok(known)
@@ -213,42 +206,58 @@ pub fn stored_request(directory: &Path) -> Result<PresampleSpec> {
     serde_json::from_str(&text).with_context(|| header.display().to_string())
 }
 
-/// How often the base solved each prompt that `tealight presample` has sampled.
-///
-/// # Errors
-/// A directory without samples, or with lines that are none.
-pub fn stored_trials(directory: &Path) -> Result<Vec<Trials>> {
-    let known = read(directory, &stored_request(directory)?)?;
-    Ok(known.values().map(PromptSamples::trials).collect())
+/// Whether a directory has samples of the base, if not all of them.
+pub fn is_begun(directory: &Path) -> bool {
+    directory.join("presamples.json").exists()
 }
 
-/// Reads the samples that `tealight presample` stored, for these problems.
+/// The request that completes the samples in `directory`: how many there are of a prompt, and of which seed, is for
+/// whoever began to draw them to say.
 ///
 /// # Errors
-/// Samples of another model, dataset or length limit; prompts that are missing.
-pub fn load(
-    directory: &Path,
-    problems: &[Encoded<'_>],
-    request: &PresampleSpec,
-) -> Result<Presamples> {
+/// Samples of another model, dataset or length limit.
+pub fn continued(directory: &Path, request: &PresampleSpec) -> Result<PresampleSpec> {
+    if !is_begun(directory) {
+        return Ok(request.clone());
+    }
     let stored = stored_request(directory)?;
-    // How many there are, of which seed, is for whoever drew them to say.
     let expected = PresampleSpec {
         num_presamples: stored.num_presamples,
         extra_check: stored.extra_check,
         seed: stored.seed,
         ..request.clone()
     };
-    assemble(read(directory, &expected)?, problems, stored)
-        .with_context(|| directory.display().to_string())
+    refuse_other(directory, &expected)?;
+    Ok(expected)
+}
+
+/// The samples that are stored for these problems; none where some are missing.
+///
+/// # Errors
+/// Samples of another model, dataset, length limit or prompt.
+pub fn load(
+    directory: &Path,
+    problems: &[Encoded<'_>],
+    request: &PresampleSpec,
+) -> Result<Option<Presamples>> {
+    if !is_begun(directory) {
+        return Ok(None);
+    }
+    let request = continued(directory, request)?;
+    let (known, _) = read(directory, &request)?;
+    if problems.iter().any(|problem| !known.contains_key(&problem.problem.id)) {
+        return Ok(None);
+    }
+    let presamples = assemble(known, problems, request);
+    presamples.with_context(|| directory.display().to_string()).map(Some)
 }
 
 /// Refuses a directory that holds samples of another request.
 ///
 /// # Errors
 /// Such a directory, or one whose request cannot be read.
-pub fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
-    if !directory.join("presamples.json").exists() {
+fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
+    if !is_begun(directory) {
         return Ok(());
     }
     let difference = difference(&stored_request(directory)?, request);
@@ -262,14 +271,17 @@ pub fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
     Ok(())
 }
 
-fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, PromptSamples>> {
+/// The samples of whole lines, and the bytes that these take.
+fn read(
+    directory: &Path,
+    request: &PresampleSpec,
+) -> Result<(BTreeMap<String, PromptSamples>, u64)> {
     refuse_other(directory, request)?;
     let path = directory.join("presamples.jsonl");
     if !path.exists() {
-        return Ok(BTreeMap::new());
+        return Ok((BTreeMap::new(), 0));
     }
     let (file, mut known, mut complete) = (open_regular(&path)?, BTreeMap::new(), 0);
-    let length = file.metadata().with_context(|| path.display().to_string())?.len();
     for line in Lines::new(BufReader::new(file)) {
         let line = line.map_err(|error| anyhow!("{}:{error}", path.display()))?;
         // A line that the last run was writing when it ended has no newline; it is drawn again.
@@ -281,11 +293,17 @@ fn read(directory: &Path, request: &PresampleSpec) -> Result<BTreeMap<String, Pr
             .with_context(|| format!("{}:{}: not a pre-sample", path.display(), line.number))?;
         known.insert(entry.problem.clone(), entry);
     }
-    if complete < length {
+    Ok((known, complete))
+}
+
+/// Cuts off a line that was being written when the last run ended.
+fn drop_unfinished(directory: &Path, whole: u64) -> Result<()> {
+    let path = directory.join("presamples.jsonl");
+    if std::fs::metadata(&path).is_ok_and(|file| file.len() > whole) {
         let file = output::open(OpenOptions::new().write(true), &path);
-        file.and_then(|file| file.set_len(complete)).with_context(|| path.display().to_string())?;
+        file.and_then(|file| file.set_len(whole)).with_context(|| path.display().to_string())?;
     }
-    Ok(known)
+    Ok(())
 }
 
 fn difference(stored: &PresampleSpec, request: &PresampleSpec) -> Vec<String> {
@@ -306,9 +324,8 @@ fn assemble(
         .iter()
         .map(|problem| {
             let id = &problem.problem.id;
-            let entry = known.remove(id).with_context(|| {
-                format!("problem `{id}` was not pre-sampled; draw it with `tealight presample`")
-            })?;
+            let entry =
+                known.remove(id).with_context(|| format!("problem `{id}` was not pre-sampled"))?;
             if entry.prompt != problem.prompt {
                 bail!("problem `{id}`: its prompt is not the one that was pre-sampled; draw again");
             }

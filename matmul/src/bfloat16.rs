@@ -61,11 +61,6 @@ impl Form {
             Self::Exchanged => places.next_multiple_of(2),
         }
     }
-
-    /// Multiplications of a line with one value.
-    pub(crate) fn products(self) -> usize {
-        if matches!(self, Self::Pairs | Self::Tiles) { 2 } else { 1 }
-    }
 }
 
 /// Whether this processor multiplies bfloat16 faster than f32 with the instruction set in use; else such products are

@@ -20,8 +20,6 @@ pub enum InstructionSet {
     Avx2,
     /// ARM's Advanced SIMD: 32 registers of 4 values.
     Neon,
-    /// WebAssembly's relaxed vectors: registers of 4 values, for products alone.
-    RelaxedSimd,
     /// None in particular: fused multiply-adds are emulated in f64, to the same bits and slowly.
     Portable,
 }
@@ -37,8 +35,7 @@ pub(crate) struct TileShape {
 
 impl InstructionSet {
     /// All of them, the fastest first.
-    pub const ALL: [Self; 6] =
-        [Self::Amx, Self::Avx512, Self::Avx2, Self::Neon, Self::RelaxedSimd, Self::Portable];
+    pub const ALL: [Self; 5] = [Self::Amx, Self::Avx512, Self::Avx2, Self::Neon, Self::Portable];
 
     /// Its name in [`VARIABLE`].
     pub fn name(self) -> &'static str {
@@ -47,7 +44,6 @@ impl InstructionSet {
             Self::Avx512 => "avx512",
             Self::Avx2 => "avx2",
             Self::Neon => "neon",
-            Self::RelaxedSimd => "relaxed-simd",
             Self::Portable => "portable",
         }
     }
@@ -111,8 +107,6 @@ impl InstructionSet {
             Self::Avx2 => pulp::x86::V3::try_new().map(Arch::V3),
             #[cfg(target_arch = "aarch64")]
             Self::Neon => pulp::aarch64::Neon::try_new().map(Arch::Neon),
-            #[cfg(target_family = "wasm")]
-            Self::RelaxedSimd => crate::kernel::imported::is_available().then_some(Arch::Scalar),
             Self::Portable => Some(Arch::Scalar),
             #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
             Self::Amx => None,
@@ -120,8 +114,6 @@ impl InstructionSet {
             Self::Avx512 | Self::Avx2 => None,
             #[cfg(not(target_arch = "aarch64"))]
             Self::Neon => None,
-            #[cfg(not(target_family = "wasm"))]
-            Self::RelaxedSimd => None,
         }
     }
 
@@ -137,7 +129,6 @@ impl InstructionSet {
             Self::Amx | Self::Avx512 => TileShape { rows: 14, columns: 32 },
             // 12 of 16, or 24 of 32.
             Self::Avx2 | Self::Neon => TileShape { rows: 6, columns: 16 },
-            Self::RelaxedSimd => TileShape { rows: 3, columns: 16 },
             Self::Portable => TileShape { rows: 4, columns: 16 },
         }
     }

@@ -22,7 +22,6 @@ mod huge_pages;
 mod instructions;
 mod kernel;
 mod pack;
-mod peak;
 mod quantized;
 mod vectors;
 
@@ -40,7 +39,6 @@ pub use instructions::{InstructionSet, VARIABLE, arch, vectorized};
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[doc(hidden)]
 pub use kernel::amx::emulate_amx;
-pub use peak::{bfloat16_peak, peak};
 pub use quantized::Quantized;
 pub use vectors::{LANES, add_scaled, block_products};
 
@@ -65,15 +63,6 @@ impl<'a, T> Matrix<'a, T> {
     pub fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix of {rows} x {columns}");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
-    }
-
-    /// Columns of a wider matrix: rows begin `stride` values apart.
-    ///
-    /// # Panics
-    /// Where `data` is too short.
-    pub fn strided(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
-        assert!(rows == 0 || data.len() >= (rows - 1) * stride + columns, "{rows} x {columns}");
-        Self { data, rows, columns, row_stride: stride, column_stride: 1 }
     }
 
     /// A part of it; nothing moves. Both ranges lie within it and are not empty.

@@ -1,5 +1,4 @@
-//! Fused multiply-adds along vectors, for code that is not compiled for registers of several values: loops, and in
-//! WebAssembly functions of the module that has the instruction.
+//! Fused multiply-adds along vectors, for code that is not compiled for registers of several values.
 
 /// Values of a line of [`block_products`].
 pub const LANES: usize = 16;
@@ -7,10 +6,6 @@ pub const LANES: usize = 16;
 /// `out += scale * x`, each sum rounded once.
 #[inline(always)]
 pub fn add_scaled(out: &mut [f32], scale: f32, x: &[f32]) {
-    #[cfg(target_family = "wasm")]
-    if crate::kernel::imported::add_scaled(out, scale, x) {
-        return;
-    }
     for (out, x) in out.iter_mut().zip(x) {
         *out = scale.mul_add(*x, *out);
     }
@@ -24,10 +19,6 @@ pub fn add_scaled(out: &mut [f32], scale: f32, x: &[f32]) {
 #[inline(always)]
 pub fn block_products(vector: &[f32], block: &[f32]) -> [f32; LANES] {
     assert_eq!(block.len(), vector.len() * LANES);
-    #[cfg(target_family = "wasm")]
-    if let Some(products) = crate::kernel::imported::block_products(vector, block) {
-        return products;
-    }
     let mut sums = [[0f32; LANES]; 2];
     for (place, (value, line)) in vector.iter().zip(block.as_chunks::<LANES>().0).enumerate() {
         for (sum, x) in sums[place % 2].iter_mut().zip(line) {

@@ -7,8 +7,6 @@
 pub mod backend;
 pub mod device;
 pub mod generate;
-pub mod limits;
 pub mod model;
 pub mod policy;
 pub mod tokenizer;
-pub mod work;

@@ -112,7 +112,7 @@ fast=bfloat16
 if [ "$device" = cpu ]; then fast=float32; fi
 benched=$model
 if ! [ -e "$model/model.safetensors" ]; then benched=$model/config.json; fi
-rates='"(rollout_new_tokens_per_s|step_tokens_per_s|memory_plan_peak_bytes|read|peak|rollout|step)":|one by one|error'
+rates='"(rollout_new_tokens_per_s|step_tokens_per_s|memory_plan_peak_bytes)":|one by one|error'
 bench() {
   local dtype=$1 kernels=$2
   shift 2

@@ -1,4 +1,4 @@
-//! The time of sampling and of a training step on this machine, and their distance from its limits.
+//! The speed of sampling and of a training step on this machine, and where the time goes.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -16,11 +16,9 @@ use crate::learn::train::bench::{StepParts, step};
 use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use crate::learn::train::{AdamW, AdamWConfig};
 use crate::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::nn::limits;
 use crate::nn::model::weights::{self, Weights};
 use crate::nn::model::{Architecture, Decoder};
 use crate::nn::policy::{self, Policy, Sequence};
-use crate::nn::work::Work;
 use crate::system::machine;
 use crate::system::range::{COUNT, at_least};
 
@@ -93,20 +91,8 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
     let rollout = median(&what, options.reps, share, || rollout(options, decoder, &architecture))?;
     let parts = policy.map(|policy| train(options, &architecture, (&policy, &reference)));
     let parts = parts.transpose()?;
-    // Before the limits are measured, which take memory of their own.
-    let peak = machine::peak_rss();
-    let dtype = options.model.precision.dtype.storage(&device);
-    let limits = limits::measure(&device, dtype)?;
-    let work = Work::new(
-        &architecture,
-        (dtype, reference.dtype()),
-        (options.prompts, options.group),
-        (options.prompt_len, options.new_tokens),
-    );
     let plan = options.memory_plan(&architecture, &device)?;
-    let is_rounded = options.model.precision.rollout_dtype.is_some();
-    let new_tokens = options.prompts * options.group * options.new_tokens;
-    let tokens = options.prompts * options.group * longest;
+    let (new_tokens, tokens) = (rows * options.new_tokens, rows * longest);
     Ok(json!({
         "model": name,
         "device": described,
@@ -127,15 +113,9 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         "step_tokens_per_s": parts.as_ref().map(|(seconds, _)| tokens as f64 / seconds.median),
         "step_parts": parts.as_ref().map(|(_, parts)| parts),
         "startup_s": startup,
-        "peak_rss_bytes": peak,
+        "peak_rss_bytes": machine::peak_rss(),
         "memory_plan": plan,
         "memory_plan_peak_bytes": plan.map(|plan| plan.peak()),
-        "limits": limits,
-        "fraction_of_limit": {
-            // The limit is that of the model's own type.
-            "rollout": (!is_rounded).then(|| work.rollout_at(&limits) / rollout.median),
-            "step": parts.as_ref().map(|(seconds, _)| work.step_at(&limits) / seconds.median),
-        },
     }))
 }
 

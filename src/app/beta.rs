@@ -1,15 +1,10 @@
-//! The policy that a KL coefficient leads to, and the coefficient of a target validity: of a base whose validity is
-//! given, or known from its samples.
-
-use std::path::PathBuf;
+//! The policy that a KL coefficient leads to, and the coefficient of a target validity, for a base of known validity.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::learn::base_validity::{BaseValidity, Reached};
 use crate::learn::objective::target;
-use crate::learn::presample;
 use crate::system::range::{above, at_least};
 
 /// Options of `tealight beta`.
@@ -18,9 +13,6 @@ pub struct BetaOptions {
     /// Validity of the base: its probability of a correct answer, between 0 and 1.
     #[arg(long, add = above(0.0).below(1.0))]
     pub validity: Option<f64>,
-    /// Measure the base's validity on the samples in this directory, made by `tealight presample`, prompt by prompt.
-    #[arg(long, conflicts_with = "validity")]
-    pub presamples: Option<PathBuf>,
     /// Validity to reach: the share of the optimal policy's samples that are correct.
     #[arg(long, value_delimiter = ',', add = above(0.0).below(1.0))]
     pub target: Vec<f64>,
@@ -32,18 +24,15 @@ pub struct BetaOptions {
     pub json: bool,
 }
 
-/// The best policy of one beta, averaged over prompts.
+/// The best policy of one beta.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct BetaMeaning {
     /// The base's chance of being correct.
     pub base_validity: f64,
     /// The coefficient.
     pub beta: f64,
-    /// The best policy's chance of being correct: the expectation.
+    /// The best policy's chance of being correct.
     pub validity: f64,
-    /// Its 95 % interval, whatever shape the population of prompts has; none where the base's validity is given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub validity_interval: Option<(f64, f64)>,
     /// Its KL to the base, in nats.
     pub kl_cost: f64,
     /// The most it can cost: all of p*.
@@ -55,40 +44,27 @@ pub struct BetaMeaning {
 }
 
 impl BetaMeaning {
-    /// The meaning of a beta for bases of these validities, without an interval.
-    pub fn new(base: &BaseValidity, beta: f64) -> Self {
-        let reached = |base: f64| target::validity_of(base, beta);
+    /// The meaning of a beta for a base of this validity.
+    fn new(base: f64, beta: f64) -> Self {
+        let validity = target::validity_of(base, beta);
         Self {
-            base_validity: base.mean(&|base| base),
+            base_validity: base,
             beta,
-            validity: base.mean(&reached),
-            validity_interval: None,
-            kl_cost: base.mean(&|base| target::cost(base, reached(base))),
-            kl_cost_limit: base.mean(&|base| -base.ln()),
-            objective: base.mean(&|base| target::best_value(base, beta)),
-            kl_pstar_pbeta: base.mean(&|base| -reached(base).ln()),
+            validity,
+            kl_cost: target::cost(base, validity),
+            kl_cost_limit: -base.ln(),
+            objective: target::best_value(base, beta),
+            kl_pstar_pbeta: -validity.ln(),
         }
     }
-
-    fn with_interval(self, base: &BaseValidity) -> Self {
-        Self { validity_interval: base.reached(self.beta).interval, ..self }
-    }
 }
 
-/// Betas whose meaning is shown where none is asked for.
-const SHOWN: [f64; 7] = [1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01];
-
-/// The best policies of betas for a model on its problems.
-pub struct Meaning {
-    /// One row a beta.
-    pub rows: Vec<BetaMeaning>,
-    /// The validity of the base.
-    pub base: BaseValidity,
-}
-
-/// Works out what betas mean, or which lead to target validities.
-pub fn run(options: &BetaOptions) -> Result<Meaning> {
-    if options.target.is_empty() && options.beta.is_empty() && options.presamples.is_none() {
+/// Works out what betas mean, or which lead to target validities: one row a beta.
+///
+/// # Errors
+/// A validity or target outside (0, 1), a target that no beta leads to, nothing asked for.
+pub fn run(options: &BetaOptions) -> Result<Vec<BetaMeaning>> {
+    if options.target.is_empty() && options.beta.is_empty() {
         bail!(
             "give --target MU,... for the betas that lead there, or --beta B,... for where they lead"
         );
@@ -96,35 +72,16 @@ pub fn run(options: &BetaOptions) -> Result<Meaning> {
     if let Some(beta) = options.beta.iter().find(|beta| !(**beta > 0.0 && beta.is_finite())) {
         bail!("beta must be above 0, not {beta}");
     }
-    let base = match (options.validity, &options.presamples) {
-        (Some(validity), _) => BaseValidity::given(validity)?,
-        (None, Some(directory)) => BaseValidity::measured(presample::stored_trials(directory)?)
-            .with_context(|| directory.display().to_string())?,
-        (None, None) => bail!(
-            "--validity A is needed, how often the base is correct, or --presamples DIR, whose samples say so (tealight \
-             presample)"
-        ),
-    };
-    let meaning = |beta: &f64| BetaMeaning::new(&base, *beta).with_interval(&base);
-    let rows: Vec<BetaMeaning> = options.betas(&base)?.iter().map(meaning).collect();
-    let reached =
-        rows.iter().map(|row| Reached { expected: row.validity, interval: row.validity_interval });
-    let widest = reached.max_by(|a, b| a.width().total_cmp(&b.width()));
-    if let Some(caution) = widest.and_then(|reached| base.caution(&reached)) {
-        tracing::warn!("{caution}; presample with a larger -n, or ask for a lower validity");
+    let base = options
+        .validity
+        .context("--validity A is needed, how often the base is correct, such as its Pass@1")?;
+    if !(base > 0.0 && base < 1.0) {
+        bail!("the base validity must be between 0 and 1, both excluded, not {base}");
     }
-    Ok(Meaning { rows, base })
-}
-
-impl BetaOptions {
-    /// The betas whose meaning is asked for.
-    fn betas(&self, base: &BaseValidity) -> Result<Vec<f64>> {
-        let targets = self.target.iter().map(|mu| base.common_beta(*mu));
-        let mut betas: Vec<f64> = targets.collect::<Result<_>>()?;
-        betas.extend(&self.beta);
-        if betas.is_empty() {
-            betas.extend(SHOWN);
-        }
-        Ok(betas)
+    let mut betas = Vec::new();
+    for target in &options.target {
+        betas.push(target::beta_for(base, *target)?);
     }
+    betas.extend(&options.beta);
+    Ok(betas.into_iter().map(|beta| BetaMeaning::new(base, beta)).collect())
 }

@@ -2,13 +2,12 @@
 //! hold gigabytes, and a library that reads it may panic.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Map, Value};
 use tealight_core::guard;
-use tealight_datasets::read::{self, Columns};
+use tealight_datasets::read::Columns;
 use tealight_datasets::{Dataset, SOURCES};
 
 use crate::formats::hub::dataset::{Fetched, HubDataset};
@@ -57,14 +56,6 @@ pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Resul
     let mut dataset = bounded(spec, &files, open)?;
     dataset.notes.splice(0..0, note);
     Ok(dataset)
-}
-
-/// The rows of a file.
-pub(crate) fn table(path: &Path) -> Result<Vec<Map<String, Value>>> {
-    let file = path.to_owned();
-    let path = file.clone();
-    let files = std::slice::from_ref(&file);
-    bounded(&file.display().to_string(), files, move || Ok(read::table(&path)?))
 }
 
 /// Reads `files` by `work`; a named source has none that is there.

@@ -34,9 +34,7 @@ pub(crate) const FREE: &[&str] = &[
     "kernels",
     "log_kl",
     "lora_target_modules",
-    "loss_type",
     "lr_scheduler_type",
-    "mask_truncated_completions",
     "metric_for_best_model",
     "no_baselines",
     "no_greedy",
@@ -52,7 +50,6 @@ pub(crate) const FREE: &[&str] = &[
     "truncated",
     "tuning_seeds",
     "use_peft",
-    "use_rslora",
 ];
 
 /// Whether a value of `option` means something that is part of this program, or a model or dataset of the Hub: no

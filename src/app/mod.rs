@@ -20,7 +20,6 @@ pub mod grading;
 pub mod lab;
 pub(crate) mod lengths;
 pub(crate) mod own_settings;
-pub mod presample;
 pub mod prompts;
 mod recorded_settings;
 pub mod rewards;

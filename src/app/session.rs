@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use candle_core::Device;
 use tealight_datasets::Dataset;
 
+use crate::app::directory;
 use crate::app::evaluate::probes::Scorer;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Plan;
@@ -18,6 +19,7 @@ use crate::nn::model::Decoder;
 use crate::nn::policy::Policy;
 use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 use crate::solvers::local::LocalSolver;
+use crate::system::claim::Claim;
 use crate::system::stop::Stop;
 use crate::system::telemetry::Progress;
 use tealight_core::ranks::Ranks;
@@ -37,6 +39,17 @@ pub(crate) fn stored_use(dataset: &Dataset) -> Result<RewardUse<'static>> {
         None if grading.names.is_empty() => Ok(RewardUse::Refused(VERDICTS_ALONE)),
         None => bail!("{VERDICTS_ALONE}"),
     }
+}
+
+/// Refuses a directory of `--presamples` that holds something else.
+fn refuse_other_files(directory: &Path) -> Result<()> {
+    if presample::is_begun(directory) || directory::is_free(directory) {
+        return Ok(());
+    }
+    bail!(
+        "--presamples {}: holds files that are no samples of the base; choose another directory",
+        directory.display()
+    )
 }
 
 /// A base model, where it runs, and who may stop it.
@@ -95,16 +108,6 @@ impl<'a> Session<'a> {
         Ok(Self { base, reference, taken: Some(policy), device, stop, ranks: Ranks::alone() })
     }
 
-    /// One in which nothing is trained: the weights are packed for sampling and in memory once.
-    pub(crate) fn sampling(
-        base: &'a mut Pretrained,
-        device: Device,
-        stop: &'a Stop,
-    ) -> Result<Self> {
-        let reference = base.take_sampling_decoder()?;
-        Ok(Self { base, reference, taken: None, device, stop, ranks: Ranks::alone() })
-    }
-
     /// The same session as a rank for itself.
     pub(crate) fn alone(&self) -> Self {
         let (reference, device) = (self.reference.clone(), self.device.clone());
@@ -116,7 +119,7 @@ impl<'a> Session<'a> {
         Self { ranks: ranks.clone(), ..self }
     }
 
-    /// The base's samples of `--presamples`, where the plan needs them.
+    /// The base's samples of `--presamples`, where the plan needs them and all are there.
     pub(crate) fn stored_presamples(
         &self,
         dataset: &Dataset,
@@ -128,8 +131,12 @@ impl<'a> Session<'a> {
         let Some(directory) = directory.filter(|_| plan.needs_presamples()) else {
             return Ok(None);
         };
-        let request = self.request(dataset, config, wants_extra_check(plan));
-        presample::load(directory, problems, &request).map(Some)
+        refuse_other_files(directory)?;
+        presample::load(
+            directory,
+            problems,
+            &self.request(dataset, config, wants_extra_check(plan)),
+        )
     }
 
     /// The base's samples that a run draws for itself, where it needs some.
@@ -146,23 +153,19 @@ impl<'a> Session<'a> {
         }
         let settings = &config.settings;
         let request = self.request(dataset, config, wants_extra_check(plan));
-        let directory = output.join("presamples");
-        Ok(Some(self.draw_presamples(
-            dataset,
-            problems,
-            &request,
-            settings.max_num_seqs,
-            &directory,
-        )?))
+        let named = settings.presamples.as_deref();
+        let (own, is_named) = (output.join("presamples"), named.is_some());
+        let place = (named.unwrap_or(&own), is_named);
+        self.draw_presamples(dataset, problems, &request, settings.max_num_seqs, place).map(Some)
     }
 
-    /// Samples the base for runs of `config` into `directory`.
+    /// Samples the base for runs of `config` into a directory, which the user may have named.
     pub(crate) fn presample(
         &self,
         dataset: &Dataset,
         config: &RlvrConfig,
         extra_check: bool,
-        directory: &Path,
+        place: (&Path, bool),
     ) -> Result<Presamples> {
         let settings = &config.settings;
         let context = self.base.architecture.max_positions;
@@ -170,7 +173,7 @@ impl<'a> Session<'a> {
         let problems =
             Encoded::all(&dataset.problems, &self.base.tokenizer, context, max_new_tokens)?;
         let request = self.request(dataset, config, extra_check);
-        self.draw_presamples(dataset, &problems, &request, settings.max_num_seqs, directory)
+        self.draw_presamples(dataset, &problems, &request, settings.max_num_seqs, place)
     }
 
     fn request(
@@ -191,15 +194,24 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Samples the base into `directory`, or continues what is there.
-    pub(crate) fn draw_presamples(
+    /// Samples the base into `directory`, or continues what is there; one that the user named is claimed for the time.
+    fn draw_presamples(
         &self,
         dataset: &Dataset,
         problems: &[Encoded<'_>],
         request: &presample::PresampleSpec,
         max_num_seqs: usize,
-        directory: &Path,
+        (directory, is_named): (&Path, bool),
     ) -> Result<Presamples> {
+        let mut claim = None;
+        let request = &self.ranks.first(|| {
+            if !is_named {
+                return Ok(request.clone());
+            }
+            refuse_other_files(directory)?;
+            claim.insert(Claim::take(directory)?).accept()?;
+            presample::continued(directory, request)
+        })?;
         let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
         let params = SamplingParams {
             temperature: request.temperature,

@@ -22,7 +22,7 @@ pub(super) struct Entry {
 }
 
 /// Commands that several processes can do together.
-const SHARED: [&str; 5] = ["study", "train", "eval", "presample", "grade"];
+const SHARED: [&str; 4] = ["study", "train", "eval", "grade"];
 
 impl Entry {
     /// Whether several processes can do it together.
@@ -107,7 +107,7 @@ fn refused(command: &str) -> &'static [&'static str] {
         "train" => &["adapter", "quantized"],
         "bench" => &["quantized"],
         "study" => &["adapter", "quantized", "rollout_dtype", "initial_policy"],
-        "sft" | "presample" => &["adapter", "quantized", "rollout_dtype"],
+        "sft" => &["adapter", "quantized", "rollout_dtype"],
         _ => &["quantized", "rollout_dtype"],
     }
 }

@@ -4,10 +4,10 @@ use clap::Args;
 
 use super::commands::Entry;
 use super::config_merge::resolve_plain as resolve;
-use super::evaluation::{audit, compare, eval, generate, report, show, verify};
+use super::evaluation::{audit, compare, eval, generate, report, verify};
 use super::theory::{beta, gap, lab, prove};
 use super::tools::{bench, doctor, objectives, tasks};
-use super::training::{export, presample, sft, study, train};
+use super::training::{export, sft, study, train};
 use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
 use crate::app::beta::BetaOptions;
@@ -126,29 +126,6 @@ Example:
         run: |m, _| report::run(&resolve(m)?),
     },
     Entry {
-        name: "show",
-        options: show::ShowOptions::augment_args,
-        about: "Print completions that training logged or an evaluation sampled",
-        more: "\
-Example:
-  tealight show runs/js --step 50 --verdict incorrect --limit 3",
-        check: |m| resolve::<show::ShowOptions>(m).map(drop),
-        run: |m, _| show::run(&resolve(m)?),
-    },
-    Entry {
-        name: "presample",
-        options: presample::Settings::augment_args,
-        about: "Sample the base once for several runs: solve rates of prompts, correct samples",
-        more: "\
-The samples serve every objective that needs the base: pass --presamples DIR to train.
-
-Example:
-  tealight presample --model Qwen/Qwen2.5-0.5B-Instruct --dataset gsm8k/train.jsonl -n 8 \\
-      --output runs/presamples",
-        check: |m| resolve::<presample::Settings>(m).map(drop),
-        run: |m, process| presample::run(resolve(m)?, process),
-    },
-    Entry {
         name: "sft",
         options: |command| sft::Flags::augment_args(sft::Settings::augment_args(command)),
         about: "Fine-tune a model on worked solutions, or train one from scratch",
@@ -240,17 +217,15 @@ Examples:
         options: BetaOptions::augment_args,
         about: "Print the optimal policy's accuracy for a KL coefficient, or the reverse",
         more: "\
-Examples:
-  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1
-  tealight presample --dataset countdown -n 64 --output base
-  tealight beta --presamples base --target 0.9",
+Example:
+  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1",
         check: |m| resolve::<BetaOptions>(m).map(drop),
         run: |m, _| beta::run(&resolve(m)?),
     },
     Entry {
         name: "bench",
         options: BenchOptions::augment_args,
-        about: "Measure sampling and a training step against the machine's limits",
+        about: "Measure the speed of sampling and of a training step, and its parts",
         more: "\
 Examples:
   tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32

@@ -24,7 +24,7 @@ impl Layout {
 }
 
 /// The options that `-h` shows, in this order, of commands that have too many to show all.
-const COMMON: [(&str, &str); 12] = [
+const COMMON: [(&str, &str); 11] = [
     (
         "train",
         "model dataset verifier objective beta use_peft learning_rate max_steps num_generations \
@@ -44,11 +44,6 @@ const COMMON: [(&str, &str); 12] = [
     (
         "generate",
         "prompt file model system_prompt raw n temperature max_completion_length seed json",
-    ),
-    (
-        "presample",
-        "model dataset verifier num_presamples k temperature max_completion_length max_samples \
-         output json",
     ),
     (
         "sft",
@@ -80,8 +75,8 @@ const HEADINGS: [&str; 12] = [
 /// The groups of commands in `tealight --help`.
 const COMMANDS: [(&str, &str); 5] = [
     ("Commands", "eval train compare grade audit report"),
-    ("Objectives", "study objectives tasks presample beta gap lab prove"),
-    ("Models and samples", "generate sft export show"),
+    ("Objectives", "study objectives tasks beta gap lab prove"),
+    ("Models and samples", "generate sft export"),
     ("Verifiers", "verify"),
     ("This machine", "doctor bench"),
 ];

@@ -86,13 +86,19 @@ const HINTS: &[(&str, &str)] = &[
         "use --max-completion-length for the length of a completion, --max-steps for that of a run",
     ),
     ("num-fewshot", "use --few-shot"),
+    (
+        "epsilon epsilon-high loss-type num-iterations steps-per-generation",
+        "this is a key of --objective, such as grpo:epsilon=0.3 (tealight objectives --all)",
+    ),
+    ("mask-truncated-completions", "use --objective NAME:mask-truncated=true"),
+    ("use-rslora", "--lora-alpha A*sqrt(R) has the scale of rsLoRA at alpha A and rank R"),
 ];
 
 /// Options of earlier versions, and what to use in place of them.
 const REMOVED: &[(&str, &str)] = &[
     (
         "target-validity beta-per",
-        "tealight beta --presamples DIR prints the beta that leads to a validity: give it as --beta",
+        "tealight beta --validity A --target MU prints the beta that leads to a validity: give it as --beta",
     ),
     ("base-perplexity", "leave it out"),
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
@@ -108,11 +114,8 @@ const REMOVED: &[(&str, &str)] = &[
     ("audit label", "tealight audit compares two verifiers (docs/how-to/verifier.md)"),
     ("log-format", "leave it out; the judged samples are files of --output"),
     ("table sampled iterations", "lab prints one optimum for each beta or alpha: leave it out"),
-    ("measure", "sample the base with tealight presample, then tealight beta --presamples DIR"),
-    (
-        "log-divergences",
-        "tealight eval --presamples DIR measures what a policy has lost of the base's answers",
-    ),
+    ("measure", "evaluate the base, and give its Pass@1 as --validity"),
+    ("log-divergences", "tealight compare shows which problems and answers a policy has lost"),
     ("few-shot-seed", "all problems get the same examples: leave it out"),
 ];
 
@@ -122,6 +125,11 @@ const COMMANDS: &[(&str, &str)] = &[
         "launch",
         "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
     ),
+    (
+        "presample",
+        "tealight train --presamples DIR samples the base into DIR, and later runs read it there",
+    ),
+    ("show", "tealight report DIR writes a page with the completions; samples are JSON lines"),
     ("init schema", "--config recipe:NAME --dry-run prints settings to begin with"),
     (
         "recipes",

@@ -1,6 +1,6 @@
 //! Models of candle-transformers: a second implementation of ours, and families that are evaluated and not trained.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{VarBuilder, VarMap};
@@ -15,11 +15,8 @@ use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
 use crate::support::binary::{Folder, ok, refused, succeeded, words};
+use crate::support::conformance as fixture;
 use crate::support::runs::json as read_json;
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)
-}
 
 const IDS: [u32; 9] = [5, 7, 100, 12, 64, 3, 99, 41, 8];
 

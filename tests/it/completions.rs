@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, has, ok, refusal, refused, tealight};
+use crate::support::binary::{Folder, command, has, ok, refusal, refused, tealight};
 use crate::support::runs::json;
 
 /// Samples of lm-eval, two of each of two problems; of the first `correct` are correct.
@@ -38,15 +38,8 @@ fn lm_eval_runs_are_compared_whatever_their_file_names() {
     assert_eq!(name("third"), "arithmetic");
     for other in ["tuned", "other", "third"] {
         let output = folder.path("compared");
-        ok(&[
-            "compare",
-            &folder.path("base"),
-            &folder.path(other),
-            "--json",
-            "--overwrite",
-            "--output",
-            &output,
-        ]);
+        let [a, b] = ["base", other].map(|name| folder.path(name));
+        ok(command!("compare {a} {b} --json --overwrite --output {output}"));
     }
     // Other gold answers are another set.
     let file =

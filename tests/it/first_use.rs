@@ -65,7 +65,7 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
     let count = tealight::learn::objective::Objective::names().count();
     let count = format!("--all lists all {count}");
     assert!(some.lines().count() < 60 && some.contains(&count), "{some}");
-    has(&all, &["  unlikeliness", "clip-cov", "Keys, for any"]);
+    has(&all, &["  unlikeliness", "entropy-target", "Keys, for any"]);
 }
 
 #[test]
@@ -89,28 +89,6 @@ fn an_adapter_has_its_own_learning_rate_and_the_run_says_so() {
     assert!(text.contains("learning rate 1e-4 (the default with --use-peft)"), "{text}");
     let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
     assert!(config.contains("learning_rate = 0.0001"), "{config}");
-}
-
-#[test]
-fn show_prints_completions_prompts_and_gold_answers() {
-    let folder = Folder::new();
-    let rows = folder.write("rows.jsonl", "{\"prompt\": \"3,7,8,9=24:\", \"answer\": \"3\"}\n");
-    let (evaluation, run) = (folder.path("eval"), folder.path("run"));
-    let own = format!("--dataset {rows} --verifier exact --device cpu --max-completion-length 3");
-    ok(command!("eval {own} -n 2 -k 1 --no-greedy --output {evaluation}"));
-    let few = "--max-steps 1 --log-completions 1 --prompts-per-step 1 --num-generations 2";
-    ok(command!("train {own} {few} --output {run}"));
-    for output in [&evaluation, &run] {
-        let text = printed(&["show", output, "--truncated"]);
-        has(&text, &[" tokens, truncated)", "2 of 2 completions"]);
-        for line in ["\n  3,7,8,9=24:\n  -> ", "\n  gold answer: 3\n"] {
-            assert_eq!(text.matches(line).count(), 2, "{line}: {text}");
-        }
-        let json = printed(&["show", output, "--json", "--limit", "1"]);
-        assert!(json.lines().count() == 1 && json.contains("\"completion\""), "{json}");
-    }
-    let table = printed(command!("eval {own} -n 1 -k 1"));
-    assert!(table.contains("\n1 problem, 1 sample each;"), "{table}");
 }
 
 #[test]
@@ -173,15 +151,8 @@ fn a_run_is_continued_by_its_directory_alone() {
         |run: &str| std::fs::read(format!("{run}/final/model.safetensors")).expect("weights");
     assert!(weights(&short) == weights(&whole), "the run's own settings were taken");
     // A checkpoint is named by its path, and --output still names the run.
-    let text = ok(&[
-        "train",
-        "--resume",
-        &format!("{short}/checkpoint-1"),
-        "--max-steps",
-        "2",
-        "--device",
-        "cpu",
-    ]);
+    let checkpoint = format!("{short}/checkpoint-1");
+    let text = ok(&["train", "--resume", &checkpoint, "--max-steps", "2", "--device", "cpu"]);
     assert!(text.contains("checkpoint-1"), "{text}");
     // A schedule that ends cannot be taken further, and nothing says that it can.
     let falling = folder.path("falling");

@@ -4,10 +4,8 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use serde_json::Value;
-
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
-use crate::support::metrics::rows;
+use crate::support::metrics::{number, rows};
 use crate::support::server::serve;
 use crate::support::vllm::Vllm;
 
@@ -22,10 +20,6 @@ pub(crate) fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) 
 }
 
 const ADAPTER: [&str; 3] = ["--use-peft", "--lora-r", "8"];
-
-pub(crate) fn number(row: &Value, key: &str) -> f64 {
-    row[key].as_f64().unwrap_or_else(|| panic!("no {key}"))
-}
 
 #[test]
 fn servers_sample_from_the_adapter_of_every_step_and_nothing_is_left_behind() {

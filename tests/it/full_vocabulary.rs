@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use candle_core::{Device, Tensor, Var};
 use tealight::learn::objective::{Divergence, vocabulary};
 use tealight::nn::model::{Architecture, weights};
-use tealight::nn::policy::{Base, FullVocabulary, GradAccumulator, Sequence, by_row, token_logp};
+use tealight::nn::policy::{Base, GradAccumulator, Sequence, by_row, token_logp};
 
 use crate::support::{backends, flat, graph};
 
 const TEMPERATURE: f64 = 0.8;
-const LIKELIEST: usize = 3;
 
 fn architecture() -> Architecture {
     // A vocabulary of three blocks, none of them whole registers.
@@ -47,15 +46,14 @@ fn assert_close(ours: &Tensor, exact: &Tensor, what: &str) {
     }
 }
 
-/// A loss of everything that can be asked for: `[N]` log-probabilities, entropies and divergences, and `[N, K]`
-/// log-probabilities of the likeliest tokens.
-fn loss(parts: [&Tensor; 4]) -> Tensor {
+/// A loss of everything that can be asked for: `[N]` log-probabilities, entropies and divergences.
+fn loss(parts: [&Tensor; 3]) -> Tensor {
     let share = |(x, by): (&Tensor, f64)| {
         let weight = Tensor::new(wave(x.elem_count(), by), &Device::Cpu).unwrap();
         let weight = weight.reshape(x.shape()).unwrap().to_dtype(x.dtype()).unwrap();
         (x.to_device(&Device::Cpu).unwrap() * weight).unwrap().sum_all().unwrap()
     };
-    let sums = parts.into_iter().zip([0.7, 1.1, 1.9, 2.3]).map(share);
+    let sums = parts.into_iter().zip([0.7, 1.1, 1.9]).map(share);
     sums.reduce(|sum, part| (sum + part).unwrap()).unwrap()
 }
 
@@ -64,29 +62,26 @@ fn exact(
     architecture: &Architecture,
     weights: [&weights::Weights; 2],
     divergence: Divergence,
-) -> ([Tensor; 3], BTreeMap<String, Tensor>) {
+) -> ([Tensor; 2], BTreeMap<String, Tensor>) {
     let variables = graph::variables(weights[0]);
     let next = |weights: weights::Weights| {
         graph::next_logp(architecture, &weights, &rows(), TEMPERATURE).unwrap()
     };
     let policy = next(graph::tracked(&variables));
     let base = next(graph::tracked(&graph::variables(weights[1]))).detach();
-    let gather = |tokens: &Tensor| policy.gather(tokens, 1).unwrap();
     let targets: Vec<u32> = rows().into_iter().flat_map(|row| row.completion).collect();
     let targets = Tensor::new(targets, &Device::Cpu).unwrap().unsqueeze(1).unwrap();
-    let largest = policy.detach().arg_sort_last_dim(false).unwrap();
-    let largest = gather(&largest.narrow(1, 0, LIKELIEST).unwrap().contiguous().unwrap());
     let entropy = vocabulary::entropy(&policy).unwrap();
     let apart = vocabulary::divergence(divergence, &policy, &base).unwrap();
-    let total = loss([&gather(&targets).squeeze(1).unwrap(), &entropy, &apart, &largest]);
+    let total = loss([&policy.gather(&targets, 1).unwrap().squeeze(1).unwrap(), &entropy, &apart]);
     let found = total.backward().unwrap();
     let named_gradient =
         |(name, var): (&String, &Var)| (name.clone(), found.get(var).unwrap().clone());
-    ([entropy, apart, largest], variables.iter().map(named_gradient).collect())
+    ([entropy, apart], variables.iter().map(named_gradient).collect())
 }
 
 #[test]
-fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradients() {
+fn divergences_and_entropies_have_their_values_and_their_gradients() {
     let architecture = architecture();
     let [own, other] =
         [1, 2].map(|seed| weights::random(&architecture, seed, &Device::Cpu).expect("memory"));
@@ -100,18 +95,16 @@ fn divergences_entropies_and_likeliest_tokens_have_their_values_and_their_gradie
             let result = token_logp(base.decoder(), &rows(), TEMPERATURE).expect("a pass");
             let distributions = result.distributions;
             let base = Base { decoder: base.decoder(), distributions, divergence };
-            let whole = FullVocabulary { likeliest: LIKELIEST, base: Some(base) };
             let forward =
-                policy.forward_full_vocabulary(&rows(), TEMPERATURE, None, &whole).expect("a pass");
+                policy.forward_compared(&rows(), TEMPERATURE, None, Some(&base)).expect("a pass");
             let apart = forward.divergence().expect("asked for");
-            let largest = forward.likeliest().expect("asked for");
-            for (ours, (exact, what)) in [forward.entropy(), apart, largest]
+            for (ours, (exact, what)) in [forward.entropy(), apart]
                 .into_iter()
-                .zip(values.iter().zip(["entropy", "divergence", "likeliest"]))
+                .zip(values.iter().zip(["entropy", "divergence"]))
             {
                 assert_close(ours, exact, &format!("{divergence}: {what}"));
             }
-            let total = loss([forward.logp(), forward.entropy(), apart, largest]);
+            let total = loss([forward.logp(), forward.entropy(), apart]);
             let mut grads = GradAccumulator::default();
             policy.backward(forward, &total, &mut grads).expect("gradients");
             let found = policy.gradients(&grads).expect("gradients");
@@ -136,9 +129,8 @@ fn self_divergence_and_its_gradient_are_zero() {
         let parts: Vec<_> = parts.iter().collect();
         let distributions = tealight::nn::policy::Distributions::joined(&parts).expect("memory");
         let base = Base { decoder: policy.decoder(), distributions, divergence };
-        let whole = FullVocabulary { likeliest: 0, base: Some(base) };
         let forward =
-            policy.forward_full_vocabulary(&rows(), TEMPERATURE, None, &whole).expect("a pass");
+            policy.forward_compared(&rows(), TEMPERATURE, None, Some(&base)).expect("a pass");
         let apart = by_row(forward.divergence().expect("asked for"), &rows()).expect("values");
         assert_eq!(apart.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 2]);
         // Half of what rounding moves log-ratios by is total variation; the others are of its square.

@@ -3,14 +3,11 @@
 use serde_json::Value;
 
 use crate::support::binary::{Folder, command, ok, refusal, refused, succeeded};
+use crate::support::metrics::number;
 use crate::support::runs::{json, trained};
 
 /// A run of a few steps on two problems with 32 outputs each.
 const SAT: &str = "--model tasks --dataset sat/train --max-samples 2 --max-steps 4 --save-steps 2";
-
-fn number(row: &Value, name: &str) -> f64 {
-    row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))
-}
 
 /// The gaps are at least 0, add up to the distance from p_beta, and the measures are those of `eval --exact`.
 #[test]

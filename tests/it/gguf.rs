@@ -1,7 +1,7 @@
 //! GGUF files: written from models in Hub layout and read back as the same bits, token ids and chats; hostile ones
 //! refused with the reason. `scripts/llama-round-trip` holds the same against a real llama-server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use candle_core::{Device, Tensor};
 use tealight::formats::gguf::{Gguf, GgufType, Value};
@@ -13,15 +13,8 @@ use tealight::nn::tokenizer::Tokenizer;
 use tealight::solvers::sampled::Sampled;
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, ok, refusal};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)
-}
-
-fn load(name: &str) -> Pretrained {
-    Pretrained::load(name, Precision::default(), &Device::Cpu).expect(name)
-}
+use crate::support::binary::{Folder, command, ok, refusal};
+use crate::support::{conformance as fixture, load};
 
 fn bits(model: &Pretrained, name: &str) -> Vec<u32> {
     let values = model.weights[name].flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("f32");
@@ -272,20 +265,10 @@ fn a_file_is_evaluated_and_exported_like_any_model() {
     let model = fixture("micro-qwen2").display().to_string();
     ok(&["export", "--model", &model, "--gguf", "f16", "--output", &output]);
     let file = format!("{output}/model-f16.gguf");
-    let more = [
-        "--dataset",
-        "countdown",
-        "--max-samples",
-        "2",
-        "-n",
-        "2",
-        "-k",
-        "1",
-        "--max-completion-length",
-        "4",
-    ];
     let out = folder.path("eval");
-    ok(&[&["eval", "--model", &file, "--output", &out], &more[..]].concat());
+    ok(command!(
+        "eval --model {file} --dataset countdown --max-samples 2 -n 2 -k 1 --max-completion-length 4 --output {out}"
+    ));
     let error = refusal(&["eval", "--model", &folder.path("none.gguf"), "--output", &out]);
     assert!(error.contains("none.gguf") && error.contains("no such file"), "{error}");
     // Words, not bytes: a tokenizer that files have no name for.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
+use crate::support::metrics::number;
 use crate::support::runs::SHORT;
 
 /// A program that gives `reward` to completions with a plus sign and 0.25 to others.
@@ -20,10 +21,6 @@ fn train(folder: &Folder, output: &str, options: &[&str]) -> Vec<Value> {
     ok(&[&["train", "--output", &output], &SHORT[..], options].concat());
     let rows = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
     rows.lines().map(|row| serde_json::from_str(row).expect("a row")).collect()
-}
-
-fn number(row: &Value, key: &str) -> f64 {
-    row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"))
 }
 
 #[cfg(unix)]
@@ -68,7 +65,6 @@ fn objectives_of_verdicts_refuse_graded_rewards_or_take_the_threshold() {
         "pkpo:2",
         "none:advantage=where(correct,0,-1)",
         "unique-at-k:2",
-        "simko",
         "dph-js",
         "alpha-dpg:0.5",
         "rft",
@@ -118,14 +114,6 @@ fn stored_samples_of_the_base_refuse_graded_rewards_or_take_the_threshold() {
         );
         assert_eq!(rows.len(), 2);
     }
-    let output = folder.path("base");
-    let base = ["presample", "--output", &output, "--max-samples", "4", "--num-presamples", "4"];
-    let base = [&base[..], &["--max-completion-length", "20", "--device", "cpu"], &by].concat();
-    let error = refusal(&base);
-    assert!(error.contains("problem `") && error.contains("--correct-threshold"), "{error}");
-    let error = refusal(&[&base[..], &["--verifier", "countdown"]].concat());
-    assert!(error.contains("--correct-threshold") && !error.contains("problem `"), "{error}");
-    ok(&[&base[..], &["--correct-threshold", "0.5"]].concat());
 }
 
 #[cfg(unix)]

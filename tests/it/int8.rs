@@ -1,7 +1,6 @@
 //! A base of 8 bits: everything is computed with the model that its blocks stand for.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use serde_json::json;
@@ -14,6 +13,7 @@ use tealight::nn::policy::{Policy, Sequence};
 
 use crate::support;
 use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::conformance as fixture;
 use crate::support::runs::{json as read_json, trained};
 
 const INT8: Precision = Precision {
@@ -21,10 +21,6 @@ const INT8: Precision = Precision {
     base_dtype: Some(BaseDtype::Int8),
     rollout_dtype: None,
 };
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/conformance").join(name)
-}
 
 fn load(name: &str, precision: Precision) -> Pretrained {
     Pretrained::load(name, precision, &Device::Cpu).expect(name)

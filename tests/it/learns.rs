@@ -5,7 +5,7 @@ use crate::support::letters::{Letters, StartsAlike, problems};
 use candle_core::Device;
 use clap::{Args, Command, FromArgMatches};
 use tealight::formats::pretrained::Pretrained;
-use tealight::learn::objective::{LossType, Objective};
+use tealight::learn::objective::Objective;
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
 use tealight::learn::train::rlvr::{
@@ -192,7 +192,7 @@ fn a_strong_divergence_penalty_keeps_the_divergence_small() {
 }
 
 #[test]
-fn entropy_and_covariance_rules_change_entropy_and_kl() {
+fn entropy_rules_change_entropy() {
     let last = |objective: &str| train(&config(objective, 40)).history;
     let entropy = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.entropy);
     let free = entropy(&last("none"));
@@ -200,13 +200,6 @@ fn entropy_and_covariance_rules_change_entropy_and_kl() {
     let adapted = last("entropy-target:1.2");
     assert!(entropy(&adapted) > free, "a target keeps entropy up");
     assert!(adapted[39].entropy_bonus.expect("adapts") > 0.0);
-    let reward = |history: &[Metrics]| mean(&history[30..], |metrics| metrics.reward);
-    let learned = reward(&last("none"));
-    let all = "clip-cov:1:covariance-low=-1000:covariance-high=1000";
-    assert!(reward(&last(all)) < learned / 2.0, "no token has a gradient left");
-    let penalized = last("kl-cov:1:covariance-coefficient=100");
-    let kl = |history: &[Metrics]| history[39].kl.expect("logged");
-    assert!(kl(&penalized) < kl(&last("none:num-iterations=2")), "moving has a price");
 }
 
 #[test]
@@ -224,16 +217,15 @@ fn dynamic_sampling_fills_the_step_with_mixed_groups() {
 
 #[test]
 fn the_result_does_not_depend_on_the_micro_batch() {
-    for objective in ["none", "js:0.6", "kl-full:0.5", "simko:entropy=0.1", "kl-k3:0.5"] {
-        for loss_type in [LossType::Dapo, LossType::Grpo, LossType::DrGrpo] {
-            let mut whole = config(objective, 1);
-            whole.settings.loss_type = Some(loss_type);
+    for objective in ["none", "js:0.6", "kl-full:0.5", "none:entropy=0.1", "kl-k3:0.5"] {
+        for loss_type in ["dapo", "grpo", "dr_grpo"] {
+            let whole = config(&format!("{objective}:loss-type={loss_type}"), 1);
             let mut split = whole.clone();
             split.settings.micro_batch_tokens = 15;
             let (whole, split) = (train(&whole), train(&split));
             // AdamW's first step is the sign of the gradient: compare what it is made from.
             let (a, b) = (whole.history[0].grad_norm, split.history[0].grad_norm);
-            assert!((a - b).abs() < 1e-5 * a, "{loss_type:?}: {a} is not {b}");
+            assert!((a - b).abs() < 1e-5 * a, "{loss_type}: {a} is not {b}");
             let apart = flat(&whole.policy)
                 .iter()
                 .zip(flat(&split.policy))
@@ -263,19 +255,6 @@ fn a_trust_region_acts_once_a_batch_has_several_updates() {
     assert_eq!(last("none:num-iterations=2").num_gradients, 2 * one.num_gradients);
     let rehearsed = last("js:0.6");
     assert!(rehearsed.num_gradients - rehearsed.num_rehearsed == one.num_gradients);
-}
-
-#[test]
-fn coefficients_are_annealed() {
-    let history = train(&config("kl-full:0.5:beta-end=0.1", 5)).history;
-    let betas: Vec<f64> = history.iter().map(|m| m.coefficient.expect("one for all")).collect();
-    for (beta, exact) in betas.iter().zip([0.5, 0.4, 0.3, 0.2, 0.1]) {
-        assert!((beta - exact).abs() < 1e-12, "{betas:?}");
-    }
-    let history = train(&config("js:0.6:rehearsal-end=0", 5)).history;
-    let stored: Vec<usize> = history.iter().map(|m| m.num_rehearsed).collect();
-    let fewer = |step: usize| stored[step + 1] - stored[step] <= stored[step] - stored[step - 1];
-    assert!((1..4).all(fewer) && stored[4] == stored[3], "{stored:?}");
 }
 
 #[test]

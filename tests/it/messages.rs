@@ -44,7 +44,6 @@ fn write_results(folder: &Folder) {
          --max-completion-length 16 --device cpu --log-completions 1 --objective divergence:none --learning-rate 7e-5",
         "sft --output @/sft --max-steps 2 --save-steps 1 --max-samples 8",
         "eval --output @/eval -n 2 -k 1 --max-samples 4 --max-completion-length 16 --device cpu",
-        "presample --output @/presamples -n 2 --max-samples 4 --max-completion-length 16 --device cpu",
         "export --model countdown --output @/export",
         "lab --paper 2605.02375 --output @/lab",
         "grade @/good.jsonl --output @/grade",

@@ -3,21 +3,16 @@
 
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use serde_json::json;
-use tealight::formats::pretrained::Pretrained;
-use tealight::nn::device::Precision;
 use tealight::nn::model::weights;
 use tealight::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use tealight_core::{Message, Prompt};
 
 use crate::support::binary::{Folder, command, ok, printed, refusal, tealight, words};
 use crate::support::chat_model::ChatModel;
+use crate::support::load;
 use crate::support::runs::json;
-
-fn load(path: &str) -> Pretrained {
-    Pretrained::load(path, Precision::default(), &Device::Cpu).expect(path)
-}
 
 fn rendered(path: &str) -> String {
     let tokenizer = HubTokenizer::load(Path::new(path)).expect("a tokenizer");
@@ -344,7 +339,6 @@ fn rows_that_are_too_long_are_left_out_where_that_is_asked_for() {
         ),
         ("eval", "-n 2 -k 1 --no-greedy --max-completion-length 8"),
         ("eval", "-n 2 -k 1 --no-greedy"),
-        ("presample", "-n 2 -k 1 --max-completion-length 8"),
         ("sft", "--max-steps 1 --batch-size 2"),
     ];
     for (index, (name, more)) in commands.into_iter().enumerate() {

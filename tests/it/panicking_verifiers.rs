@@ -14,7 +14,7 @@ use tealight::solvers::local::LocalSolver;
 use tealight::solvers::sampled::Sampled;
 use tealight_core::ranks::Ranks;
 use tealight_datasets::read::Columns;
-use tealight_datasets::{Dataset, Problem, Verdict, Verifier, judge};
+use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::grade::{GradeJob, Source};
 
@@ -88,7 +88,7 @@ fn grading_counts_panics_as_unjudged_and_says_why() {
     assert!(graded.unjudged[0].contains("fragile: a fatal length"), "{:?}", graded.unjudged);
 }
 
-/// `train` and `presample`; resumed, what is missing is judged again.
+/// Rollouts and stored samples of the base; resumed, what is missing is judged again.
 #[test]
 fn rollouts_with_panics_earn_nothing_and_end_no_run() {
     let (dataset, judge) = fragile();
@@ -104,12 +104,13 @@ fn rollouts_with_panics_earn_nothing_and_end_no_run() {
     let all: Vec<usize> = (0..problems.len()).collect();
     collect(&collector, &problems, &all, 0..16, key, &mut |group| {
         for rollout in &group.rollouts {
-            match judge::is_panic(&rollout.verdict) {
+            let is_panic = matches!(&rollout.verdict, Verdict::Unjudged { why, .. } if why.contains("panicked"));
+            match is_panic {
                 true => panics += 1,
                 false => others += 1,
             }
-            assert_eq!(judge::is_panic(&rollout.verdict), is_fatal(&rollout.text));
-            assert!(!judge::is_panic(&rollout.verdict) || rollout.reward() == 0.0);
+            assert_eq!(is_panic, is_fatal(&rollout.text));
+            assert!(!is_panic || rollout.reward() == 0.0);
         }
         Ok(())
     })

@@ -58,20 +58,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
     assert!(text.contains("1 worked examples"), "{text}");
     for (command, more) in [
         ("eval", &["-n", "2", "-k", "1", "--no-greedy"][..]),
-        ("presample", &["-n", "2", "-k", "1"]),
-        (
-            "train",
-            &[
-                "--max-steps",
-                "1",
-                "--prompts-per-step",
-                "2",
-                "--num-generations",
-                "2",
-                "--num-presamples",
-                "2",
-            ],
-        ),
+        ("train", &["--max-steps", "1", "--prompts-per-step", "2", "--num-generations", "2"]),
         ("sft", &["--max-steps", "1", "--batch-size", "2"]),
     ] {
         let output = folder.path(command);

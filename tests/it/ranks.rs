@@ -9,10 +9,9 @@ use serde_json::Value;
 use tealight::app::directory::{Existing, RunDirectory, Start};
 use tealight::app::evaluate::EvalOptions;
 use tealight::app::grade::GradeOptions;
-use tealight::app::presample::PresampleOptions;
 use tealight::app::study::StudyOptions;
 use tealight::app::training::TrainOptions;
-use tealight::app::{evaluate, grade, presample, study, training};
+use tealight::app::{evaluate, grade, study, training};
 use tealight::nn::model::weights;
 use tealight::system::process::Process;
 use tealight::system::stop::{Interrupted, Stop};
@@ -120,7 +119,7 @@ fn training_on_ranks_is_that_of_one_process_to_rounding() {
             "adapter_model.safetensors",
         ),
         ("--objective dapo --max-steps 2".into(), whole),
-        ("--objective simko --max-steps 2 --micro-batch-tokens 64".into(), whole),
+        ("--objective entropy-bonus --max-steps 2 --micro-batch-tokens 64".into(), whole),
         ("--objective rft --max-steps 2 --num-presamples 4".into(), whole),
     ]
     .into_iter()
@@ -196,7 +195,7 @@ fn results(folder: &Path) -> Value {
 }
 
 #[test]
-fn evaluations_samples_and_grades_of_ranks_are_those_of_one_process() {
+fn evaluations_and_grades_of_ranks_are_those_of_one_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str, size: usize| folder.path().join(format!("{name}-{size}"));
     for size in [1, 3] {
@@ -213,17 +212,10 @@ fn evaluations_samples_and_grades_of_ranks_are_those_of_one_process() {
         // Continued with more samples: what is known is not drawn again.
         eval("-n 3 -k 1,3");
         eval("-n 6 -k 1,4");
-        let output = path("base", size);
-        on_ranks(size, |process| {
-            let settings: PresampleOptions = options("--max-samples 9 -n 5");
-            presample::run(&settings, &output, process).expect("samples");
-        });
     }
     assert_eq!(results(&path("eval", 1)), results(&path("eval", 3)));
     let samples = "samples/countdown-test.jsonl";
     assert!(bytes(&path("eval", 1).join(samples)) == bytes(&path("eval", 3).join(samples)));
-    let summary = |size| bytes(&path("base", size).join("summary.json"));
-    assert_eq!(summary(1), summary(3));
 
     let lines = folder.path().join("lines.jsonl");
     let line = |i: usize| {

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::fleet::{arguments, number};
+use crate::fleet::arguments;
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
-use crate::support::metrics::rows;
+use crate::support::metrics::{number, rows};
 use crate::support::vllm::{Quirks, Vllm};
 
 /// What a run says that fails on a server.

@@ -79,7 +79,6 @@ fn samples_weighted_by_the_pass_are_those_weighted_before_it() {
         ("grpo", "--objective grpo"),
         ("truncate", "--objective grpo --importance-correction token-truncate:1.01"),
         ("mask", "--objective dr-grpo --importance-correction sequence-mask:1.01"),
-        ("simko", "--objective simko --micro-batch-tokens 300"),
     ] {
         let path = |which: &str| folder.path().join(format!("{name}-{which}"));
         // Comparing every completion with the base asks for the policy's log-probabilities first.

@@ -55,7 +55,6 @@ fn a_run_starts_from_an_adapter_of_its_own_settings() {
         ("", "an adapter: add --use-peft"),
         ("--use-peft --lora-r 4", "give --lora-alpha 8"),
         ("--use-peft --lora-r 8 --lora-alpha 8", "give --lora-r 4"),
-        ("--use-peft --lora-r 4 --lora-alpha 8 --use-rslora", "give no --use-rslora"),
         (
             "--use-peft --lora-r 4 --lora-alpha 8 --lora-target-modules q_proj",
             "give --lora-target-modules",

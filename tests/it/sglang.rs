@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::fleet::{arguments, number};
+use crate::fleet::arguments;
 use crate::support::binary::{Folder, ok};
-use crate::support::metrics::rows;
+use crate::support::metrics::{number, rows};
 use crate::support::server::{Answer, ReceivedRequest, serve};
 use crate::support::vllm::Vllm;
 

@@ -39,9 +39,6 @@ fn filters_of_evaluations_are_reported() {
         assert!(printed.contains(words), "{printed}");
     }
     let (study, base) = (folder.path("top"), folder.path("top/base"));
-    let shown = succeeded(&["show", &base, "--limit", "1"]);
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains(":\n  -> "), "a prompt and a completion: {shown}");
     let refused = refusal(&["report", &base]);
     assert!(refused.contains(&format!("`tealight report {study}`")), "{refused}");
 }

@@ -3,20 +3,15 @@
 
 use std::path::Path;
 
-use candle_core::Device;
 use serde_json::json;
 use tealight::formats::gguf::GgufType;
 use tealight::formats::pretrained::Pretrained;
-use tealight::nn::device::Precision;
 use tealight::nn::tokenizer::{HubTokenizer, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, has, ok, succeeded};
+use crate::support::binary::{Folder, command, has, ok, succeeded, words};
 use crate::support::chat_model::{CHATML, ChatModel, END_OF_TEXT, END_OF_TURN};
-
-fn load(path: &str) -> Pretrained {
-    Pretrained::load(path, Precision::default(), &Device::Cpu).expect(path)
-}
+use crate::support::load;
 
 fn tokenizer(model: &ChatModel) -> HubTokenizer {
     HubTokenizer::load(Path::new(&model.path)).expect("a tokenizer")
@@ -170,19 +165,9 @@ fn a_model_learns_to_end_its_turn_and_stops_there() {
          --device cpu --output {tuned}",
         model.path
     ));
-    let out = succeeded(&[
-        "generate",
-        "--model",
-        &format!("{tuned}/final"),
-        "--json",
-        "--temperature",
-        "0",
-        "--device",
-        "cpu",
-        "--max-completion-length",
-        "8",
-        "7 + 7?",
-    ]);
+    let line =
+        format!("generate --model {tuned}/final --json --temperature 0 --max-completion-length 8");
+    let out = succeeded(&[&words(&line)[..], &["--device", "cpu", "7 + 7?"]].concat());
     let row: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert_eq!((&row["text"], &row["finish_reason"]), (&json!("14"), &json!("stop")));
     // What is saved names both ends, for programs that read one file alone.

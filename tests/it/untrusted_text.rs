@@ -36,8 +36,6 @@ fn untrusted_text_is_escaped_on_the_terminal() {
     }
     let compared = succeeded(&["compare", &a, &b]);
     assert!(!is_raw(&compared.stdout) && !is_raw(&compared.stderr));
-    let shown = succeeded(&["show", &a]);
-    assert!(!is_raw(&shown.stdout) && !is_raw(&shown.stderr));
     let compared = tealight(&["compare", &a, &b, "--json"]);
     assert!(!is_raw(&compared.stdout));
     assert!(serde_json::from_slice::<Value>(&compared.stdout).is_ok());

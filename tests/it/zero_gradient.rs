@@ -23,17 +23,18 @@ fn zero_gradient_completions_are_skipped_without_effect() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: String| folder.path().join(name);
     // With one prompt a step whole steps have none, in which Adam still moves.
-    for (number, prompts) in
-        ["1", "6", "6 --mask-truncated-completions true --weight-decay 0.1"].into_iter().enumerate()
+    for (number, (keys, prompts)) in
+        [("", "1"), ("", "6"), (":mask-truncated=true", "6 --weight-decay 0.1")]
+            .into_iter()
+            .enumerate()
     {
         let [few, all] = ["few", "all"].map(|name| path(format!("{name}-{number}")));
-        train(&few, &format!("--objective grpo --num-generations 2 --prompts-per-step {prompts}"));
+        let objective = format!("--objective grpo{keys}");
+        train(&few, &format!("{objective} --num-generations 2 --prompts-per-step {prompts}"));
         // A bonus too small to act pulls at every token.
         train(
             &all,
-            &format!(
-                "--objective grpo:entropy=1e-30 --num-generations 2 --prompts-per-step {prompts}"
-            ),
+            &format!("{objective}:entropy=1e-30 --num-generations 2 --prompts-per-step {prompts}"),
         );
         let num_gradients = |run: &Path| {
             rows(run).last().expect("a row")["num_gradients"].as_u64().expect("a count")

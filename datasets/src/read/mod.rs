@@ -13,11 +13,9 @@ mod json;
 mod judgement;
 mod layout;
 mod no_answers;
-#[cfg_attr(target_family = "wasm", path = "parquet_absent.rs")]
 mod parquet;
 mod problem;
 mod reasoning_gym;
-#[cfg_attr(target_family = "wasm", path = "records_absent.rs")]
 mod records;
 mod shapes;
 mod text_to_sql;

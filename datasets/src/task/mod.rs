@@ -52,8 +52,6 @@ pub const TASKS: [&Kind; 12] = [
     kind_of::<zebra::Zebra>(),
 ];
 
-/// Characters of all statements, prompts and answers.
-pub const ALPHABET: &str = "0123456789abcdefghijklmnopqrstuvwxyz+-*/(),=:|>!";
 /// Longest statement that is read, and longest completion that is judged, in bytes.
 pub const MAX_BYTES: usize = 96;
 /// Most texts that are listed of an instance.

@@ -12,7 +12,6 @@ mod numeric;
 mod pattern;
 pub(crate) mod program;
 mod python;
-#[cfg_attr(target_family = "wasm", path = "sql_absent.rs")]
 pub mod sql;
 
 use std::sync::Arc;

@@ -53,10 +53,6 @@ pub struct LoraOptions {
     /// Projections to adapt: all-linear, or some of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj.
     #[arg(long, value_delimiter = ',', default_value = ALL_LINEAR, help_heading = "LoRA")]
     pub lora_target_modules: Vec<String>,
-    /// Rank-stabilised LoRA: scale the adapter by --lora-alpha divided by the square root of the rank.
-    #[arg(long, help_heading = "LoRA")]
-    #[serde(default)]
-    pub use_rslora: bool,
 }
 
 impl LoraOptions {
@@ -85,7 +81,7 @@ impl LoraOptions {
             scaling: Scaling {
                 r: self.lora_r,
                 lora_alpha: self.lora_alpha,
-                use_rslora: self.use_rslora,
+                use_rslora: false,
                 lora_dropout: self.lora_dropout,
             },
             targets,
@@ -111,9 +107,10 @@ impl LoraOptions {
         if scaling.lora_alpha != self.lora_alpha {
             flags.push(format!("--lora-alpha {}", scaling.lora_alpha));
         }
-        if scaling.use_rslora != self.use_rslora {
-            let flag = if scaling.use_rslora { "--use-rslora" } else { "no --use-rslora" };
-            flags.push(flag.to_owned());
+        if scaling.use_rslora {
+            bail!(
+                "a rank-stabilised adapter (rsLoRA) is not trained further: merge it with tealight export --merge"
+            );
         }
         if sorted(&start.targets) != sorted(&self.targets(architecture)) {
             flags.push(format!("--lora-target-modules {}", start.targets.join(",")));
@@ -144,10 +141,9 @@ impl LoraOptions {
         let is_default = self.lora_r == 16
             && self.lora_alpha == 32.0
             && self.lora_dropout == 0.0
-            && self.lora_target_modules == [ALL_LINEAR]
-            && !self.use_rslora;
+            && self.lora_target_modules == [ALL_LINEAR];
         if !self.use_peft && !is_default {
-            bail!("--lora-* and --use-rslora have no effect without --use-peft: add it");
+            bail!("--lora-* have no effect without --use-peft: add it");
         }
         if self.lora_r == 0 {
             bail!("lora-r must be at least 1");

@@ -1,6 +1,6 @@
-//! Log-probabilities and the likeliest tokens.
+//! Log-probabilities and their gradient.
 
-use candle_core::{DType, Result, Tensor, bail};
+use candle_core::{DType, Result, Tensor};
 
 use super::{expect, launch};
 use crate::empty;
@@ -47,28 +47,4 @@ pub fn logits_grad(
     let tensors = [logits, targets, sums, grad, &out];
     launch("logits_grad", Some(&out), rows, &tensors, &[width], &[1.0 / temperature])?;
     Ok(out)
-}
-
-/// The `count` likeliest tokens of every row of f32 logits `[N, V]`, of equal ones the first, and their
-/// log-probabilities, `[N, count]` each, with [`logp`]'s `sums` `[N]`; `u32::MAX` where too few logits are numbers.
-///
-/// # Errors
-/// More than there are, sizes that do not fit, no memory, the device's.
-pub fn likeliest(
-    logits: &Tensor,
-    sums: &Tensor,
-    count: usize,
-    temperature: f64,
-) -> Result<(Tensor, Tensor)> {
-    let (rows, width) = logits.dims2()?;
-    if count == 0 || count > width {
-        bail!("likeliest: {count} of {width} tokens");
-    }
-    expect(logits, DType::F32, rows * width, "likeliest")?;
-    expect(sums, DType::F32, rows, "likeliest")?;
-    let tokens = empty((rows, count), DType::U32, logits.device())?;
-    let logp = empty((rows, count), DType::F32, logits.device())?;
-    let tensors = [logits, &tokens, &logp, sums];
-    launch("likeliest", None, rows, &tensors, &[width, count], &[1.0 / temperature])?;
-    Ok((tokens, logp))
 }

@@ -22,7 +22,7 @@ pub use convolution::{Taps, convolution, convolution_back};
 pub use copies::{columns, joined, scaled};
 pub use delta::{Delta, DeltaRun, MAX_STATE, delta_back, delta_rule};
 pub use gradients::{add_to, column_sums, embedding_back, gated_back, narrow, norm_back};
-pub use logits::{RowSums, likeliest, logits_grad, logp};
+pub use logits::{RowSums, logits_grad, logp};
 pub use optimizer::{AdamW, SQUARES, adamw, squares};
 pub use positions::{pick_rows, rope, rope_store, store_rows};
 pub use sampling::{SampleArgs, sample};

@@ -1,7 +1,7 @@
 //! The kernels by Candle's own operations: slow, independent of our kernels' text, and on any device that Candle has.
 //!
 //! A launch is computed from its name, tensors and numbers as `kernels/*.c` says of each kernel. Sums are in f32 and in
-//! the order of Candle, so results agree with the kernels to rounding. Tables of numbers, samples and the likeliest
+//! the order of Candle, so results agree with the kernels to rounding. Tables of numbers and samples
 //! tokens are read on the CPU.
 
 mod attention;
@@ -52,7 +52,6 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         "logits_grad" => single::logits_grad,
         "logp" => single::logp,
         "sample" => sampling::sample,
-        "likeliest" => single::likeliest,
         "adamw" => single::adamw,
         "squares" => single::squares,
         _ => bail!("{name}: Candle's operations do not know this kernel"),

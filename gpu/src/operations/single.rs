@@ -2,7 +2,6 @@
 
 use candle_core::{D, DType, Result, Tensor};
 
-use super::index;
 use crate::Call;
 use crate::sizes::SQUARES;
 
@@ -41,26 +40,6 @@ pub(super) fn logp(call: &Call<'_>) -> Result<()> {
     call.put(2, &(x.gather(&targets, 1)? - &log_mass)?)?;
     call.put(3, &(&log_mass - (moment / mass)?)?)?;
     call.put(4, &(top + log_mass)?)
-}
-
-/// Sorts on the CPU.
-pub(super) fn likeliest(call: &Call<'_>) -> Result<()> {
-    let (width, count, inverse) = (call.n(0), call.n(1), call.params.f[0]);
-    let rows = call.rows(0, width)?.to_vec2::<f32>()?;
-    let sums = call.wide(3)?.to_vec1::<f32>()?;
-    let (mut tokens, mut logp) = (Vec::new(), Vec::new());
-    for (logits, sum) in rows.iter().zip(&sums) {
-        let mut order: Vec<usize> = (0..width).filter(|at| !logits[*at].is_nan()).collect();
-        order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b)));
-        for rank in 0..count {
-            let found = order.get(rank);
-            tokens.push(found.map_or(u32::MAX, |token| *token as u32));
-            logp.push(found.map_or(0.0, |token| logits[*token]) * inverse - sum);
-        }
-    }
-    let count = logp.len();
-    call.put(1, &index(tokens, call.device())?)?;
-    call.put(2, &Tensor::from_vec(logp, count, call.device())?)
 }
 
 pub(super) fn adamw(call: &Call<'_>) -> Result<()> {

@@ -186,7 +186,7 @@ impl On<'_> {
         Ok(())
     }
 
-    /// Log-probabilities and their gradient, samples, the likeliest tokens.
+    /// Log-probabilities and their gradient, samples.
     fn output(&self) -> Result<()> {
         let vocabulary = self.shapes.vocabulary;
         let logits = (self.single(&[3, vocabulary], 1.7)? * 4.0)?;
@@ -195,7 +195,6 @@ impl On<'_> {
         let sums = kernels::logp(&logits, &targets, 0.7)?;
         let known = (&sums.sums, &self.single(&[3], 0.9)?);
         kernels::logits_grad(&logits, &targets, known, 0.7, self.shapes.dtype)?;
-        kernels::likeliest(&logits, &sums.sums, 3.min(vocabulary), 0.7)?;
         self.samples()
     }
 

@@ -239,37 +239,6 @@ fn logp_entropy_and_gradients_equal_f64() {
     }
 }
 
-/// As many tokens as no sort in a block's shared memory takes, where equal ones and what is not a number occur.
-#[test]
-fn likeliest_tokens_of_a_real_vocabulary_equal_a_sort() {
-    let (width, count, temperature) = (151_936, 5, 0.7);
-    let (logits, _) = values(&[2, width], 1.7, DType::F32);
-    let mut rows = logits.to_vec2::<f32>().expect("rows");
-    (rows[0][77], rows[0][151_000], rows[0][9]) = (3.0, 3.0, f32::NAN);
-    let exact = |row: &[f32]| {
-        let mut order: Vec<u32> =
-            (0..width as u32).filter(|i| !row[*i as usize].is_nan()).collect();
-        order.sort_by(|a, b| row[*b as usize].total_cmp(&row[*a as usize]).then(a.cmp(b)));
-        order[..count].to_vec()
-    };
-    let logits = Tensor::new(rows.clone(), &device()).expect("logits");
-    let sums = Tensor::new(&[12.5f32, 11.0], &device()).expect("sums");
-    let (tokens, logp) = kernels::likeliest(&logits, &sums, count, temperature).expect("tokens");
-    let (tokens, logp) = (tokens.to_vec2::<u32>().expect("tokens"), flat(&logp));
-    for (row, (logits, sums)) in rows.iter().zip([12.5, 11.0]).enumerate() {
-        assert_eq!(tokens[row], exact(logits), "of equal ones the first");
-        for (rank, token) in tokens[row].iter().enumerate() {
-            let exact = f64::from(logits[*token as usize]) / temperature - sums;
-            assert!((logp[row * count + rank] - exact).abs() < 1e-5);
-        }
-    }
-    let few = Tensor::new(&[[f32::NAN, 1.0, f32::NAN]], &device()).expect("logits");
-    let sums = Tensor::new(&[0f32], &device()).expect("sums");
-    let (tokens, _) = kernels::likeliest(&few, &sums, 2, 1.0).expect("tokens");
-    assert_eq!(tokens.to_vec2::<u32>().expect("tokens"), [[1, u32::MAX]]);
-    assert!(kernels::likeliest(&few, &sums, 4, 1.0).is_err());
-}
-
 #[test]
 fn adamw_and_gradient_norms_equal_f64() {
     let (weight, w64) = values(&[3001], 0.3, DType::F32);

@@ -153,7 +153,6 @@ fn what_holds_at_the_first_step_alone_is_said_to() {
     for (objective, is_of_first_step) in [
         ("rloo:advantage=where(step==0,r-mean_others(r),-r)", true),
         ("rloo:advantage=(1-progress)*(r-mean_others(r))", true),
-        ("kl-full:0.2:beta-end=0.02", true),
         ("kl-full:0.2", false),
     ] {
         let found = proof(objective, None, 2);

@@ -43,7 +43,7 @@ pub struct Climb {
 }
 
 /// The rows of a problem that a pass computes.
-struct Active {
+pub(super) struct Active {
     rows: Vec<Sequence>,
     is_correct: Vec<bool>,
     base: Vec<f64>,
@@ -85,19 +85,13 @@ impl Climb {
         Ok(())
     }
 
-    /// The gradient of the aim's negative with every listed output in the pass.
-    #[cfg(test)]
-    pub(super) fn gradient_of_all(
+    /// The outputs without those that have at most `left_out` of the probability together, the least likely first.
+    pub(super) fn active(
         &self,
         policy: &Policy,
-        problems: &[Outputs],
-    ) -> Result<GradAccumulator> {
-        let all = problems.iter().map(|outputs| self.active(policy, outputs, 0.0));
-        self.gradients(policy, &all.collect::<Result<Vec<_>>>()?)
-    }
-
-    /// The outputs without those that have at most `left_out` of the probability together, the least likely first.
-    fn active(&self, policy: &Policy, outputs: &Outputs, left_out: f64) -> Result<Active> {
+        outputs: &Outputs,
+        left_out: f64,
+    ) -> Result<Active> {
         let optimum = self.beta.optimum(outputs);
         let weight = match self.aim {
             Aim::Projection => optimum.clone(),
@@ -128,7 +122,7 @@ impl Climb {
     }
 
     /// The gradient of the mean over problems of the aim's negative.
-    fn gradients(&self, policy: &Policy, active: &[Active]) -> Result<GradAccumulator> {
+    pub(super) fn gradients(&self, policy: &Policy, active: &[Active]) -> Result<GradAccumulator> {
         let mut gradients = GradAccumulator::default();
         for problem in active {
             let forward = policy.forward(&problem.rows, self.temperature, None)?;

@@ -47,8 +47,9 @@ fn gradients_of_a_policy_are_those_of_finite_differences_and_climbs_raise_j() {
     // At the base itself the gradient of the KL is 0: move away first.
     climb(Aim::Projection, 3).run(&policy, &problems, &mut || Ok(())).expect("a projection");
     let start = measured(&policy, &problems);
-    let gradients =
-        climb(Aim::Objective, 1).gradient_of_all(&policy, &problems).expect("gradients");
+    let ascent = climb(Aim::Objective, 1);
+    let all = problems.iter().map(|outputs| ascent.active(&policy, outputs, 0.0).expect("rows"));
+    let gradients = ascent.gradients(&policy, &all.collect::<Vec<_>>()).expect("gradients");
     let squares: f64 = policy
         .gradients(&gradients)
         .expect("gradients")

@@ -90,7 +90,7 @@ const KINDS: [Kind; 8] = [
 ];
 
 /// Meanings of keys that [`keys::HELP`] explains with others.
-const FURTHER: [(&str, &str); 8] = [
+const FURTHER: [(&str, &str); 7] = [
     ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
     (
         "epsilon-high",
@@ -105,7 +105,6 @@ const FURTHER: [(&str, &str); 8] = [
         "strength",
         "largest reduction of the reward, for the most likely correct completion of a group",
     ),
-    ("covariance-share", "share of all tokens that the rule applies to"),
     ("target-entropy", "entropy per token, in nats, at which the bonus keeps the policy"),
     (
         "rehearsal-mean",

@@ -14,7 +14,6 @@ use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 
 use super::Divergence;
-use super::annealing::{Annealing, Shape};
 use super::baseline::Baseline;
 use super::plan::{
     Anchor, Entropy, Estimator, Matching, NO_PENALTY, Partition, Plan, Regulariser, SampleSource,
@@ -81,13 +80,9 @@ Keys, for any objective as NAME:key=value:...
   num-iterations passes over each batch
   steps-per-generation  mini-batches, each with its own update, of a batch
   entropy        weight of an entropy bonus; target-entropy adapts it
-  covariance     none, clip, kl (with covariance-share, -low, -high, -coefficient)
-  simko          true or false (with quantile, mix, top, penalty)
   dynamic-sampling  true or false
   overlong-buffer   share of the longest completion over which the reward falls
-  anneal         linear, cosine or geometric: how beta-end, entropy-end and
-                 rehearsal-end (share of the stored completions a step) are
-                 reached at the last step";
+  mask-truncated    true: truncated completions are left out of the loss, not incorrect";
 
 /// Largest number that a key takes.
 const LARGEST: f64 = 1e6;
@@ -211,7 +206,6 @@ impl Keys {
             loss_type,
             num_iterations: self.number("num-iterations", 1)?,
             steps_per_generation: self.number("steps-per-generation", 1)?,
-            annealing: self.annealing()?,
             entropy: Entropy {
                 bonus: self.number("entropy", 0.0)?,
                 target: match self.values.contains_key("target-entropy") {
@@ -219,10 +213,9 @@ impl Keys {
                     false => None,
                 },
             },
-            covariance: self.covariance()?,
-            simko: self.simko()?,
             dynamic_sampling: self.flag("dynamic-sampling")?,
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
+            mask_truncated: self.flag("mask-truncated")?,
         };
         match self.values.iter().find(|(_, (_, is_given))| *is_given) {
             Some((key, _)) if key == "beta" && plan.anchor == Anchor::None => bail!(NO_PENALTY),
@@ -335,22 +328,6 @@ impl Keys {
             split.is_joint_mean = self.choice("rehearsal-mean", false, &means)?;
         }
         Ok(split)
-    }
-
-    fn annealing(&mut self) -> Result<Annealing> {
-        let mut end = |key: &str| -> Result<Option<f64>> {
-            match self.values.contains_key(key) {
-                true => Ok(Some(self.number(key, 0.0)?)),
-                false => Ok(None),
-            }
-        };
-        let (beta_end, entropy_end, rehearsal_end) =
-            (end("beta-end")?, end("entropy-end")?, end("rehearsal-end")?);
-        let shape = match beta_end.or(entropy_end).or(rehearsal_end) {
-            Some(_) => self.choice("anneal", Shape::Linear, &Shape::NAMED)?,
-            None => Shape::Linear,
-        };
-        Ok(Annealing { shape, beta_end, entropy_end, rehearsal_end })
     }
 
     fn baseline(&mut self) -> Result<Baseline> {

@@ -11,8 +11,6 @@ use super::loss_inputs::{
 use super::plan::{Estimator, Matching, Plan, Regulariser};
 use super::pointwise::PointwiseLoss;
 use super::surrogate::LossType;
-use super::tokens::Covariance;
-use super::vocabulary;
 use tealight_divergence::MAX_LOG_RATIO;
 use tealight_divergence::elementary::Elementwise::Exp;
 
@@ -70,28 +68,17 @@ impl Plan {
             }
             loss.total = (loss.total + (cost * penalty_weight)?.sum_all()?)?;
         }
-        if let (Some(Covariance::Kl { coefficient, .. }), Some(kl_cov_mask)) =
-            (self.covariance, inputs.kl_cov_mask)
-        {
-            // A distance, not its square: the slope in log pi is plus or minus the coefficient, however near.
-            // Candle's slope of `abs` at 0 is 1; here it is 0, so that the batch's first update has no penalty.
-            let change = (inputs.policy_logp - inputs.behavior_logp)?;
-            let distance = (&change * change.detach().sign()?)?;
-            let cost = ((distance * kl_cov_mask)? * inputs.weight)?.sum_all()?;
-            loss.total = (loss.total + (cost * coefficient)?)?;
-        }
         Ok(loss)
     }
 
-    /// Whether a token without advantage has no gradient in the loss of rollouts, full-vocabulary terms and tokens that
-    /// KL-Cov penalises apart.
+    /// Whether a token without advantage has no gradient in the loss of rollouts, full-vocabulary terms apart.
     pub fn is_policy_gradient_alone(&self) -> bool {
         self.token_loss().is_none()
     }
 
     /// Whether [`Plan::vocabulary_loss`] is more than zero at this entropy bonus.
     pub fn reads_vocabulary(&self, entropy_bonus: f64) -> bool {
-        self.vocabulary_regulariser().is_some() || entropy_bonus != 0.0 || self.simko.is_some()
+        self.vocabulary_regulariser().is_some() || entropy_bonus != 0.0
     }
 
     /// The regulariser that compares next-token distributions with the base's, if there is one.
@@ -108,10 +95,6 @@ impl Plan {
         if inputs.entropy_bonus != 0.0 {
             let entropy = (inputs.entropy * inputs.weight)?.sum_all()?;
             total = (total - (entropy * inputs.entropy_bonus)?)?;
-        }
-        if let Some(candidates) = &inputs.simko {
-            let extra = vocabulary::simko(candidates)?;
-            total = (total + (extra * inputs.weight)?.sum_all()?)?;
         }
         Ok(total)
     }
@@ -141,37 +124,5 @@ impl Plan {
             cut = f64::from(is_cut.sum_all()?.to_scalar::<f32>()?);
         }
         Ok(StoredLoss { total, cut })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use candle_core::{Device, Tensor, Var};
-
-    use super::LossInputs;
-    use crate::objective::{Completions, Objective};
-
-    #[test]
-    fn kl_cov_has_no_penalty_where_the_policy_has_not_moved() {
-        let plan = "kl-cov".parse::<Objective>().unwrap().plan;
-        let vector = |values: [f64; 3]| Tensor::new(&values, &Device::Cpu).unwrap();
-        let gradient = |policy: [f64; 3]| -> Vec<f64> {
-            let policy = Var::new(&policy, &Device::Cpu).unwrap();
-            let inputs = LossInputs {
-                completions: &Completions::new(vec![3], &Device::Cpu).unwrap(),
-                policy_logp: policy.as_tensor(),
-                behavior_logp: &vector([-1.0; 3]),
-                base_logp: None,
-                advantage: &vector([0.0; 3]),
-                weight: &vector([0.5; 3]),
-                penalty_weight: None,
-                kl_cov_mask: Some(&vector([1.0, 1.0, 0.0])),
-            };
-            let loss = plan.loss(&inputs).unwrap();
-            loss.total.backward().unwrap().get(&policy).unwrap().to_vec1().unwrap()
-        };
-        assert_eq!(gradient([-1.0; 3]), [0.0; 3]);
-        let moved = gradient([-0.9, -1.1, -0.9]);
-        assert!(moved[0] > 0.0 && moved[0] == -moved[1] && moved[2] == 0.0, "{moved:?}");
     }
 }

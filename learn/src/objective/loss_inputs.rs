@@ -2,8 +2,6 @@
 
 use candle_core::{Device, Result, Tensor};
 
-use super::vocabulary::Candidates;
-
 /// Which completion each packed token belongs to.
 #[derive(Debug, Clone)]
 pub struct Completions {
@@ -59,8 +57,6 @@ pub struct LossInputs<'a> {
     pub weight: &'a Tensor,
     /// The same times the regulariser's coefficient: see [`super::plan::Plan::penalty_weight`].
     pub penalty_weight: Option<&'a Tensor>,
-    /// 1 for the tokens that KL-Cov penalises, 0 for others.
-    pub kl_cov_mask: Option<&'a Tensor>,
 }
 
 /// Inputs of the full-vocabulary loss, `[N]` each.
@@ -75,8 +71,6 @@ pub struct VocabularyInputs<'a> {
     pub penalty_weight: &'a Tensor,
     /// Weight of the entropy bonus.
     pub entropy_bonus: f64,
-    /// The inputs of SimKO.
-    pub simko: Option<Candidates<'a>>,
 }
 
 /// Inputs of the loss of stored completions of the base.

@@ -15,7 +15,6 @@
 //! there; a rule for advantages, a row in `rule`; a named combination, a row in `preset`.
 
 mod advantage;
-mod annealing;
 mod baseline;
 mod catalogue;
 mod correction;
@@ -31,11 +30,9 @@ mod preset;
 mod rule;
 mod surrogate;
 pub mod target;
-pub mod tokens;
 pub mod vocabulary;
 
 pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
-pub use annealing::{Annealing, Coefficients, Shape};
 pub use baseline::Baseline;
 pub use catalogue::{Description, SYMBOLS, describe, kinds};
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};

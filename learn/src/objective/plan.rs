@@ -6,15 +6,12 @@
 //! p_beta, whose distribution is matched. [`Plan::check`] refuses what cannot work, with the reason.
 
 mod check;
-mod coefficient_schedule;
 mod kl_form;
 
-use super::annealing::Annealing;
 use super::baseline::Baseline;
 use super::rule::Rule;
 use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
-use super::tokens::{Covariance, SimKo};
 use super::{Divergence, PointwiseLoss};
 
 /// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
@@ -40,16 +37,12 @@ pub struct Plan {
     pub steps_per_generation: usize,
     /// Weight of the entropy bonus, or the entropy that it aims at.
     pub entropy: Entropy,
-    /// Tokens whose gradient is cut or held because reward and probability move together.
-    pub covariance: Option<Covariance>,
-    /// SimKO's treatment of uncertain tokens.
-    pub simko: Option<SimKo>,
     /// Replace groups whose answers are all correct or all incorrect by further prompts (DAPO).
     pub dynamic_sampling: bool,
     /// Share of the longest completion over which the reward falls by 1 (DAPO); 0 for none.
     pub overlong_buffer: f64,
-    /// The schedule of coefficients.
-    pub annealing: Annealing,
+    /// Leave truncated completions out of the loss instead of counting them as incorrect.
+    pub mask_truncated: bool,
 }
 
 /// The distribution that the divergence is to.
@@ -185,13 +178,17 @@ impl Matching {
 }
 
 impl Plan {
-    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target, the rehearsal of
-    /// the base's correct completions or its treatment of tokens reads verdicts. Others read rewards.
+    /// Whether the objective is one of correct and incorrect completions alone: its rule, its target or the rehearsal
+    /// of the base's correct completions reads verdicts. Others read rewards.
     pub fn is_binary(&self) -> bool {
         self.rule.as_ref().is_some_and(Rule::is_binary)
             || self.matching().is_some()
             || self.needs_presamples()
-            || self.simko.is_some()
+    }
+
+    /// The share of `total` steps that is over: 0 at the first step, 1 at the last and after it.
+    pub fn progress(step: usize, total: usize) -> f64 {
+        (step as f64 / total.saturating_sub(1).max(1) as f64).min(1.0)
     }
 
     /// Whether the base must be sampled before training starts.
@@ -233,7 +230,6 @@ impl Plan {
     pub fn reads_policy_first(&self) -> bool {
         self.needs_reference()
             || self.updates() > 1
-            || self.covariance.is_some()
             || self.reads_in_rule("logp")
             || self.reads_in_rule("rank")
     }

@@ -212,12 +212,6 @@ pub(super) const PASS_AT_K: &[Preset] = &[
         "GRPO with larger rewards for rare correct answers (2506.02355)",
     ),
     row(
-        "simko",
-        &[],
-        "simko=true baseline=group-std trust-region=ppo loss-type=dapo",
-        "spreads updates over the likeliest tokens where entropy is high (2510.14807)",
-    ),
-    row(
         "unique-at-k",
         &["k"],
         "rule=unique k=4 loss-type=dr_grpo",
@@ -238,17 +232,5 @@ pub(super) const ENTROPY: &[Preset] = &[
         &["target-entropy"],
         "target-entropy=0.2 baseline=group-std trust-region=ppo loss-type=dapo",
         "GRPO with an entropy bonus that adapts to keep entropy above a target (Skywork-OR1)",
-    ),
-    row(
-        "clip-cov",
-        &["covariance-share"],
-        "covariance=clip baseline=group-std trust-region=ppo loss-type=dapo",
-        "no gradient for the tokens with the largest covariance of advantage and log-probability (2505.22617)",
-    ),
-    row(
-        "kl-cov",
-        &["covariance-share"],
-        "covariance=kl baseline=group-std trust-region=ppo loss-type=dapo num-iterations=2",
-        "a KL penalty on the tokens with the largest covariance of advantage and log-probability (2505.22617)",
     ),
 ];

@@ -200,11 +200,6 @@ impl Rule {
         ["correct", "c", "class_size"].iter().any(|name| self.reads(name))
     }
 
-    /// Whether it reads more of samples than their rewards and verdicts.
-    pub fn reads_samples(&self) -> bool {
-        VECTORS[2..].iter().any(|name| self.reads(name))
-    }
-
     /// Whether it has a limit of infinitely many samples.
     pub fn is_of_samples(&self) -> bool {
         let Source::Expression(expression) = &self.source else { return false };

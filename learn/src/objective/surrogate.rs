@@ -164,7 +164,6 @@ mod tests {
             advantage: &vector(&[advantage[0], advantage[0], advantage[1]]),
             weight: &vector(&[weight; 3]),
             penalty_weight: None,
-            kl_cov_mask: None,
         };
         let loss = region.loss(&inputs).unwrap();
         loss.total.backward().unwrap().get(&policy).unwrap().to_vec1().unwrap()

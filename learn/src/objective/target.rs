@@ -72,30 +72,6 @@ pub fn beta_for(base: f64, target: f64) -> Result<f64> {
     Ok(1.0 / (logit(target) - logit(base)))
 }
 
-/// The one beta at which the mean of p_beta's validity, `sum w sigma(1 / beta + logit A)`, is `target`, over bases
-/// that are given as `(logit A, w)` with weights that sum to 1. It is not the beta of the mean base: prompts that the
-/// base nearly never solves are slow to follow.
-///
-/// # Errors
-/// No base, a target outside (0, 1) or not above the mean base's validity.
-pub fn common_beta(bases: &[(f64, f64)], target: f64) -> Result<f64> {
-    // In 1 / beta the mean validity grows from the base's to 1.
-    let reached = |inverse: f64| -> f64 {
-        bases.iter().map(|(logit, weight)| weight / (1.0 + (-(inverse + logit)).exp())).sum()
-    };
-    // Refuses what cannot be.
-    beta_for(reached(0.0), target)?;
-    let (mut low, mut high) = (0.0, 1.0);
-    while reached(high) < target && high < 1e6 {
-        high *= 2.0;
-    }
-    for _ in 0..200 {
-        let middle = 0.5 * (low + high);
-        if reached(middle) < target { low = middle } else { high = middle }
-    }
-    Ok(2.0 / (low + high))
-}
-
 /// `KL(p_beta || a)` in nats, the price of validity `mu`: the Bernoulli KL of `mu` and `A`. At
 /// `mu = 1` it is `-log A = KL(p* || a)`.
 pub fn cost(base: f64, mu: f64) -> f64 {
@@ -117,27 +93,6 @@ pub fn logit(p: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_beta_for_many_prompts_reaches_the_target_on_average() {
-        // A base like the embedded one's: some prompts nearly never solved, some nearly always.
-        let bases = [0.03, 0.03, 0.1, 0.2, 0.3, 0.6, 0.9];
-        let mean = |beta: f64| {
-            bases.iter().map(|base| validity_of(*base, beta)).sum::<f64>() / bases.len() as f64
-        };
-        let weighed: Vec<(f64, f64)> =
-            bases.iter().map(|base| (logit(*base), 1.0 / bases.len() as f64)).collect();
-        for target in [0.4, 0.6, 0.9, 0.99] {
-            let beta = common_beta(&weighed, target).unwrap();
-            assert!((mean(beta) - target).abs() < 1e-9, "{target}: {}", mean(beta));
-        }
-        // The validity that inverting the mean base would have reached.
-        let base = bases.iter().sum::<f64>() / bases.len() as f64;
-        assert!(mean(beta_for(base, 0.9).unwrap()) < 0.85);
-        let alone = common_beta(&[(logit(0.2), 1.0)], 0.9).unwrap();
-        assert!((alone - beta_for(0.2, 0.9).unwrap()).abs() < 1e-9);
-        assert!(common_beta(&weighed, 0.2).is_err() && common_beta(&[], 0.5).is_err());
-    }
 
     #[test]
     fn beta_and_validity_are_each_others_inverse() {

@@ -36,12 +36,12 @@ impl Presamples {
             Split { explore: vec![], rehearse: vec![], dropped: vec![], unconfirmed: 0 };
         for (index, prompt) in self.prompts.iter().enumerate() {
             let correct = prompt.correct();
-            let first = match rule.pef_samples {
-                0 => prompt.trials(),
-                count => prompt.first_trials(count),
+            let count = match rule.pef_samples {
+                0 => prompt.samples.len(),
+                count => count.min(prompt.samples.len()),
             };
-            let share = first.correct as f64 / first.num_samples as f64;
-            let reaches = first.correct > 0 && share >= rule.pef_threshold;
+            let first = prompt.samples[..count].iter().filter(|one| one.is_correct()).count();
+            let reaches = first > 0 && first as f64 / count as f64 >= rule.pef_threshold;
             let is_confirmed = prompt.check.as_ref().is_none_or(BaseCompletion::is_correct);
             split.unconfirmed += usize::from(reaches && !is_confirmed);
             let rehearsed = reaches && is_confirmed;

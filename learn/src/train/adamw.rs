@@ -224,7 +224,13 @@ mod tests {
     }
 
     fn gradient(values: [f32; 2]) -> GradAccumulator {
-        GradAccumulator::from_values(&[("w", &values)])
+        let mut gradients = GradAccumulator::default();
+        let mut write = |sums: &mut [f32]| {
+            sums.copy_from_slice(&values);
+            Ok(())
+        };
+        gradients.change(&[("w", &weights()["w"])], &mut write).unwrap();
+        gradients
     }
 
     fn values(weights: &BTreeMap<String, Var>) -> Vec<f64> {

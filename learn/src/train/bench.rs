@@ -63,7 +63,6 @@ pub fn step(
             advantage: &each(&|row| if row % 2 == 0 { 1.0 } else { -1.0 })?,
             weight: &each(&|_| weight)?,
             penalty_weight: Some(&each(&|_| plan.penalty_weight(weight, beta))?),
-            kl_cov_mask: None,
         })?;
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();

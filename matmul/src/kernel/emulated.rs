@@ -27,16 +27,16 @@ pub(super) fn fused(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// [`fused`] in fewer steps, for sums that are rarely near the middle between two f32.
-#[cfg(any(test, all(windows, target_env = "gnu"), target_arch = "wasm32"))]
+#[cfg(any(test, all(windows, target_env = "gnu")))]
 fn fused_once(a: f32, b: f32, c: f32) -> f32 {
     let sum = f64::from(a) * f64::from(b) + f64::from(c);
     if may_round_twice(sum) { fused(a, b, c) } else { sum as f32 }
 }
 
 /// The function that `f32::mul_add` calls in code that is compiled for processors without such an instruction: MinGW's
-/// rounds twice, and that of Rust's library for WebAssembly takes several times as long.
+/// rounds twice.
 // SAFETY: it has the name, the arguments and the result of C's `fmaf`.
-#[cfg(any(all(windows, target_env = "gnu"), target_arch = "wasm32"))]
+#[cfg(all(windows, target_env = "gnu"))]
 #[unsafe(no_mangle)]
 extern "C" fn fmaf(a: f32, b: f32, c: f32) -> f32 {
     fused_once(a, b, c)

@@ -65,9 +65,7 @@ impl IntegerKernel {
                 Self::AvxVnni
             }
             InstructionSet::Amx | InstructionSet::Avx512 | InstructionSet::Avx2 => Self::Pairs,
-            InstructionSet::Neon | InstructionSet::RelaxedSimd | InstructionSet::Portable => {
-                Self::Written
-            }
+            InstructionSet::Neon | InstructionSet::Portable => Self::Written,
         }
     }
 

@@ -10,8 +10,6 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod emulated;
-#[cfg(target_family = "wasm")]
-pub(super) mod imported;
 pub(super) mod integers;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod packing;
@@ -183,8 +181,6 @@ pub(super) fn tile(
         InstructionSet::Avx2 => unsafe {
             avx2::tile(panels.left, panels.right, panels.height, place);
         },
-        #[cfg(target_family = "wasm")]
-        InstructionSet::RelaxedSimd => imported::tile(panels, adds, at, target),
         InstructionSet::Portable => emulated::tile(panels, adds, at, target),
         _ => arch().dispatch(registers::Tile { panels, adds, at, target }),
     }

@@ -1,6 +1,6 @@
 //! Next-token distributions as losses use them, and their gradients.
 //!
-//! N tokens of a pass, D hidden size, V vocabulary, K likeliest tokens.
+//! N tokens of a pass, D hidden size, V vocabulary.
 
 use candle_core::Tensor;
 
@@ -22,8 +22,6 @@ pub(crate) struct TokenLogp<S> {
     pub(crate) entropy: Tensor,
     /// The logarithm of the sum of `exp(logit / temperature)`, `[N]`.
     pub(crate) log_mass: Tensor,
-    /// The likeliest tokens, where they were asked for.
-    pub(crate) likeliest: Option<Likeliest>,
     /// For [`Backend::logp_backward`].
     pub(crate) saved: S,
 }
@@ -31,17 +29,9 @@ pub(crate) struct TokenLogp<S> {
 impl<S> TokenLogp<S> {
     /// The same with another trace.
     pub(crate) fn map<T>(self, trace: impl FnOnce(S) -> T) -> TokenLogp<T> {
-        let Self { logp, entropy, log_mass, likeliest, saved } = self;
-        TokenLogp { logp, entropy, log_mass, likeliest, saved: trace(saved) }
+        let Self { logp, entropy, log_mass, saved } = self;
+        TokenLogp { logp, entropy, log_mass, saved: trace(saved) }
     }
-}
-
-/// The K likeliest tokens of every place, the likeliest first.
-pub(crate) struct Likeliest {
-    /// N times K of them.
-    pub(crate) tokens: Vec<u32>,
-    /// Natural log-probabilities `[N, K]`.
-    pub(crate) logp: Tensor,
 }
 
 /// Another model's distributions at the same positions, and how distances from them are measured.
@@ -73,6 +63,4 @@ pub(crate) struct LogpGrads<'a> {
     pub(crate) entropy: Option<&'a Tensor>,
     /// The anchor, the distances from it and their gradient `[N]`.
     pub(crate) divergence: Option<(&'a Anchor, &'a Divergences, &'a Tensor)>,
-    /// The likeliest tokens and the gradient `[N, K]` of their log-probabilities.
-    pub(crate) likeliest: Option<(&'a [u32], &'a Tensor)>,
 }

@@ -168,13 +168,4 @@ impl GradAccumulator {
         };
         self.sums.iter().map(|(name, sums)| Ok((name.to_string(), flat(sums)?))).collect()
     }
-
-    /// Gradients on the CPU of these values, by name.
-    pub fn from_values(values: &[(&str, &[f32])]) -> Self {
-        let pool = Arc::default();
-        let sum = |(name, values): &(&str, &[f32])| {
-            ((*name).into(), Gradient::Cpu(Pool::copy(&pool, values)))
-        };
-        Self { sums: values.iter().map(sum).collect() }
-    }
 }

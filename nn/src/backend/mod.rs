@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use delta::Delta;
 pub use delta::DeltaSizes;
-pub(crate) use distributions::{Anchor, Divergences, Likeliest, LogpGrads, Targets, TokenLogp};
+pub(crate) use distributions::{Anchor, Divergences, LogpGrads, Targets, TokenLogp};
 pub(crate) use dropout::{Dropout, hashed};
 pub use gradients::GradAccumulator;
 pub use gradients::Gradient;
@@ -302,14 +302,13 @@ pub(crate) trait Backend {
 
     /// `[rows, D]` with the rows of `x` `[N, D]` added at `indices`.
     fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor>;
-    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`, and of so
-    /// many of the likeliest tokens; logits of all tokens never exist at once.
+    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`; logits
+    /// of all tokens never exist at once.
     fn logp(
         &self,
         hidden: &Tensor,
         head: &Parameter,
         targets: Targets<'_>,
-        likeliest: usize,
     ) -> Result<TokenLogp<Self::LogpSums>>;
     /// How far those distributions are from an anchor's.
     fn divergences(

@@ -3,7 +3,6 @@
 //! [`Sampler`] is the seam: [`LocalSampler`] samples from a decoder in this process. To add an engine, add a file with
 //! another implementation.
 
-#[cfg(not(target_family = "wasm"))]
 mod candle;
 mod device_tokens;
 mod local;
@@ -16,7 +15,6 @@ mod strides;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-#[cfg(not(target_family = "wasm"))]
 pub use candle::{CandleModel, CandleSampler, names as candle_families, quantized_names};
 pub use local::LocalSampler;
 pub use rng::RngKey;

@@ -208,20 +208,15 @@ impl Decoder {
         Ok(())
     }
 
-    /// Log-probabilities of `targets` and entropies for hidden states `[N, D]`, and so many of the likeliest tokens.
+    /// Log-probabilities of `targets` and entropies for hidden states `[N, D]`.
     pub(crate) fn logp(
         &self,
         hidden: &Tensor,
         targets: Targets<'_>,
-        likeliest: usize,
     ) -> Result<TokenLogp<LogpTrace>> {
         match &self.backend {
-            AnyBackend::Cpu(cpu) => {
-                Ok(cpu.logp(hidden, &self.head, targets, likeliest)?.map(LogpTrace::Cpu))
-            }
-            AnyBackend::Gpu(gpu) => {
-                Ok(gpu.logp(hidden, &self.head, targets, likeliest)?.map(LogpTrace::Gpu))
-            }
+            AnyBackend::Cpu(cpu) => Ok(cpu.logp(hidden, &self.head, targets)?.map(LogpTrace::Cpu)),
+            AnyBackend::Gpu(gpu) => Ok(gpu.logp(hidden, &self.head, targets)?.map(LogpTrace::Gpu)),
         }
     }
 

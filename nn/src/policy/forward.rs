@@ -1,6 +1,6 @@
 //! A forward pass of the policy, the outputs that losses are functions of, and the backward pass.
 //!
-//! N completion tokens, D hidden size, K likeliest tokens.
+//! N completion tokens, D hidden size.
 
 use std::borrow::Borrow;
 
@@ -10,15 +10,6 @@ use super::{Batch, Distributions, Policy, Sequence};
 use crate::backend::{Anchor, Divergences, GradAccumulator, LogpGrads, Targets};
 use crate::model::{Decoder, LogpTrace, Trace};
 use tealight_divergence::Divergence;
-
-/// The full-vocabulary outputs of a pass, beside log-probabilities and entropies.
-#[derive(Clone, Default)]
-pub struct FullVocabulary<'a> {
-    /// Number of likeliest tokens.
-    pub likeliest: usize,
-    /// The base that they are compared with.
-    pub base: Option<Base<'a>>,
-}
 
 /// Another model's next-token distributions at the same positions.
 #[derive(Clone)]
@@ -43,7 +34,6 @@ pub struct Forward {
     logp: Var,
     entropy: Var,
     base_divergence: Option<BaseDivergence>,
-    likeliest: Option<Candidates>,
     /// Hidden states `[N, D]` that predict the tokens, and these.
     hidden: Tensor,
     targets: Vec<u32>,
@@ -62,11 +52,6 @@ struct BaseDivergence {
     values: Var,
 }
 
-struct Candidates {
-    tokens: Vec<u32>,
-    logp: Var,
-}
-
 impl Forward {
     /// Natural log-probability `[N]` of every completion token.
     pub fn logp(&self) -> &Tensor {
@@ -82,20 +67,6 @@ impl Forward {
     pub fn divergence(&self) -> Option<&Tensor> {
         self.base_divergence.as_ref().map(|base_divergence| base_divergence.values.as_tensor())
     }
-
-    /// Log-probabilities `[N, K]` of its likeliest tokens, where they were asked for.
-    pub fn likeliest(&self) -> Option<&Tensor> {
-        self.likeliest.as_ref().map(|candidates| candidates.logp.as_tensor())
-    }
-
-    /// 1 where the completion token is the likeliest, `[N]`, where likeliest tokens were asked for.
-    pub fn is_likeliest(&self) -> Result<Option<Tensor>> {
-        let Some(Candidates { tokens, logp }) = &self.likeliest else { return Ok(None) };
-        let first = tokens.iter().step_by(logp.dim(1)?);
-        let is_first = first.zip(&self.targets).map(|(token, target)| token == target);
-        let values: Vec<f32> = is_first.map(|is_first| f32::from(u8::from(is_first))).collect();
-        Tensor::from_vec(values, self.targets.len(), self.logp.device()).map(Some)
-    }
 }
 
 impl Policy {
@@ -107,42 +78,37 @@ impl Policy {
         temperature: f64,
         number: Option<u64>,
     ) -> Result<Forward> {
-        self.forward_full_vocabulary(rows, temperature, number, &FullVocabulary::default())
+        self.forward_compared(rows, temperature, number, None)
     }
 
-    /// The same, and outputs over the full vocabulary.
+    /// The same, compared with a base over the full vocabulary.
     ///
     /// # Errors
     /// Another number of positions than the base's.
-    pub fn forward_full_vocabulary<S: Borrow<Sequence>>(
+    pub fn forward_compared<S: Borrow<Sequence>>(
         &self,
         rows: &[S],
         temperature: f64,
         number: Option<u64>,
-        request: &FullVocabulary<'_>,
+        base: Option<&Base<'_>>,
     ) -> Result<Forward> {
         let batch = Batch::new(rows)?;
         let (hidden, trace) = self.decoder.forward(&batch.ids, &batch.packed, number)?;
         let hidden = batch.predicting(&hidden)?;
         let targets = Targets { tokens: &batch.targets, temperature };
-        let outputs = self.decoder.logp(&hidden, targets, request.likeliest)?;
-        let base_divergence = request.base.as_ref().map(|base| {
+        let outputs = self.decoder.logp(&hidden, targets)?;
+        let base_divergence = base.map(|base| {
             let anchor = base.anchor();
             let base_divergence =
                 self.decoder.divergences(&hidden, targets, &outputs.saved, &anchor)?;
             let values = Var::from_tensor(&base_divergence.values)?;
             Ok::<_, candle_core::Error>(BaseDivergence { anchor, outputs: base_divergence, values })
         });
-        let likeliest = outputs.likeliest.map(|likeliest| {
-            let logp = Var::from_tensor(&likeliest.logp)?;
-            Ok::<_, candle_core::Error>(Candidates { tokens: likeliest.tokens, logp })
-        });
         Ok(Forward {
             // Leaves of Candle's graph: it differentiates the loss of [N] numbers alone, never a layer.
             logp: Var::from_tensor(&outputs.logp)?,
             entropy: Var::from_tensor(&outputs.entropy)?,
             base_divergence: base_divergence.transpose()?,
-            likeliest: likeliest.transpose()?,
             hidden,
             positions: batch.positions,
             tokens: batch.ids.len(),
@@ -177,15 +143,10 @@ impl Policy {
                 gradient_of(&base_divergence.values)?.map(|grad| (base_divergence, grad))
             }
         };
-        let likeliest = match &forward.likeliest {
-            None => None,
-            Some(candidates) => gradient_of(&candidates.logp)?.map(|grad| (candidates, grad)),
-        };
         let output_grads = LogpGrads {
             logp: &logp,
             entropy: entropy.as_ref(),
             divergence: divergence.as_ref().map(|(term, grad)| (&term.anchor, &term.outputs, grad)),
-            likeliest: likeliest.as_ref().map(|(term, grad)| (term.tokens.as_slice(), grad)),
         };
         let at = Targets { tokens: targets, temperature: forward.temperature };
         let dx =

@@ -18,7 +18,7 @@ use crate::model::lora::{self, Scaling};
 use crate::model::weights::Weights;
 use crate::model::{Architecture, BackendKind, Decoder, PackedSequences};
 
-pub use forward::{Base, Forward, FullVocabulary};
+pub use forward::{Base, Forward};
 
 /// Trainable weights and the decoder over them; a clone is the same policy, over the same storage.
 #[derive(Clone)]
@@ -266,7 +266,7 @@ pub fn token_logp<S: Borrow<Sequence>>(
     temperature: f64,
 ) -> Result<TokenLogp> {
     let (batch, hidden) = hidden_states(decoder, rows)?;
-    let outputs = decoder.logp(&hidden, Targets { tokens: &batch.targets, temperature }, 0)?;
+    let outputs = decoder.logp(&hidden, Targets { tokens: &batch.targets, temperature })?;
     let distributions = Distributions { hidden, log_mass: outputs.log_mass };
     Ok(TokenLogp { logp: outputs.logp, entropy: outputs.entropy, distributions })
 }
@@ -280,7 +280,7 @@ pub fn token_divergence<S: Borrow<Sequence>>(
 ) -> Result<Tensor> {
     let (batch, hidden) = hidden_states(decoder, rows)?;
     let targets = Targets { tokens: &batch.targets, temperature };
-    let outputs = decoder.logp(&hidden, targets, 0)?;
+    let outputs = decoder.logp(&hidden, targets)?;
     Ok(decoder.divergences(&hidden, targets, &outputs.saved, &base.anchor())?.values)
 }
 

@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use anyhow::{Context, Error, Result, bail};
 use chrono::format::{Fixed, Item, Numeric, StrftimeItems};
-use chrono::{DateTime, Datelike, NaiveDate, NaiveTime};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc};
 use serde::{Deserialize, Serialize};
-use tealight_system::clock::seconds_since_1970;
 
 /// A day of the Gregorian calendar, between the years 1 and 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,8 +17,7 @@ pub struct TemplateDate(NaiveDate);
 impl TemplateDate {
     /// The day that it is now in UTC.
     pub fn today() -> Self {
-        let now = DateTime::from_timestamp(seconds_since_1970() as i64, 0);
-        Self(now.expect("a time of the clock is in chrono's range").date_naive())
+        Self(DateTime::<Utc>::from(SystemTime::now()).date_naive())
     }
 
     /// The text of the day at midnight by a format of Python's `strftime`, in English.

@@ -139,13 +139,15 @@ impl StudyOptions {
         let presamples = Self::presamples(output, seed);
         for configuration in configurations {
             let config = self.budget(configuration, seed, &presamples)?;
-            if config.settings.presamples.as_ref() != Some(&presamples) {
+            if !config.plan()?.needs_presamples() {
                 continue;
             }
+            let named = self.settings.presamples.as_deref();
+            let place = (named.unwrap_or(&presamples), named.is_some());
             let wants = |other: &&Configuration| {
                 self.config(other, seed).plan().is_ok_and(|plan| wants_extra_check(&plan))
             };
-            session.presample(train, &config, configurations.iter().any(wants), &presamples)?;
+            session.presample(train, &config, configurations.iter().any(wants), place)?;
             break;
         }
         Ok(())

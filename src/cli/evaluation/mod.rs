@@ -4,7 +4,5 @@ pub(super) mod audit;
 pub(super) mod compare;
 pub(super) mod eval;
 pub(super) mod generate;
-mod questions;
 pub(super) mod report;
-pub(super) mod show;
 pub(super) mod verify;

@@ -10,7 +10,6 @@ use tealight_core::json_file::{self, JsonFileError};
 use tealight_eval::report::{self, Study};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
-use super::show::STUDY_SAMPLES;
 use crate::app::directory::as_argument;
 use crate::system::files::{MAX_SETTINGS, read_text};
 
@@ -28,16 +27,18 @@ pub(in crate::cli) fn run(options: &ReportOptions) -> Result<()> {
     }
     if let Some(study) = study_of(directory) {
         bail!(
-            "{} is a part of a study: its report is `tealight report {}`, its completions are `tealight show {}`",
+            "{} is a part of a study: its report is `tealight report {}`",
             directory.display(),
-            as_argument(study),
-            as_argument(directory)
+            as_argument(study)
         );
     }
     write(directory)?;
     tracing::info!("{}", directory.join("report.html").display());
     Ok(())
 }
+
+/// How the names of files begin that have the samples of a study's model.
+const STUDY_SAMPLES: &str = "samples-";
 
 /// The study of a folder that has the samples of one of its models, and no results or metrics of its own.
 fn study_of(directory: &Path) -> Option<&Path> {

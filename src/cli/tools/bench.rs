@@ -17,33 +17,25 @@ fn table(report: &Value) -> String {
         Some(value) => format!("{value:.digits$}"),
         None => "-".into(),
     };
-    let share = |key: &str| match report["fraction_of_limit"][key].as_f64() {
-        Some(share) => format!("{:.0} % of the limit", 100.0 * share),
-        None => "not measured".into(),
-    };
     let megabytes = |bytes: &Value| match bytes.as_f64() {
         Some(bytes) => format!("{:.0}", bytes / 1e6),
         None => "-".into(),
     };
-    let limit = |key: &str| report["limits"][key].as_f64().unwrap_or(f64::NAN) / 1e9;
     let parts = &report["step_parts"];
     format!(
         "device    {}\n\
-         rollout   {} new tokens/s, {} s (median of {}), {}\n\
-         step      {} tokens/s, {} s (median of {}), {}\n\
+         rollout   {} new tokens/s, {} s (median of {})\n\
+         step      {} tokens/s, {} s (median of {})\n\
          of which  reference {} s, forward {} s, backward {} s, optimizer {} s\n\
          start-up  {} s\n\
-         memory    {} MB at most, {} MB planned\n\
-         limits    {:.0} GFLOP/s in registers, {:.0} in a large product, {:.1} GB/s read",
+         memory    {} MB at most, {} MB planned",
         report["device"].as_str().unwrap_or_default(),
         number(&report["rollout_new_tokens_per_s"], 0),
         number(&report["rollout_s"], 3),
         report["rollout_reps"],
-        share("rollout"),
         number(&report["step_tokens_per_s"], 0),
         number(&report["step_s"], 3),
         number(&report["step_reps"], 0),
-        share("step"),
         number(&parts["reference"], 3),
         number(&parts["forward"], 3),
         number(&parts["backward"], 3),
@@ -51,8 +43,5 @@ fn table(report: &Value) -> String {
         number(&report["startup_s"], 3),
         megabytes(&report["peak_rss_bytes"]),
         megabytes(&report["memory_plan_peak_bytes"]),
-        limit("peak"),
-        limit("product"),
-        limit("read"),
     )
 }

@@ -2,7 +2,6 @@
 
 pub(super) mod export;
 mod foreign;
-pub(super) mod presample;
 mod resume;
 pub(super) mod sft;
 pub(super) mod study;

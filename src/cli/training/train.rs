@@ -52,7 +52,7 @@ fn show(run: &DryRun) -> Result<()> {
         writeln!(
             out,
             "one optimizer step a batch: the importance ratio is 1, so clipping has no effect (raise \
-             --steps-per-generation or --num-iterations)"
+             steps-per-generation or num-iterations, keys of --objective)"
         )?;
     }
     let plan = &run.memory;

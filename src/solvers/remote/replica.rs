@@ -91,7 +91,7 @@ impl Replica {
         if !matches!(client.dialect(), Dialect::Vllm | Dialect::Sglang) {
             bail!(
                 "--engine {engine}: training samples from vLLM and SGLang, and this is {}; others do not give tokens with \
-                 their log-probabilities and take new weights (eval, batch and presample speak to them)",
+                 their log-probabilities and take new weights (eval speaks to them)",
                 client.dialect()
             );
         }

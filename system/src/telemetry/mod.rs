@@ -1,9 +1,7 @@
 //! The progress and log of a run: one JSON line a step, a progress bar or plain lines.
 
-#[cfg(not(target_family = "wasm"))]
 pub mod completions;
 mod log;
-#[cfg_attr(target_family = "wasm", path = "progress_absent.rs")]
 mod progress;
 mod report_to;
 pub mod reporter;
@@ -19,7 +17,6 @@ use serde::Serialize;
 use tealight_core::output;
 
 pub use log::{Terminal, be_quiet};
-#[cfg(not(target_family = "wasm"))]
 pub use progress::{Progress, Transfer};
 pub use progress::{count_tokens, phase};
 pub use report_to::{MetricsTarget, ReportTo};

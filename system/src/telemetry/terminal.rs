@@ -56,12 +56,11 @@ pub fn print(text: impl Display) -> std::io::Result<()> {
 
 /// Columns of the terminal that standard output is; none for a file or a pipe.
 pub fn width() -> Option<usize> {
-    #[cfg(not(target_family = "wasm"))]
-    if std::io::stdout().is_terminal() {
-        let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(std::io::stdout())?;
-        return Some(usize::from(width).max(20));
+    if !std::io::stdout().is_terminal() {
+        return None;
     }
-    None
+    let (terminal_size::Width(width), _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    Some(usize::from(width).max(20))
 }
 
 /// Whether colours are shown: on a terminal, unless `NO_COLOR` is set (no-color.org) or the terminal has none.

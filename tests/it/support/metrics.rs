@@ -2,6 +2,11 @@
 
 use std::path::Path;
 
+/// A number of a row.
+pub(crate) fn number(row: &serde_json::Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))
+}
+
 /// Rows of metrics without what the clock says.
 pub(crate) fn rows(output: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(output.join("metrics.jsonl")).expect("metrics");

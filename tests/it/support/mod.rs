@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor};
+use tealight::formats::pretrained::Pretrained;
+use tealight::nn::device::Precision;
 use tealight::nn::model::weights::Weights;
 use tealight::nn::model::{Architecture, BackendKind, Decoder, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
@@ -25,6 +27,16 @@ use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 pub(crate) fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR");
     PathBuf::from(here.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into()))
+}
+
+/// A model of the conformance tests.
+pub(crate) fn conformance(name: &str) -> PathBuf {
+    root().join("tests/fixtures/conformance").join(name)
+}
+
+/// The model in a folder or file, on the CPU in float32.
+pub(crate) fn load(name: &str) -> Pretrained {
+    Pretrained::load(name, Precision::default(), &Device::Cpu).expect(name)
 }
 
 /// Something that computes a model here.

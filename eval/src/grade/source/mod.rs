@@ -6,7 +6,6 @@ mod archive;
 mod document;
 mod folder;
 mod unpack;
-#[cfg_attr(target_family = "wasm", path = "zstandard_absent.rs")]
 mod zstandard;
 
 use std::cell::Cell;

@@ -1,10 +1,9 @@
-//! The keys of rules: how rewards become advantages, and which tokens are treated apart.
+//! The keys of rules: how rewards become advantages.
 
 use anyhow::{Result, bail};
 
 use super::Keys;
 use crate::objective::rule::{ROWS, Rule};
-use crate::objective::tokens::{Covariance, SimKo};
 
 impl Keys {
     /// The rule of the advantage; none is the reward less the baseline.
@@ -33,38 +32,5 @@ impl Keys {
             },
         };
         Rule::parse(&text, |name, default| self.number(name, default)).map(Some)
-    }
-
-    pub(super) fn covariance(&mut self) -> Result<Option<Covariance>> {
-        let name = self.take("covariance").unwrap_or_else(|| "none".into());
-        Ok(match name.as_str() {
-            "none" => None,
-            "clip" => Some(Covariance::Clip {
-                share: self.number("covariance-share", 2e-4)?,
-                low: self.number("covariance-low", 1.0)?,
-                high: self.number("covariance-high", 5.0)?,
-            }),
-            "kl" => Some(Covariance::Kl {
-                share: self.number("covariance-share", 2e-4)?,
-                coefficient: self.number("covariance-coefficient", 1.0)?,
-            }),
-            other => bail!("`covariance`: `{other}` is not one of none, clip, kl"),
-        })
-    }
-
-    pub(super) fn simko(&mut self) -> Result<Option<SimKo>> {
-        if !self.flag("simko")? {
-            return Ok(None);
-        }
-        let simko = SimKo {
-            quantile: self.number("quantile", 0.8)?,
-            mix: self.number("mix", 0.01)?,
-            top: self.number("top", 3)?,
-            penalty: self.number("penalty", 1.1)?,
-        };
-        if !(0.0..=1.0).contains(&simko.quantile) || simko.top == 0 {
-            bail!("`quantile` must be between 0 and 1, `top` at least 1");
-        }
-        Ok(Some(simko))
     }
 }

@@ -35,7 +35,6 @@ impl Plan {
                  or cispo"
             );
         }
-        self.annealing.check(self)?;
         if !self.is_on_policy() && self.uses_rollouts() {
             bail!(
                 "stored samples alone are trained on: baselines, trust regions, several updates a batch, entropy \
@@ -53,9 +52,8 @@ impl Plan {
             || self.baseline != Baseline::None
             || self.entropy.bonus != 0.0
             || self.entropy.target.is_some()
-            || self.covariance.is_some()
-            || self.simko.is_some()
             || self.dynamic_sampling
+            || self.mask_truncated
             || self.updates() > 1
     }
 

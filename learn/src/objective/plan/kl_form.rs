@@ -14,9 +14,7 @@ impl Plan {
                 Baseline::None | Baseline::Loo | Baseline::GroupMean | Baseline::Greedy
             )
             && (self.entropy.bonus, self.entropy.target) == (0.0, None)
-            && (self.covariance.is_none() && self.simko.is_none())
-            && (!self.dynamic_sampling && self.overlong_buffer == 0.0)
-            && !self.annealing.has_ends();
+            && (!self.dynamic_sampling && !self.mask_truncated && self.overlong_buffer == 0.0);
         match &self.anchor {
             Anchor::None => Some(0.0),
             Anchor::Base(regulariser) => {
@@ -53,7 +51,6 @@ mod tests {
             ("rft", None),
             ("alpha-dpg:0.5", None),
             ("rloo:entropy=0.01", None),
-            ("kl-full:0.1:beta-end=0.01", None),
         ] {
             let objective: Objective =
                 text.parse().unwrap_or_else(|error| panic!("{text}: {error:#}"));

@@ -1,4 +1,4 @@
-//! Scored groups to the batch of one step: advantages token by token, weights, and the tokens that are treated apart.
+//! Scored groups to the batch of one step: advantages and weights, token by token.
 
 use std::ops::Range;
 
@@ -7,17 +7,12 @@ use anyhow::Result;
 use super::columns::Columns;
 use super::deferred::{Deferred, MicroBatch, PassOutputs};
 use super::scored::ScoredGroups;
-use super::scorer::{BaseScores, widened};
-use crate::objective::tokens::{Covariance, select_tokens};
+use super::scorer::BaseScores;
 use crate::objective::{
     ImportanceCorrection, Normaliser, Offsets, Plan, Rule, advantages, subtract_penalty_to_go,
 };
 use tealight_core::ranks::Ranks;
-use tealight_nn::generate::RngKey;
 use tealight_nn::policy::{Distributions, Sequence};
-
-/// Keys the randomness of Clip-Cov apart from that of samples.
-const COVARIANCE: u64 = u64::MAX - 3;
 
 /// The completions of one step with flat columns of their tokens. Only [`TokenBatch::finish`] gives them to the loss.
 pub(super) struct TokenBatch {
@@ -33,8 +28,6 @@ pub(super) struct TokenBatch {
 /// The settings that a batch depends on beside its plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchSettings {
-    pub(super) seed: u64,
-    pub(super) step: usize,
     pub(super) max_completion_length: usize,
     /// The importance correction of samples of another model.
     pub(super) correction: Option<ImportanceCorrection>,
@@ -75,37 +68,18 @@ impl TokenBatch {
         if let Some(importance) = scored.importance.scored() {
             weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
         }
-        let kl_cov_mask = apply_covariance(plan, &mut advantage, &behavior_logp, settings);
-        let is_correct: Vec<bool> = stats.iter().flat_map(|stats| stats.is_correct()).collect();
-        let simko = plan.simko.zip(scored.entropy.scored());
-        let simko = simko.map(|(simko, entropy)| {
-            simko.columns(entropy, &advantage, &offsets.spread(&is_correct))
-        });
-        let costs = groups.iter().cloned().zip(betas.clone());
+        let costs = groups.iter().cloned().zip(betas);
         let deferred = Deferred {
             importance: settings.correction.filter(|_| scored.importance.is_deferred()),
             costs: if scored.costs.is_deferred() { costs.collect() } else { Vec::new() },
-            simko: plan.simko.filter(|_| scored.entropy.is_deferred()),
         };
-        let beta = groups.iter().zip(betas);
-        let beta: Vec<f64> = beta.flat_map(|(group, beta)| vec![beta; group.len()]).collect();
         let base = scored.base.map(|BaseScores { logp, distributions }| (logp, distributions));
         let (base_logp, base) = base.unzip();
         Ok(Self {
             sequences: scored.sequences,
             base: base.flatten(),
             mini_batches,
-            columns: Columns {
-                beta,
-                offsets,
-                behavior_logp,
-                base_logp,
-                advantage,
-                weight,
-                kl_cov_mask,
-                simko,
-                is_correct,
-            },
+            columns: Columns { offsets, behavior_logp, base_logp, advantage, weight },
             deferred,
         })
     }
@@ -125,11 +99,8 @@ impl TokenBatch {
         let is_zero = |column: &[f64]| {
             self.columns.completion_values(column, completion).iter().all(|x| *x == 0.0)
         };
-        let is_penalised = self.columns.kl_cov_mask.as_deref().is_some_and(|mask| !is_zero(mask));
         is_zero(&self.columns.weight)
-            || (plan.is_policy_gradient_alone()
-                && !is_penalised
-                && is_zero(&self.columns.advantage))
+            || (plan.is_policy_gradient_alone() && is_zero(&self.columns.advantage))
     }
 
     /// Tokens and completions of a mini-batch that have a weight.
@@ -192,31 +163,6 @@ fn completion_weights(
     lengths.iter().zip(counts).map(weight).collect()
 }
 
-/// Cuts the advantage of the tokens that Clip-Cov picks; returns the mask of those that KL-Cov penalises.
-fn apply_covariance(
-    plan: &Plan,
-    advantage: &mut [f64],
-    behavior_logp: &[f32],
-    settings: &BatchSettings,
-) -> Option<Vec<f64>> {
-    let covariance = plan.covariance?;
-    let rng_key = RngKey { seed: settings.seed, step: COVARIANCE };
-    let mut stream = rng_key.stream(settings.step as u64, 0);
-    let tokens = select_tokens(covariance, advantage, &widened(behavior_logp), || stream.uniform());
-    match covariance {
-        Covariance::Clip { .. } => {
-            // Clip-Cov detaches a token; without advantage it has no policy gradient.
-            tokens.into_iter().for_each(|token| advantage[token] = 0.0);
-            None
-        }
-        Covariance::Kl { .. } => {
-            let mut mask = vec![0.0; advantage.len()];
-            tokens.into_iter().for_each(|token| mask[token] = 1.0);
-            Some(mask)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use candle_core::{Device, Tensor};
@@ -228,8 +174,6 @@ mod tests {
 
     const LENGTHS: [usize; 4] = [2, 1, 3, 2];
     const SETTINGS: BatchSettings = BatchSettings {
-        seed: 1,
-        step: 3,
         max_completion_length: 4,
         correction: Some(ImportanceCorrection::TokenTruncate(2.0)),
     };
@@ -261,7 +205,6 @@ mod tests {
             base: None,
             importance: Column::Unread,
             costs: Column::Unread,
-            entropy: Column::Unread,
         }
     }
 
@@ -271,9 +214,9 @@ mod tests {
     }
 
     /// The columns of all completions after a pass with these outputs.
-    fn finished(batch: &TokenBatch, outputs: [&[f64]; 3]) -> Columns {
-        let [logp, entropy, divergence] = outputs.map(tensor);
-        let pass = PassOutputs { logp: &logp, entropy: &entropy, divergence: Some(&divergence) };
+    fn finished(batch: &TokenBatch, outputs: [&[f64]; 2]) -> Columns {
+        let [logp, divergence] = outputs.map(tensor);
+        let pass = PassOutputs { logp: &logp, divergence: Some(&divergence) };
         batch.finish(&[0, 1, 2, 3], &pass).unwrap().columns().clone()
     }
 
@@ -293,45 +236,30 @@ mod tests {
         assert_eq!(batch.first_advantages(), [1.0, -1.0, 1.0, -1.0]);
     }
 
-    #[test]
-    fn kl_cov_marks_tokens_and_clip_cov_cuts_them() {
-        let batch = TokenBatch::new(&plan("kl-cov"), scored(), &SETTINGS, &Ranks::alone()).unwrap();
-        let mask = batch.columns.kl_cov_mask.unwrap();
-        assert_eq!(mask.iter().sum::<f64>(), 1.0, "one token of eight");
-        let cut = TokenBatch::new(&plan("clip-cov"), scored(), &SETTINGS, &Ranks::alone())
-            .unwrap()
-            .columns;
-        assert!(cut.kl_cov_mask.is_none());
-    }
-
     /// A pass before the step and the training pass give the same columns.
     #[test]
     fn deferred_columns_are_those_that_were_scored_before() {
-        let outputs: [&[f64]; 3] = [
+        let outputs: [&[f64]; 2] = [
             &[-0.5, -0.25, -1.0, -0.5, -2.0, -1.0, -0.75, -0.125],
-            &[0.5, 2.0, 1.0, 0.25, 0.75, 3.0, 1.5, 0.125],
             &[0.25, 0.5, 1.0, 2.0, 0.125, 0.75, 0.5, 0.25],
         ];
-        let [logp, entropy, divergence] = outputs;
+        let [logp, divergence] = outputs;
         let policy_logp: Vec<f32> = logp.iter().map(|x| *x as f32).collect();
         let sampler_logp = scored().behavior_logp;
         let ratios = log_ratios(&policy_logp, &sampler_logp);
         let importance = SETTINGS.correction.unwrap().weigh(&Offsets::new(LENGTHS), &ratios);
-        let (factor, costs, entropy) =
-            (Column::Scored(importance.factor), divergence.to_vec(), entropy.to_vec());
-        let (costs, entropy) = (Column::Scored(costs), Column::Scored(entropy));
+        let (factor, costs) =
+            (Column::Scored(importance.factor), Column::Scored(divergence.to_vec()));
         let scored_first = [
             ScoredGroups { importance: factor, behavior_logp: policy_logp, ..scored() },
             ScoredGroups { costs, ..scored() },
-            ScoredGroups { entropy, ..scored() },
         ];
         let deferred = [
             ScoredGroups { importance: Column::Deferred, ..scored() },
             ScoredGroups { costs: Column::Deferred, ..scored() },
-            ScoredGroups { entropy: Column::Deferred, ..scored() },
         ];
         let steps = scored_first.into_iter().zip(deferred);
-        for (text, (known, late)) in ["rloo", "kl-full:0.25", "simko"].into_iter().zip(steps) {
+        for (text, (known, late)) in ["rloo", "kl-full:0.25"].into_iter().zip(steps) {
             let plan = plan(text);
             let known = TokenBatch::new(&plan, known, &SETTINGS, &Ranks::alone()).unwrap();
             let late = TokenBatch::new(&plan, late, &SETTINGS, &Ranks::alone()).unwrap();
@@ -346,6 +274,5 @@ mod tests {
         let part = batch.columns.gather(&[2, 0]);
         assert_eq!(part.offsets, Offsets::new([3, 2]));
         assert_eq!(part.behavior_logp, [-1.0, -1.25, -1.5, -0.25, -0.5]);
-        assert_eq!((part.beta, part.is_correct), (vec![0.25; 2], vec![true; 2]));
     }
 }

@@ -1,7 +1,6 @@
 //! The flat columns that the loss of rollouts reads: one number a token, completions one after the other.
 
 use crate::objective::Offsets;
-use crate::objective::tokens::SimKoColumns;
 
 /// One entry a completion, and one a token, of some completions.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,13 +13,6 @@ pub(super) struct Columns {
     pub(super) advantage: Vec<f64>,
     /// Weight of each token in the step's loss.
     pub(super) weight: Vec<f64>,
-    /// 1 for the tokens that KL-Cov penalises, 0 for others.
-    pub(super) kl_cov_mask: Option<Vec<f64>>,
-    pub(super) simko: Option<SimKoColumns>,
-    /// The regulariser's coefficient, one entry a completion.
-    pub(super) beta: Vec<f64>,
-    /// Whether each completion is correct.
-    pub(super) is_correct: Vec<bool>,
 }
 
 impl Columns {
@@ -33,13 +25,6 @@ impl Columns {
             base_logp: self.base_logp.as_ref().map(|x| self.offsets.gather(x, completions)),
             advantage: tokens(&self.advantage),
             weight: tokens(&self.weight),
-            kl_cov_mask: self.kl_cov_mask.as_ref().map(tokens),
-            simko: self.simko.as_ref().map(|simko| SimKoColumns {
-                lift: tokens(&simko.lift),
-                press: tokens(&simko.press),
-            }),
-            beta: completions.iter().map(|i| self.beta[*i]).collect(),
-            is_correct: completions.iter().map(|i| self.is_correct[*i]).collect(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The settings of a run, and which of them contradict each other.
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_system::range::SEED;
 
@@ -25,17 +25,17 @@ pub struct RlvrConfig {
 }
 
 impl RlvrConfig {
-    /// The objective with the overrides of the settings.
+    /// What the objective computes, with the coefficient of the settings.
     ///
     /// # Errors
-    /// An override that has no effect or makes the objective impossible.
+    /// A coefficient that has no effect or makes the objective impossible.
     pub fn plan(&self) -> Result<Plan> {
         let settings = &self.settings;
         let plan = self.resolved()?.plan;
         if plan.is_on_policy() && plan.steps_per_generation > settings.prompts_per_step {
             bail!(
                 "objective `{}`: {} mini-batches of whole prompts need as many --prompts-per-step, not {}: raise it, or \
-                 lower --steps-per-generation",
+                 lower steps-per-generation",
                 self.objective,
                 plan.steps_per_generation,
                 settings.prompts_per_step
@@ -56,36 +56,18 @@ impl RlvrConfig {
         Ok(plan)
     }
 
-    /// The objective with the overrides of the settings, which its name then shows.
+    /// The objective with the coefficient of the settings, which its name then shows.
     ///
     /// # Errors
-    /// An override that contradicts the objective, has no effect or makes it impossible.
+    /// A coefficient that contradicts the objective, has no effect or makes it impossible.
     pub fn resolved(&self) -> Result<Objective> {
-        self.objective.with(&self.overrides())
+        let beta = self.settings.beta.map(|beta| ("beta", beta.to_string()));
+        self.objective.with(beta.as_slice())
     }
 
-    /// The objective with its overrides, in words.
+    /// The objective with its coefficient, in words.
     pub fn resolved_objective(&self) -> Result<String> {
         Ok(self.resolved()?.resolved())
-    }
-
-    /// The settings that override the objective's. Studies give settings to objectives of every kind: the one that
-    /// splits rollouts is left out where the objective has none.
-    fn overrides(&self) -> Vec<(&'static str, String)> {
-        let settings = &self.settings;
-        let is_on_policy = self.objective.plan.is_on_policy();
-        let loss_type = settings.loss_type.and_then(|loss_type| loss_type.to_possible_value());
-        let number = |value: Option<f64>| value.map(|value| value.to_string());
-        let count = |value: Option<usize>| value.map(|value| value.to_string());
-        let all = [
-            ("loss-type", loss_type.map(|loss_type| loss_type.get_name().to_owned())),
-            ("epsilon", number(settings.epsilon)),
-            ("epsilon-high", number(settings.epsilon_high)),
-            ("num-iterations", count(settings.num_iterations)),
-            ("beta", number(settings.beta)),
-            ("steps-per-generation", count(settings.steps_per_generation.filter(|_| is_on_policy))),
-        ];
-        all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }
 }
 

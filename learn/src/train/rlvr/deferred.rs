@@ -9,7 +9,6 @@ use candle_core::Tensor;
 
 use super::columns::Columns;
 use super::scorer::{log_ratios, widened};
-use crate::objective::tokens::SimKo;
 use crate::objective::{ImportanceCorrection, Mismatch, Offsets, subtract_penalty_to_go};
 use tealight_nn::policy::{Forward, TokenLogp, on_host};
 
@@ -20,27 +19,24 @@ pub(super) struct Deferred {
     /// The completions of the groups whose penalty-to-go is still to be subtracted from advantages, with their penalty
     /// coefficients.
     pub(super) costs: Vec<(Range<usize>, f64)>,
-    /// The rule that finds uncertain tokens.
-    pub(super) simko: Option<SimKo>,
 }
 
 /// Outputs of a forward pass over completion tokens, `[N]` each.
 pub(super) struct PassOutputs<'a> {
     pub(super) logp: &'a Tensor,
-    pub(super) entropy: &'a Tensor,
     /// Divergences from the base, where the pass compared with it.
     pub(super) divergence: Option<&'a Tensor>,
 }
 
 impl<'a> From<&'a Forward> for PassOutputs<'a> {
     fn from(pass: &'a Forward) -> Self {
-        Self { logp: pass.logp(), entropy: pass.entropy(), divergence: pass.divergence() }
+        Self { logp: pass.logp(), divergence: pass.divergence() }
     }
 }
 
 impl<'a> From<&'a TokenLogp> for PassOutputs<'a> {
     fn from(pass: &'a TokenLogp) -> Self {
-        Self { logp: &pass.logp, entropy: &pass.entropy, divergence: None }
+        Self { logp: &pass.logp, divergence: None }
     }
 }
 
@@ -115,11 +111,6 @@ impl Deferred {
                 (columns.offsets.span(local.clone()), columns.offsets.slice(local));
             let advantage = &mut columns.advantage[span.clone()];
             subtract_penalty_to_go(&offsets, &costs[span], *beta, advantage, None);
-        }
-        if let Some(simko) = &self.simko {
-            let entropy = widened(&on_host(&pass.entropy.detach())?);
-            let is_correct = columns.offsets.spread(&columns.is_correct);
-            columns.simko = Some(simko.columns(&entropy, &columns.advantage, &is_correct));
         }
         Ok(MicroBatch { columns, ratios })
     }

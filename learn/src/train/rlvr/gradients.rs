@@ -1,6 +1,7 @@
 //! A batch to the gradient of one update, micro-batch by micro-batch.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use anyhow::Result;
 
@@ -15,7 +16,6 @@ use crate::train::checkpoint::State;
 use crate::train::micro_batches::DropoutCounter;
 use crate::train::rank_shares;
 use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
-use tealight_system::clock::Stopwatch;
 
 /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share of the
 /// step's stored completions.
@@ -28,10 +28,10 @@ pub(super) fn gradients(
 ) -> Result<(GradAccumulator, UpdateStats)> {
     let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
     let step = state.global_step;
-    let rehearsed = run.plan.rehearsal_loss().map(|(_, coefficient)| {
-        let coefficient = coefficient * run.coefficients(step).beta;
-        (coefficient, RehearsalBatch::for_update(run, step, update))
-    });
+    let rehearsed = run
+        .plan
+        .rehearsal_loss()
+        .map(|(_, coefficient)| (coefficient, RehearsalBatch::for_update(run, step, update)));
     let shares = match (batch, &rehearsed) {
         (Some(batch), Some((_, stored))) => {
             run.plan.shares(batch.weighted(update.part), (stored.tokens, stored.sequences.len()))
@@ -55,7 +55,7 @@ pub(super) fn gradients(
             run,
             &stored,
             coefficient,
-            (step, update.count),
+            update.count,
             dropout_counter,
             &mut grads,
         )?;
@@ -64,16 +64,15 @@ pub(super) fn gradients(
     }
     if batch.is_none() && run.plan.matching().is_some() {
         let stored = RehearsalBatch::for_update(run, step, Update::ONLY);
-        let on_stored =
-            rehearsal::add_stored(run, &stored, 1.0, (step, 1), dropout_counter, &mut grads)?;
+        let on_stored = rehearsal::add_stored(run, &stored, 1.0, 1, dropout_counter, &mut grads)?;
         stats.loss += on_stored.value;
         stats.stored = Some(on_stored);
     }
     if run.ranks.size() > 1 {
-        let started = Stopwatch::start();
+        let started = Instant::now();
         rank_shares::sum_gradients(&mut grads, run.policy.weights(), run.ranks, run.device_link)?;
         stats.sum(run.ranks)?;
-        stats.reduction_time = Some(started.seconds());
+        stats.reduction_time = Some(started.elapsed().as_secs_f64());
     }
     Ok((grads, stats))
 }
@@ -105,9 +104,9 @@ fn add_rollouts(
     for (completions, number) in rank_passes(run, batch, &active, dropout_counter) {
         let sequences = at(&batch.sequences, &completions);
         let base = batch.base.as_ref().map(|base| at(base, &completions));
-        let request = scorer.full_vocabulary(plan, &sequences, base)?;
+        let base = scorer.compared(plan, &sequences, base)?;
         let forward =
-            run.policy.forward_full_vocabulary(&sequences, temperature, number, &request)?;
+            run.policy.forward_compared(&sequences, temperature, number, base.as_ref())?;
         let micro_batch = batch.finish(&completions, &(&forward).into())?;
         let tensors = finished(&completions, &micro_batch)?;
         let mut loss = plan.loss(&tensors.inputs(forward.logp()))?;

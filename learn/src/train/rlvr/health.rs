@@ -73,7 +73,7 @@ impl Health {
                 "equal",
                 format!(
                     "{steps} taught nothing: {which}; look at a few with \
-                     --log-completions 1 and `tealight show`, check --verifier, the form of the answers that the \
+                     --log-completions 1 and `tealight report`, check --verifier, the form of the answers that the \
                      prompts ask for and --max-completion-length, raise --num-generations, or choose {kind} problems"
                 ),
             ));
@@ -98,7 +98,7 @@ impl Health {
             warnings.push((
                 "no answer",
                 format!(
-                    "step {step}: in {} of completions no answer was found; look at a few with `tealight show`: the \
+                    "step {step}: in {} of completions no answer was found; look at a few with `tealight report`: the \
                      prompt may have to ask for another form, or the data for another --verifier",
                     percent(metrics.no_answer_ratio)
                 ),

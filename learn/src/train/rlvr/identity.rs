@@ -12,10 +12,10 @@ impl RlvrConfig {
     pub fn identity(&self) -> Self {
         let mut identity = self.clone();
         let settings = &mut identity.settings;
-        // A rate or a coefficient that falls over the run depends on its length.
+        // A rate that falls over the run, or a rule that reads the share that is over, depends on its length.
         let is_constant = settings.schedule.lr_scheduler_type == Scheduler::Constant;
-        let has_ends = self.objective.plan.annealing.has_ends();
-        if is_constant && !has_ends {
+        let rule = self.objective.plan.rule.as_ref();
+        if is_constant && !rule.is_some_and(|rule| rule.reads("progress")) {
             settings.max_steps = 0;
         }
         (settings.save_steps, settings.save_total_limit) = (0, 0);

@@ -4,7 +4,6 @@ use anyhow::Result;
 use candle_core::{Device, Tensor};
 
 use super::deferred::MicroBatch;
-use crate::objective::vocabulary::Candidates;
 use crate::objective::{Completions, LossInputs, Plan, VocabularyInputs};
 use crate::train::micro_batches::column;
 use tealight_nn::policy::Forward;
@@ -17,21 +16,15 @@ pub(super) struct LossTensors {
     advantage: Tensor,
     weight: Tensor,
     penalty_weight: Tensor,
-    kl_cov_mask: Option<Tensor>,
-    simko: Option<[Tensor; 2]>,
 }
 
 impl LossTensors {
     pub(super) fn new(plan: &Plan, micro_batch: &MicroBatch, device: &Device) -> Result<Self> {
         let columns = micro_batch.columns();
-        let beta = columns.offsets.spread(&columns.beta);
-        let penalty_weight = columns.weight.iter().zip(beta);
+        let penalty_weight = columns.weight.iter();
         let penalty_weight: Vec<f64> =
-            penalty_weight.map(|(weight, beta)| plan.penalty_weight(*weight, beta)).collect();
+            penalty_weight.map(|weight| plan.penalty_weight(*weight, plan.beta())).collect();
         let logp = |values: &Vec<f32>| Tensor::from_slice(values, values.len(), device);
-        let simko = columns.simko.as_ref().map(|simko| {
-            Ok::<_, anyhow::Error>([column(&simko.lift, device)?, column(&simko.press, device)?])
-        });
         Ok(Self {
             completions: Completions::new(columns.offsets.lengths(), device)?,
             behavior_logp: logp(&columns.behavior_logp)?,
@@ -39,12 +32,6 @@ impl LossTensors {
             advantage: column(&columns.advantage, device)?,
             weight: column(&columns.weight, device)?,
             penalty_weight: column(&penalty_weight, device)?,
-            kl_cov_mask: columns
-                .kl_cov_mask
-                .as_ref()
-                .map(|mask| column(mask, device))
-                .transpose()?,
-            simko: simko.transpose()?,
         })
     }
 
@@ -58,7 +45,6 @@ impl LossTensors {
             advantage: &self.advantage,
             weight: &self.weight,
             penalty_weight: Some(&self.penalty_weight),
-            kl_cov_mask: self.kl_cov_mask.as_ref(),
         }
     }
 
@@ -72,20 +58,12 @@ impl LossTensors {
         if !plan.reads_vocabulary(entropy_bonus) {
             return Ok(None);
         }
-        let is_top = forward.is_likeliest()?;
-        let simko = match (&self.simko, forward.likeliest(), &is_top) {
-            (Some([lift, press]), Some(likeliest), Some(is_top)) => {
-                Some(Candidates { token: forward.logp(), likeliest, is_top, lift, press })
-            }
-            _ => None,
-        };
         Ok(Some(plan.vocabulary_loss(&VocabularyInputs {
             entropy: forward.entropy(),
             divergence: forward.divergence(),
             weight: &self.weight,
             penalty_weight: &self.penalty_weight,
             entropy_bonus,
-            simko,
         })?))
     }
 }

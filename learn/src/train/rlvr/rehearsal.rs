@@ -30,10 +30,9 @@ impl<'a> RehearsalBatch<'a> {
     pub(super) fn for_update(run: &'a Run<'_>, step: usize, update: Update) -> Self {
         let all = &run.data.rehearsal;
         let most = run.config.settings.rehearsal_batch_size.min(all.len());
-        let left = (most as f64 * run.coefficients(step).rehearsal).round() as usize;
         let Update { number, count, .. } = update;
-        // Ends are rounded, not sizes: the updates of a step together have each of `left` completions once.
-        let part = left * number / count..left * (number + 1) / count;
+        // Ends are rounded, not sizes: the updates of a step together have each of `most` completions once.
+        let part = most * number / count..most * (number + 1) / count;
         let range = step * most + part.start..step * most + part.end;
         let seed = run.config.seed ^ REHEARSAL_SEED;
         let chosen = order::in_turn(&run.data.stored_prompts, range, seed);
@@ -50,7 +49,7 @@ pub(super) fn add_stored(
     run: &Run<'_>,
     batch: &RehearsalBatch<'_>,
     coefficient: f64,
-    (step, updates): (usize, usize),
+    updates: usize,
     dropout_counter: &mut DropoutCounter,
     grads: &mut GradAccumulator,
 ) -> Result<StoredStats> {
@@ -83,7 +82,7 @@ pub(super) fn add_stored(
                 run.plan.stored_loss(&inputs(StoredWeight::Tokens(&column(&weight, device)?)))?
             }
             Some(matching) => {
-                let (weight, log_weight) = sample_weights(run, matching, part, items.len(), step);
+                let (weight, log_weight) = sample_weights(run, matching, part, items.len());
                 let (weight, log_weight) =
                     (&column(&weight, device)?, &column(&log_weight, device)?);
                 run.plan.stored_loss(&inputs(StoredWeight::Samples { weight, log_weight }))?
@@ -122,11 +121,10 @@ fn sample_weights(
     matching: &Matching,
     items: &[&Rehearsal],
     count: usize,
-    step: usize,
 ) -> (Vec<f64>, Vec<f64>) {
     let weigh = |item: &&Rehearsal| {
         let validity = run.data.solve_rate[item.problem];
-        let beta = run.beta(step);
+        let beta = run.plan.beta();
         let log_weight = matching.target.log_weight(item.is_correct, validity, beta);
         let (weight, log_weight) = matching.weigh(log_weight);
         // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].

@@ -8,7 +8,7 @@ use super::rewarding::Rewarding;
 use super::scorer::Scorer;
 use super::settings::LogKl;
 use super::training_data::TrainingData;
-use crate::objective::{Coefficients, ImportanceCorrection, Plan};
+use crate::objective::{ImportanceCorrection, Plan};
 use crate::rollout::Encoded;
 use crate::train::DeviceLink;
 use crate::train::checkpoint::State;
@@ -103,24 +103,14 @@ impl Run<'_> {
         self.policy.decoder().device()
     }
 
-    /// The coefficients of a step.
-    pub(super) fn coefficients(&self, step: usize) -> Coefficients {
-        self.plan.coefficients(step, self.config.settings.max_steps)
-    }
-
     /// The share of the run that is over at a step.
     pub(super) fn progress(&self, step: usize) -> f64 {
         Plan::progress(step, self.config.settings.max_steps)
     }
 
-    /// The regulariser's coefficient, or the target's beta, at a step; 0 where there is neither.
-    pub(super) fn beta(&self, step: usize) -> f64 {
-        self.plan.beta() * self.coefficients(step).beta
-    }
-
     /// The weight of the entropy bonus: where it adapts, none while entropy is above its target.
     pub(super) fn entropy_bonus(&self, state: &State) -> f64 {
-        let fixed = self.coefficients(state.global_step).entropy;
+        let fixed = self.plan.entropy.bonus;
         match self.plan.entropy.target {
             None => fixed,
             Some(_) if state.is_above_entropy => 0.0,

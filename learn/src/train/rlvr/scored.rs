@@ -38,8 +38,6 @@ pub(super) struct ScoredGroups {
     pub(super) importance: Column,
     /// The regulariser's cost at every position, which enters advantages of earlier tokens.
     pub(super) costs: Column,
-    /// Entropies, which SimKO reads.
-    pub(super) entropy: Column,
 }
 
 /// A column that some objectives read, one number a token.
@@ -111,12 +109,7 @@ pub(super) fn score(
             _ => scorer.divergences(plan, &sequences, base.as_ref())?,
         }),
     };
-    let entropy = match plan.simko {
-        None => Column::Unread,
-        Some(_) if deferral.entropy => Column::Deferred,
-        Some(_) => Column::Scored(scorer.entropies(&sequences)?),
-    };
-    let masks = run.config.settings.mask_truncated_completions;
+    let masks = run.plan.mask_truncated;
     let counts = rollouts().map(|r| !(masks && r.completion.finish == Finish::Length)).collect();
     Ok(ScoredGroups {
         groups: ranges,
@@ -128,7 +121,6 @@ pub(super) fn score(
         base,
         importance,
         costs,
-        entropy,
     })
 }
 
@@ -138,7 +130,6 @@ pub(super) fn score(
 struct Deferral {
     importance: bool,
     costs: bool,
-    entropy: bool,
 }
 
 impl Deferral {
@@ -150,21 +141,18 @@ impl Deferral {
         if plan.updates() > 1 || run.ranks.size() > 1 || has_dropout {
             return Self::default();
         }
-        let passes = || micro_batches(sequences, run.config.settings.micro_batch_tokens);
         // The baseline of the penalty-to-go is the mean of the group's others, which must be in the same pass.
         let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
             passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
         };
         let is_summed_later =
             plan.penalty_to_go().is_some() && plan.vocabulary_regulariser().is_some();
-        let reads_advantages = plan.covariance.is_some() || plan.simko.is_some();
         Self {
             importance: step > 0 && !run.logs_kl(step) && !plan.reads_policy_first(),
-            costs: is_summed_later && !reads_advantages && {
-                let passes = passes();
+            costs: is_summed_later && {
+                let passes = micro_batches(sequences, run.config.settings.micro_batch_tokens);
                 groups.iter().all(|group| is_in_one_pass(&passes, group))
             },
-            entropy: plan.simko.is_some() && passes().len() == 1,
         }
     }
 }
@@ -238,7 +226,7 @@ fn stats(
             },
             lengths,
             solve_rate: run.data.solve_rate.get(group.problem).copied().unwrap_or(1.0),
-            beta: run.beta(step),
+            beta: run.plan.beta(),
             greedy: group
                 .greedy
                 .as_ref()

@@ -12,7 +12,7 @@ use crate::train::rank_shares::token_column;
 use tealight_core::ranks::Ranks;
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{
-    Base, Distributions, FullVocabulary, Policy, Sequence, on_host, token_divergence, token_logp,
+    Base, Distributions, Policy, Sequence, on_host, token_divergence, token_logp,
 };
 
 /// The models of a run, as they score completions.
@@ -71,14 +71,6 @@ impl<'a> Scorer<'a> {
         Ok(BaseScores { logp, distributions: Some(distributions) })
     }
 
-    /// Entropies of the policy's next-token distributions.
-    pub(super) fn entropies(&self, rows: &[Sequence]) -> Result<Vec<f64>> {
-        let entropy = self.column(rows, |part, _| {
-            Ok(on_host(&token_logp(self.policy.decoder(), part, self.temperature)?.entropy)?)
-        })?;
-        Ok(widened(&entropy))
-    }
-
     /// Divergences of the policy's next-token distributions from the base's, which `base` has where it was computed.
     pub(super) fn divergences(
         &self,
@@ -89,7 +81,7 @@ impl<'a> Scorer<'a> {
         let base = base.and_then(|base| base.distributions.as_deref());
         let divergence = self.column(rows, |part, range| {
             let base = base.map(|base| base[range].iter().collect());
-            let Some(base) = self.full_vocabulary(plan, part, base)?.base else {
+            let Some(base) = self.compared(plan, part, base)? else {
                 return Ok(vec![]);
             };
             let decoder = self.policy.decoder();
@@ -98,25 +90,21 @@ impl<'a> Scorer<'a> {
         Ok(widened(&divergence))
     }
 
-    /// The full-vocabulary outputs of a pass over some completions; `base` has the base's distributions of all of them,
-    /// where they were computed before.
-    pub(super) fn full_vocabulary<S: Borrow<Sequence>>(
+    /// The base that a pass over some completions is compared with, over the full vocabulary; `base` has its
+    /// distributions of all of them, where they were computed before. None where the plan compares nothing.
+    pub(super) fn compared<S: Borrow<Sequence>>(
         &self,
         plan: &Plan,
         rows: &[S],
         base: Option<Vec<&Distributions>>,
-    ) -> Result<FullVocabulary<'a>> {
-        let likeliest = plan.simko.map_or(0, |simko| simko.top);
-        let Some(regulariser) = plan.vocabulary_regulariser() else {
-            return Ok(FullVocabulary { likeliest, base: None });
-        };
+    ) -> Result<Option<Base<'a>>> {
+        let Some(regulariser) = plan.vocabulary_regulariser() else { return Ok(None) };
         let distributions = match base {
             Some(base) => Distributions::joined(&base)?,
             None => token_logp(self.base()?, rows, self.temperature)?.distributions,
         };
         let divergence = regulariser.divergence;
-        let base = Base { decoder: self.base()?, distributions, divergence };
-        Ok(FullVocabulary { likeliest, base: Some(base) })
+        Ok(Some(Base { decoder: self.base()?, distributions, divergence }))
     }
 
     fn column<S: Borrow<Sequence>>(

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use tealight_eval::Truncated;
 use tealight_system::range::{COUNT, LIMIT_OR_ZERO, TOKENS, at_least};
 
-use crate::objective::LossType;
 use crate::train::{AdamWConfig, Schedule};
 use tealight_formats::adapter::LoraOptions;
 use tealight_nn::generate::{Filters, SamplingParams};
@@ -23,28 +22,10 @@ pub const LENGTH: usize = 512;
 /// The settings that the runs of a study share; names are TRL's where TRL has one.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct Settings {
-    /// Override the objective's mean of the loss: grpo (over tokens of a completion, then completions), dapo (over all
-    /// tokens), dr_grpo (sum of tokens over the maximum length).
-    #[arg(long, value_enum, help_heading = "Objective")]
-    pub loss_type: Option<LossType>,
-    /// Override the objective's clip range: importance ratios are clipped from below at 1 - EPSILON.
-    #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
-    pub epsilon: Option<f64>,
-    /// Override the objective's clip range: importance ratios are clipped from above at 1 + EPSILON_HIGH.
-    #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
-    pub epsilon_high: Option<f64>,
     /// Override the objective's KL (or other) penalty coefficient, or the temperature of its target p_beta. Larger
     /// values retain more of the base's answers.
     #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub beta: Option<f64>,
-    /// Override the objective's number of passes over each batch of rollouts.
-    #[arg(long, add = at_least(1.0).at_most(1000.0), help_heading = "Objective")]
-    pub num_iterations: Option<usize>,
-    /// Override the number of mini-batches, each with its own optimizer step, that a batch of rollouts is split into. A
-    /// trust region acts only with more than one update a batch.
-    #[arg(long, add = at_least(1.0).at_most(1000.0), help_heading = "Objective")]
-    #[serde(default)]
-    pub steps_per_generation: Option<usize>,
     /// Number of completions for each prompt of a step.
     #[arg(long, default_value_t = 8, add = at_least(1.0).at_most(65_536.0), help_heading = "Rollout")]
     pub num_generations: usize,
@@ -58,9 +39,6 @@ pub struct Settings {
     /// the context leaves, up to 512.
     #[arg(long, add = TOKENS, help_heading = "Rollout")]
     pub max_completion_length: Option<usize>,
-    /// Leave truncated completions out of the loss instead of counting them as incorrect.
-    #[arg(long, default_value_t = false, action = clap::ArgAction::Set, help_heading = "Objective")]
-    pub mask_truncated_completions: bool,
     /// Rule for completions that were truncated at the length limit, in rollouts and in evaluations of the run: wrong
     /// (no reward, so that the policy learns to end), or judged (the verifier decides). Stored samples of the base
     /// always count by `wrong`.
@@ -74,7 +52,8 @@ pub struct Settings {
     /// Number of completions of the base for each prompt, if the objective needs them.
     #[arg(long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0), help_heading = "Objective")]
     pub num_presamples: usize,
-    /// Take the base's completions from this directory, made by `tealight presample`.
+    /// Directory of the base's completions, for several runs: the first samples them into it, later ones read them.
+    /// Default: a directory in --output.
     #[arg(long, help_heading = "Objective")]
     pub presamples: Option<PathBuf>,
     /// Number of stored completions of the base in each step, if the objective trains on them.

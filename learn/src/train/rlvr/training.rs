@@ -1,5 +1,7 @@
 //! The loop over optimizer steps: rollouts to scored groups to a batch of tokens to updates.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result};
 
 use super::batch::{BatchSettings, TokenBatch};
@@ -16,7 +18,6 @@ use crate::train::checkpoint::State;
 use crate::train::micro_batches::DropoutCounter;
 use crate::train::{AdamW, rank_shares};
 use tealight_nn::generate::EngineLost;
-use tealight_system::clock::Stopwatch;
 use tealight_system::stop::Stop;
 use tealight_system::telemetry::phase;
 
@@ -110,7 +111,7 @@ fn step(
     source: &mut Source<'_>,
 ) -> Result<(Metrics, Vec<Group>, Vec<f64>)> {
     let settings = &run.config.settings;
-    let (started, step, tokens) = (Stopwatch::start(), state.global_step, state.num_tokens);
+    let (started, step, tokens) = (Instant::now(), state.global_step, state.num_tokens);
     let mut metrics = Metrics::supervised();
     phase("sampling");
     let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
@@ -121,7 +122,7 @@ fn step(
     }
     metrics.entropy_bonus = run.plan.entropy.target.map(|_| run.entropy_bonus(state));
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
-    metrics.coefficient = (run.plan.beta() > 0.0).then(|| run.beta(step));
+    metrics.coefficient = (run.plan.beta() > 0.0).then(|| run.plan.beta());
     let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
     // Advantages are those under the policy that sampled, in all updates; the trust region bounds how far later ones
     // go.
@@ -150,7 +151,7 @@ fn step(
     state.num_rehearsed += stored;
     metrics.count(state);
     metrics.step_tokens = state.num_tokens - tokens;
-    metrics.step_time = started.seconds();
+    metrics.step_time = started.elapsed().as_secs_f64();
     Ok((metrics, groups.unwrap_or_default(), advantages))
 }
 
@@ -165,9 +166,9 @@ fn sample(
         return Ok(None);
     }
     let failed = || format!("step {}: the rollouts failed", state.global_step + 1);
-    let started = Stopwatch::start();
+    let started = Instant::now();
     let rollouts = source(state).with_context(failed)?;
-    let sampling_time = started.seconds();
+    let sampling_time = started.elapsed().as_secs_f64();
     state.rounds = rollouts.rounds;
     // Greedy completions cost as much as others.
     let sampled = rollouts.sampled.iter();
@@ -180,8 +181,6 @@ fn sample(
     *metrics = Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.rewarding) };
     metrics.staleness = run.sampling.engine.as_ref().map(|_| rollouts.staleness);
     let settings = BatchSettings {
-        seed: run.config.seed,
-        step: state.global_step,
         max_completion_length: run.config.settings.length(),
         correction: run.sampling.correction,
     };

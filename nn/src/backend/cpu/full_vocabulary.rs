@@ -1,12 +1,12 @@
 //! Full-vocabulary terms of losses, a block of the vocabulary at a time: divergences of rows from another model's,
-//! entropies, likeliest tokens, and the gradients of all of them in the logits.
+//! entropies, and the gradients of both in the logits.
 //!
 //! N tokens, V vocabulary.
 
 use rayon::prelude::*;
 use tealight_matmul::vectorized;
 
-use super::math::{LANES, exp, fold, max};
+use super::math::{LANES, exp, fold};
 use super::vocabulary::{Block, Head, Layer, RowSums, blocks};
 use tealight_divergence::elementary::ln;
 use tealight_divergence::formula::{Formula, TILE, Tile};
@@ -39,32 +39,6 @@ pub(crate) struct OutputGrads<'a> {
     pub(super) entropy: Option<&'a [f32]>,
     /// Of the divergence from another model.
     pub(super) divergence: Option<DivergenceTerm<'a>>,
-    /// Of the log-probabilities of the likeliest tokens, `[N, K]`, with these.
-    pub(super) largest: Option<(&'a [f32], &'a [u32])>,
-}
-
-/// Keeps the largest logits, of which `largest` are those of the tokens before `first`, in falling order; of equal ones
-/// the first.
-pub(super) fn keep_largest(logits: &[f32], first: usize, largest: &mut [(f32, u32)]) {
-    const PART: usize = 64;
-    for (part, logits) in logits.chunks(PART).enumerate() {
-        let least = largest[largest.len() - 1].0;
-        let best = vectorized(
-            #[inline(always)]
-            || max(logits),
-        );
-        // Most stretches of a row hold none of the largest: a maximum in wide registers rules them out.
-        if best <= least {
-            continue;
-        }
-        for (index, logit) in logits.iter().enumerate() {
-            let at = largest.partition_point(|(other, _)| other >= logit);
-            if at < largest.len() {
-                largest[at..].rotate_right(1);
-                largest[at] = (*logit, (first + part * PART + index) as u32);
-            }
-        }
-    }
 }
 
 impl Head<'_> {
@@ -215,7 +189,7 @@ impl OutputGrads<'_> {
         let rows = logits.par_chunks_mut(block.count).zip(&sums[block.row..]).enumerate();
         rows.with_min_len(1 + 4096 / block.count).for_each(|(index, (logits, sums))| {
             let row = block.row + index;
-            let grad_sum = self.logp[row] + self.of_largest(row);
+            let grad_sum = self.logp[row];
             vectorized(
                 #[inline(always)]
                 || {
@@ -239,7 +213,7 @@ impl OutputGrads<'_> {
                     }
                 },
             );
-            self.at_tokens(head, row, block.token, logits);
+            self.at_target(head, row, block.token, logits);
         });
     }
 
@@ -260,7 +234,7 @@ impl OutputGrads<'_> {
             let far = apart.grad[row];
             // dD / dz_v = (a_v u_v f'(u_v) - p_v sum_w a_w u_w f'(u_w)) / temperature: all that multiplies -p_v is one
             // factor.
-            let grad_sum = self.logp[row] + self.of_largest(row) + far * apart.slopes[row];
+            let grad_sum = self.logp[row] + far * apart.slopes[row];
             let (more, entropy) = (self.entropy.map_or(0.0, |grad| grad[row]), sums.entropy());
             if let Divergence::Formula(formula) = apart.base.divergence {
                 vectorized(
@@ -278,7 +252,7 @@ impl OutputGrads<'_> {
                         }
                     },
                 );
-                return self.at_tokens(head, row, block.token, logits);
+                return self.at_target(head, row, block.token, logits);
             }
             apart.base.divergence.constant(
                 #[inline(always)]
@@ -296,37 +270,15 @@ impl OutputGrads<'_> {
                     );
                 },
             );
-            self.at_tokens(head, row, block.token, logits);
+            self.at_target(head, row, block.token, logits);
         });
     }
 
-    /// The sum of a row's gradients of its likeliest tokens.
-    fn of_largest(&self, row: usize) -> f32 {
-        self.largest_of(row).map(|(grad, _)| grad).sum()
-    }
-
-    /// The gradients of a row's likeliest tokens, and these.
-    fn largest_of(&self, row: usize) -> impl Iterator<Item = (f32, u32)> {
-        let row_entries = |(grads, tokens): (&[f32], &[u32])| {
-            let count = grads.len() / self.logp.len();
-            let range = row * count..(row + 1) * count;
-            grads[range.clone()]
-                .iter()
-                .copied()
-                .zip(tokens[range].iter().copied())
-                .collect::<Vec<_>>()
-        };
-        self.largest.map(row_entries).into_iter().flatten()
-    }
-
-    /// Adds the gradients of single tokens' log-probabilities to a row's gradient.
-    fn at_tokens(&self, head: &Head<'_>, row: usize, first: usize, slopes: &mut [f32]) {
-        let target = (self.logp[row], head.targets[row]);
-        for (grad, token) in std::iter::once(target).chain(self.largest_of(row)) {
-            let at = (token as usize).checked_sub(first);
-            if let Some(slope) = at.and_then(|at| slopes.get_mut(at)) {
-                *slope += grad * head.inverse;
-            }
+    /// Adds the gradient of the target's log-probability to a row's gradient.
+    fn at_target(&self, head: &Head<'_>, row: usize, first: usize, slopes: &mut [f32]) {
+        let at = (head.targets[row] as usize).checked_sub(first);
+        if let Some(slope) = at.and_then(|at| slopes.get_mut(at)) {
+            *slope += self.logp[row] * head.inverse;
         }
     }
 }

@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 use tealight_matmul::{Matrix, Output, multiply, vectorized};
 
-use super::full_vocabulary::{OutputGrads, keep_largest};
+use super::full_vocabulary::OutputGrads;
 use super::math::exp;
 use super::vocabulary::{BLOCK, Block, Head, RowSums, blocks};
 
@@ -59,10 +59,9 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
 }
 
 impl Head<'_> {
-    /// The sums of every row, and its `largest` largest logits with their tokens, in falling order.
-    pub(crate) fn forward(&self, largest: usize) -> (Vec<RowSums>, Vec<(f32, u32)>) {
+    /// The sums of every row.
+    pub(crate) fn forward(&self) -> Vec<RowSums> {
         let mut sums = vec![RowSums::EMPTY; self.targets.len()];
-        let mut top_logits = vec![(f32::NEG_INFINITY, 0); self.targets.len() * largest];
         blocks([self.layer], self.targets.len(), |block, [logits]| {
             let Block { row, token, count, .. } = block;
             let rows = logits.par_chunks(count).zip(&mut sums[row..]).zip(&self.targets[row..]);
@@ -77,13 +76,8 @@ impl Head<'_> {
                     sums.target = *logit;
                 }
             });
-            if largest > 0 {
-                let top_logits = top_logits[row * largest..].par_chunks_mut(largest);
-                let rows = logits.par_chunks(count).zip(top_logits).with_min_len(1 + 4096 / count);
-                rows.for_each(|(logits, top_logits)| keep_largest(logits, token, top_logits));
-            }
         });
-        (sums, top_logits)
+        sums
     }
 
     /// Adds the gradients of the hidden states and, where it is trained, the weight for those of what was found of
@@ -149,11 +143,10 @@ mod tests {
         let matrix = Weight::floats(&weight, vocabulary, width);
         let layer = Layer { hidden: &hidden, weight: matrix };
         let head = Head { layer, targets: &targets, inverse: 1.0 / 0.7 };
-        let (sums, _) = head.forward(0);
+        let sums = head.forward();
         let (mut d_hidden, mut d_weight) = (vec![0f32; hidden.len()], vec![0f32; weight.len()]);
         let grad = [1.0, -0.5, 2.0];
-        let output_grads =
-            OutputGrads { logp: &grad, entropy: None, divergence: None, largest: None };
+        let output_grads = OutputGrads { logp: &grad, entropy: None, divergence: None };
         head.backward(&sums, &output_grads, &mut d_hidden, Some(&mut d_weight));
         let mut exact_weight = vec![0f64; weight.len()];
         for row in 0..rows {

@@ -345,9 +345,8 @@ impl Backend for Cpu {
         hidden: &Tensor,
         head: &Parameter,
         targets: Targets<'_>,
-        likeliest: usize,
     ) -> Result<TokenLogp<Vec<RowSums>>> {
-        output::logp(hidden, head, targets, likeliest)
+        output::logp(hidden, head, targets)
     }
 
     fn divergences(

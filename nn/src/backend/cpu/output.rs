@@ -2,42 +2,28 @@
 
 use candle_core::{Device, Result, Tensor};
 
-use super::super::{
-    Anchor, Divergences, Likeliest, LogpGrads, Parameter, Targets, TokenLogp, check_tokens,
-};
+use super::super::{Anchor, Divergences, LogpGrads, Parameter, Targets, TokenLogp, check_tokens};
 use super::full_vocabulary::{Base, DivergenceTerm, OutputGrads};
 use super::product::with_weight;
 use super::vocabulary::{Head, Layer, RowSums};
 use super::with_values;
 
-/// Log-probabilities `[N]` and entropies `[N]` of targets at a temperature, and so many of the likeliest tokens.
+/// Log-probabilities `[N]` and entropies `[N]` of targets at a temperature.
 pub(super) fn logp(
     hidden: &Tensor,
     head: &Parameter,
     targets: Targets<'_>,
-    likeliest: usize,
 ) -> Result<TokenLogp<Vec<RowSums>>> {
-    let (rows, largest) = (targets.tokens.len(), likeliest.min(head.dims2()?.0));
-    let (sums, top_logits) = with_head(hidden, head, targets, |head| Ok(head.forward(largest)))?;
+    let rows = targets.tokens.len();
+    let sums = with_head(hidden, head, targets, |head| Ok(head.forward()))?;
     let inverse = (1.0 / targets.temperature) as f32;
     let tensor = |value: &dyn Fn(&RowSums) -> f32| {
         Tensor::from_vec(sums.iter().map(value).collect(), rows, &Device::Cpu)
     };
-    let logp_of =
-        |(index, (logit, _)): (usize, &(f32, u32))| sums[index / largest].logp_of(*logit, inverse);
-    let likeliest = (largest > 0).then(|| {
-        let logp = top_logits.iter().enumerate().map(logp_of).collect();
-        let logp = Tensor::from_vec(logp, (rows, largest), &Device::Cpu)?;
-        Ok::<_, candle_core::Error>(Likeliest {
-            tokens: top_logits.iter().map(|(_, token)| *token).collect(),
-            logp,
-        })
-    });
     Ok(TokenLogp {
         logp: tensor(&|row| row.logp(inverse))?,
         entropy: tensor(&RowSums::entropy)?,
         log_mass: tensor(&|row| row.log_mass(inverse))?,
-        likeliest: likeliest.transpose()?,
         saved: sums,
     })
 }
@@ -72,17 +58,8 @@ pub(super) fn logp_backward(
     let mut d_hidden = vec![0f32; hidden.elem_count()];
     let values = |x: &Tensor| x.flatten_all()?.to_vec1::<f32>();
     let entropy = grad.entropy.map(values).transpose()?;
-    let likeliest = match grad.likeliest {
-        None => None,
-        Some((tokens, grad)) => Some((values(grad)?, tokens)),
-    };
     let logp = values(grad.logp)?;
-    let output_grads = OutputGrads {
-        logp: &logp,
-        entropy: entropy.as_deref(),
-        divergence: None,
-        largest: likeliest.as_ref().map(|(grad, tokens)| (grad.as_slice(), *tokens)),
-    };
+    let output_grads = OutputGrads { logp: &logp, entropy: entropy.as_deref(), divergence: None };
     with_head(hidden, head, targets, |head| {
         let Some((anchor, totals, grad)) = grad.divergence else {
             head.backward(saved, &output_grads, &mut d_hidden, d_weight);

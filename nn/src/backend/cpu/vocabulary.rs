@@ -84,13 +84,7 @@ impl RowSums {
 
     /// Natural log-probability of the target.
     pub(crate) fn logp(&self, inverse: f32) -> f32 {
-        self.logp_of(self.target, inverse)
-    }
-
-    /// That of a token with this logit.
-    #[inline(always)]
-    pub(super) fn logp_of(&self, logit: f32, inverse: f32) -> f32 {
-        (logit - self.top) * inverse - ln(self.mass)
+        (self.target - self.top) * inverse - ln(self.mass)
     }
 
     /// The logarithm of the sum of `exp(x / temperature)`.

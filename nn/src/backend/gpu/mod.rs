@@ -339,9 +339,8 @@ impl Backend for Gpu {
         hidden: &Tensor,
         head: &Parameter,
         targets: Targets<'_>,
-        likeliest: usize,
     ) -> Result<TokenLogp<Tensor>> {
-        self.token_logp(hidden, head, targets, likeliest)
+        self.token_logp(hidden, head, targets)
     }
 
     fn divergences(

@@ -1,13 +1,13 @@
 //! Log-probabilities of targets, some rows of logits at a time.
 
-use candle_core::{DType, Device, Result, Tensor, bail};
-use tealight_gpu::counts::{download, made};
+use candle_core::{DType, Device, Result, Tensor};
+use tealight_gpu::counts::made;
 use tealight_gpu::workspace::{Array, Operand};
 use tealight_gpu::{kernels, products};
 
 use super::super::{
-    Anchor, Divergences, GradAccumulator, Likeliest, LogpGrads, Parameter, Prepacked, Targets,
-    TokenLogp, check_tokens,
+    Anchor, Divergences, GradAccumulator, LogpGrads, Parameter, Prepacked, Targets, TokenLogp,
+    check_tokens,
 };
 use super::{Gpu, sums_of};
 use tealight_divergence::{Divergence, MAX_LOG_RATIO, OnDevice};
@@ -47,37 +47,22 @@ impl Gpu {
         hidden: &Tensor,
         head: &Parameter,
         Targets { tokens: targets, temperature }: Targets<'_>,
-        likeliest: usize,
     ) -> Result<TokenLogp<Tensor>> {
         let (vocabulary, _) = head.dims2()?;
         check_tokens(targets, vocabulary)?;
         let (wide, targets) = (self.wide(head)?, self.table(targets)?.into_tensor());
         let (mut logp, mut entropy, mut sums) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut tokens, mut of_tokens) = (Vec::new(), Vec::new());
-        let count = likeliest.min(vocabulary);
         for (start, length) in self.parts(hidden.dim(0)?, vocabulary) {
             let logits = self.logits_of(&hidden.narrow(0, start, length)?, &wide)?.into_tensor();
             let rows = kernels::logp(&logits, &targets.narrow(0, start, length)?, temperature)?;
-            if count > 0 {
-                let (ids, of_ids) = kernels::likeliest(&logits, &rows.sums, count, temperature)?;
-                of_tokens.push(of_ids);
-                tokens.extend(download::<u32>(&ids)?);
-            }
             logp.push(rows.logp);
             entropy.push(rows.entropy);
             sums.push(rows.sums);
         }
-        if tokens.contains(&u32::MAX) {
-            bail!("the model's logits are not finite: its weights have overflowed or are damaged");
-        }
         let [logp, entropy, saved] =
             [logp, entropy, sums].map(|all| Tensor::cat(&all, 0).map(made));
-        let likeliest = match count {
-            0 => None,
-            _ => Some(Likeliest { tokens, logp: Tensor::cat(&of_tokens, 0)? }),
-        };
         let (logp, entropy, saved) = (logp?, entropy?, saved?);
-        Ok(TokenLogp { logp, entropy, log_mass: saved.clone(), likeliest, saved })
+        Ok(TokenLogp { logp, entropy, log_mass: saved.clone(), saved })
     }
 
     pub(super) fn distances(
@@ -115,7 +100,7 @@ impl Gpu {
     ) -> Result<Tensor> {
         let (wide, targets) = (self.wide(head)?, self.table(targets)?.into_tensor());
         let other = grad.divergence.map(|(anchor, ..)| self.wide(&anchor.head)).transpose()?;
-        let is_plain = grad.entropy.is_none() && other.is_none() && grad.likeliest.is_none();
+        let is_plain = grad.entropy.is_none() && other.is_none();
         let sums = sums_of(head, grads)?;
         let mut d_hidden = Vec::new();
         let vocabulary = head.dims2()?.0;
@@ -154,7 +139,7 @@ impl Gpu {
         Tensor::cat(&d_hidden, 0).map(made)
     }
 
-    /// The gradients of entropies, divergences and likeliest tokens in the log-probabilities `[n, V]` of the rows from
+    /// The gradients of entropies and divergences in the log-probabilities `[n, V]` of the rows from
     /// `start` on; `base` are the anchor's.
     fn logp_grads(
         &self,
@@ -175,13 +160,6 @@ impl Gpu {
             // D = sum a f(u) with u = e^l / a: dD/dl = a u f'(u).
             let slope = divergence_slope(anchor.divergence, logp, base)?;
             d_logp = (d_logp + slope.broadcast_mul(&column(grad)?)?)?;
-        }
-        if let Some((tokens, grad)) = grad.likeliest {
-            let count = grad.dim(1)?;
-            let tokens = &tokens[start * count..(start + length) * count];
-            let tokens = self.table(tokens)?.into_tensor().reshape((length, count))?;
-            let grad = grad.narrow(0, start, length)?.contiguous()?;
-            d_logp = d_logp.scatter_add(&tokens, &grad, 1)?;
         }
         Ok(d_logp)
     }
