@@ -6,7 +6,9 @@ use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
-use super::super::standing::{self, is_bound, is_doubted, is_refusal, is_unstated, without_reason};
+use super::super::standing::{
+    self, is_asked, is_bound, is_doubted, is_label, is_refusal, is_unstated, without_reason,
+};
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
@@ -76,8 +78,9 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
         let before = before_remark(e.last);
         let is_cut = before.len() < e.last.len() && !is_doubted(e.last);
         let (value, rule) = last_value(before).filter(|_| is_cut)?;
-        let lead = &before[..offset_in(before, value)];
-        (!is_unstated(lead, "")).then_some((value, rule))
+        let start = offset_in(before, value);
+        let (lead, behind) = (&before[..start], &e.last[start + value.len()..]);
+        (!is_unstated(lead, behind)).then_some((value, rule))
     },
 ];
 
@@ -90,6 +93,14 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let line = text.lines().next_back().unwrap_or(text).trim();
     let ending = Ending { text, line, last: last_sentence(line) };
     let found = RULES.iter().find_map(|rule| rule(&ending));
+    // "Confidence: 100%", "Step 3."
+    let is_labelled = |(value, _): &(&str, Rule)| {
+        let digit = value.find(|c: char| c.is_ascii_digit());
+        digit.is_some_and(|at| is_label(&text[..offset_in(text, value) + at]))
+    };
+    if found.as_ref().is_some_and(is_labelled) {
+        return None;
+    }
     let is_denied = |(value, _): (&str, Rule)| is_unstated(&text[..offset_in(text, value)], "");
     let is_short = || {
         let is_open = is_doubted(ending.last) || last_value(text).is_some_and(is_denied);
@@ -369,6 +380,9 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         let end = offset_in(text, found.0) + found.0.len();
         let is_denied = is_unstated(before, &text[end..])
             || is_bound(before, &text[end..])
+            || is_label(before)
+            || is_in_question(&text[end..])
+            || is_about(before)
             || of_others && standing::is_of_others(before);
         of_others |= standing::is_foreign(before, &text[end..]);
         if !is_denied {
@@ -377,6 +391,19 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         rest = before;
     }
     None
+}
+
+/// Whether the sentence that goes on behind a value is a question: "maybe 12 or 13?"
+fn is_in_question(after: &str) -> bool {
+    after.find(['.', '!', '?', '\n']).is_some_and(|end| is_asked(&after[end..]))
+}
+
+/// Whether the sentence of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
+fn is_about(before: &str) -> bool {
+    const VERBS: &str = " is| are| was| be |=|:| equals| comes| -| –";
+    let sentence = before.rsplit(". ").next().unwrap_or(before);
+    let about = sentence.rsplit_once("nswer ").map(|(_, about)| about);
+    about.is_some_and(|about| !holds(&format!(" {about} "), VERBS))
 }
 
 /// A value and the one before an "or", as one answer: "42 or 7" is neither.

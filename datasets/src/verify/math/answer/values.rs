@@ -157,9 +157,12 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     }
     let number = first_number(clause)?;
     let before = &clause[..offset_in(clause, number)];
-    if standing::is_changed(before) || is_bound(before, "") {
+    let end = offset_in(clause, number) + number.len();
+    if standing::is_changed(before)
+        || is_bound(before, "")
+        || standing::is_property(before, &clause[end..])
+    {
         return None;
     }
-    let end = offset_in(clause, number) + number.len();
     first_number(&clause[end..]).is_none().then_some(number)
 }

@@ -46,9 +46,9 @@ tables! {
     fail(?:s|ed)? to (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|\
     (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|\
     不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|\
-    (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|\
+    (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|\
     nooit|nie|не|\
-    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,2}|\
+    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
     (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|\
     inte|ikke|\
     n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
@@ -110,8 +110,7 @@ tables! {
     multiply|divide|square|halve|(?:multiply|divid|doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|\
     ing)? [$]?[0-9]+[$]? (?:to|from)|\
     (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|\
-    (?:twice|half(?: of)?|double|triple|(?:square|cube|root|third|quarter|reciprocal|negative|opposite) of|(?:more|\
-    less|fewer|greater) than) \
+    (?:twice|half|double|triple|times|of|than|plus|minus) \
     (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) [^.,;]* (?:is|equals|makes?))$";
     /// A remark that states another value for another case: "and if they differ it is 6".
     OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b|\
@@ -157,7 +156,7 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
             && !ends_with(near, "answer is")
             && is_relative(after)
         || is_taken_back(after)
-        || is_asked(near, after)
+        || is_asked(after)
         || is_tried(near, after)
 }
 
@@ -184,20 +183,17 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
 /// How a question begins that asks whether a value is the answer.
 const ASKING: &str = "is |are |could |would |can ";
 
-/// Whether a value is in a question that is not answered with yes: "Is it 7?"
-fn is_asked(before: &str, after: &str) -> bool {
+/// Whether a value ends a question that is not answered with yes: "Is it 7?"
+pub(in super::super) fn is_asked(after: &str) -> bool {
     let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
-    let question = || {
-        before
-            .rsplit(['.', '\n', '?', '!', ','])
-            .next()
-            .unwrap_or(before)
-            .trim_start()
-            .to_lowercase()
-    };
-    rest.starts_with('?')
-        && begins(&question(), ASKING)
-        && !rest[1..].trim_start().to_lowercase().starts_with("yes")
+    let next = rest.strip_prefix('?').map(|next| next.trim_start().to_lowercase());
+    next.is_some_and(|next| {
+        // "Teacher: Yes."
+        let said = next.split_once(": ").filter(|(name, _)| !name.contains(' '));
+        let said = said.map_or(&*next, |(_, said)| said);
+        let said = past(said, "that is |that's |it is ").unwrap_or(said);
+        !begins(said, "yes|right|correct|indeed|exactly|sure|of course|✓")
+    })
 }
 
 /// Whether the clause that a text ends with doubts what follows: "I don't think it is".
@@ -244,12 +240,6 @@ fn is_taken_back(after: &str) -> bool {
         }
         Some(b' ') if begins(after, " -| but ") => is_revoked(after),
         Some(b' ') if !after.is_ascii() => DENIED.is_match(after),
-        Some(b'?') => {
-            let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
-            let next = past(&next, "that is |that's |it is ").unwrap_or(&next);
-            let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(next);
-            is_one_of(word, "no|nope|not|wrong|incorrect|impossible|false|too")
-        }
         Some(b',' | b';') => is_revoked(after) || OTHER_CASE.is_match(after),
         Some(byte) if !byte.is_ascii() => DENIED.is_match(after),
         _ => false,
@@ -305,6 +295,30 @@ pub(in super::super) fn is_changed(before: &str) -> bool {
     CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
+/// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
+const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|section|chapter|\
+    table|exercise|score|grade|reward|confidence|rating|credit|marks";
+
+/// Whether a text ends with the noun that the number behind it is a label of.
+pub(in super::super) fn is_label(before: &str) -> bool {
+    let bare = before.trim_end_matches([' ', ':', '=', '(', '*', '#', '.']);
+    let bare = bare.strip_suffix(" of").filter(|noun| noun.ends_with("reward")).unwrap_or(bare);
+    let noun = bare.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(bare);
+    is_one_of(&noun.to_lowercase(), LABELS)
+}
+
+/// Words between a subject and a number that is only a part of a property: "divisible by 6", "coprime to 7".
+const PROPERTIES: &str = "by|modulo|mod|than|congruent to|prime to|proportional to|close to|degree";
+
+/// Whether the words around a number make it a property, or the label of something else: "a 2-digit number".
+pub(in super::super) fn is_property(before: &str, after: &str) -> bool {
+    let bare = before.trim_end_matches([' ', '$', '*']);
+    let is_known = |end: &str| bare.ends_with(end);
+    PROPERTIES.split('|').any(is_known)
+        || is_label(before)
+        || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+}
+
 /// Words behind "or" that say the same value again: "or about 1,300".
 pub(in super::super) const RESTATED: &str = "approximately|about|roughly|equivalently|simply|in|so";
 
@@ -348,12 +362,15 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
         i am unable to|i'm not able to";
     // At the beginning of the last sentence, where no value follows as its consequence.
-    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't|i could not finish|\
-        i couldn't finish|i cannot finish|i was unable to|i am stuck|i'm stuck";
+    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|\
+        i won't|i was unable to|i am stuck|i'm stuck";
     // Unless a link follows: "I can't determine a, but b = 5".
     const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
         i don't know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
     const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
+    // In the last sentence: nothing is concluded.
+    const OPEN: &str = "no answer yet|no final answer|have no answer|no conclusion|out of time|time is up|be continued|\
+        not finish|n't finish|stop here";
     const MAX_REFUSAL: usize = 300;
     if text.len() > MAX_REFUSAL {
         return false;
@@ -389,7 +406,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
                 && !holds(rest, "therefore| = ")
         })
     });
-    is_blank || is_question || refuses || is_unable || holds(&lower, ANYWHERE)
+    is_blank || is_question || refuses || is_unable || holds(last, OPEN) || holds(&lower, ANYWHERE)
 }
 
 /// Whether a sentence says that a choice is not chosen: "D is wrong", "I wouldn't pick D".

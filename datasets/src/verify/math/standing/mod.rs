@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
-use super::scan::{head, holds, is_one_of, strip_prefix};
+use super::scan::{begins, head, holds, is_one_of, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -42,19 +42,21 @@ const PARTS: [(&str, &str); 4] = [
     (
         "PEOPLE",
         "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
-    calculator|internet|website|forum|model|assistant|him|her|them",
+    internet|website|forum|model|assistant|article|paper|blog|boy|girl|sign|rumou?r|him|her|them|\\w+(?:er|or|mate|ist)s?",
     ),
     ("CONTRAST", "but|however|yet|unfortunately|instead"),
 ];
 /// Subjects of a verb of saying that are nobody.
-const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And";
+const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And|\
+    answer|order|number|remainder|factor|vector|divisor|error|other|whether|either|neither|paper|calculator|computer";
 
 tables! {
     /// Somebody else says what follows: "Tom claims that", "according to the textbook"; or it is quoted from somebody.
     BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
     \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|\
     said|claim(?:s|ed)?|thinks?|thought|\
-    believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?))VALUE";
+    believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?|goes|has it|shout(?:s|ed)?|reports?|states?)|\
+    (?:has|have|is|was|are|were) (?:been )?(?:\\w+ly )?(?:claimed|said|believed|reported|rumou?red|alleged))VALUE";
     QUOTED: "(?-i)\\b(?:PEOPLE|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|written|ends?|reads?|\
     replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* *[\"“][^\"”]*$|\
     (?-i)^(?:[A-Z]\\w+|PEOPLE): *[\"“][^\"”]*$";
@@ -164,6 +166,25 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
         || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
         || FORM.is_match(sentence)
         || is_supposed()
+        || is_one_of_cases(sentence, before, after)
+}
+
+/// Whether a sentence gives the answer of one case, and the one beside it that of another: "If it is fair, the answer is
+/// 6. If it is not, the answer is 8."
+fn is_one_of_cases(own: &str, before: &str, after: &str) -> bool {
+    const CASES: &str =
+        "if |when |assuming |supposing |with |without |case |interpretation |reading ";
+    let is_case = |sentence: &str| {
+        let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        begins(&words, CASES) && !words.contains(['<', '>']) || words.starts_with("otherwise")
+    };
+    let gives = |sentence: &str| is_case(sentence) && holds(sentence, "nswer is|\\boxed");
+    let previous = before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$']);
+    let next = after.split_inclusive(['.', ';']).nth(1).unwrap_or_default();
+    is_case(own)
+        && (own.trim_start().starts_with("Otherwise")
+            || gives(self::sentence(previous))
+            || gives(next))
 }
 
 /// The sentence that a text ends in.
