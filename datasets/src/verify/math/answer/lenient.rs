@@ -380,8 +380,8 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         let end = offset_in(text, found.0) + found.0.len();
         let is_denied = is_unstated(before, &text[end..])
             || is_bound(before, &text[end..])
-            || is_label(before)
-            || is_in_question(&text[end..])
+            || is_label(&rest[..start])
+            || is_in_question(before, &text[end..])
             || is_about(before)
             || of_others && standing::is_of_others(before);
         of_others |= standing::is_foreign(before, &text[end..]);
@@ -393,16 +393,18 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
     None
 }
 
-/// Whether the sentence that goes on behind a value is a question: "maybe 12 or 13?"
-fn is_in_question(after: &str) -> bool {
-    after.find(['.', '!', '?', '\n']).is_some_and(|end| is_asked(&after[end..]))
+/// Whether the sentence of a value is a question: "maybe 12 or 13?"
+fn is_in_question(before: &str, after: &str) -> bool {
+    let is_result = before.rsplit(['.', '\n']).next().is_some_and(|words| words.contains('='));
+    let end = after.find(['.', '!', '?', '\n']);
+    !is_result && end.is_some_and(|end| is_asked(&after[end..]))
 }
 
-/// Whether the sentence of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
+/// Whether the clause of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
 fn is_about(before: &str) -> bool {
-    const VERBS: &str = " is| are| was| be |=|:| equals| comes| -| –";
-    let sentence = before.rsplit(". ").next().unwrap_or(before);
-    let about = sentence.rsplit_once("nswer ").map(|(_, about)| about);
+    const VERBS: &str = " is | are | was | be |=|:| of | equals | comes | - | – ";
+    let clause = before.rsplit([',', '.']).next().unwrap_or(before);
+    let about = clause.rsplit_once("nswer ").map(|(_, about)| about);
     about.is_some_and(|about| !holds(&format!(" {about} "), VERBS))
 }
 

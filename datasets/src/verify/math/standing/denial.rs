@@ -240,6 +240,7 @@ fn is_taken_back(after: &str) -> bool {
         }
         Some(b' ') if begins(after, " -| but ") => is_revoked(after),
         Some(b' ') if !after.is_ascii() => DENIED.is_match(after),
+        Some(b' ') if begins(after, " or something| or another| or some other") => true,
         Some(b',' | b';') => is_revoked(after) || OTHER_CASE.is_match(after),
         Some(byte) if !byte.is_ascii() => DENIED.is_match(after),
         _ => false,
@@ -301,10 +302,13 @@ const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|eq
 
 /// Whether a text ends with the noun that the number behind it is a label of.
 pub(in super::super) fn is_label(before: &str) -> bool {
-    let bare = before.trim_end_matches([' ', ':', '=', '(', '*', '#', '.']);
-    let bare = bare.strip_suffix(" of").filter(|noun| noun.ends_with("reward")).unwrap_or(bare);
-    let noun = bare.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(bare);
-    is_one_of(&noun.to_lowercase(), LABELS)
+    const NUMBERED: &str =
+        "step|case|part|problem|question|example|score|grade|reward|confidence|rating|credit";
+    let bare = before.trim_end_matches([' ', '(', '*', '#', '.']);
+    let bare = bare.strip_suffix("reward of").map_or(bare, |_| &bare[..bare.len() - 3]);
+    let name = bare.trim_end_matches([':', '=', ' ']);
+    let noun = name.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(name).to_lowercase();
+    is_one_of(&noun, if name.len() < bare.len() { NUMBERED } else { LABELS })
 }
 
 /// Words between a subject and a number that is only a part of a property: "divisible by 6", "coprime to 7".
