@@ -41,6 +41,47 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     table.split('|').any(|known| text.contains(known))
 }
 
+/// Beginnings of words that are looked for together: what a text must have in it that an expression may match, so that
+/// most texts need none compiled.
+pub(super) struct Stems {
+    table: &'static str,
+    /// For each first letter, the letters that follow it in an entry.
+    seconds: [u32; 26],
+}
+
+impl Stems {
+    /// Those of a table, `a|b|c`, of entries that begin with two letters.
+    pub(super) const fn new(table: &'static str) -> Self {
+        let (bytes, mut seconds, mut at) = (table.as_bytes(), [0; 26], 0);
+        while at + 1 < bytes.len() {
+            if at == 0 || bytes[at - 1] == b'|' {
+                seconds[(bytes[at] - b'a') as usize] |= 1 << (bytes[at + 1] - b'a');
+            }
+            at += 1;
+        }
+        Self { table, seconds }
+    }
+
+    /// Whether a word of a text begins with one of them, whatever its case.
+    pub(super) fn begin_a_word_of(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let is_entry = |at: usize| {
+            let entries = self.table.split('|').map(str::as_bytes);
+            let head = |length| bytes.get(at..at + length);
+            entries
+                .into_iter()
+                .any(|stem| head(stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem)))
+        };
+        let letter = |byte: u8| usize::from((byte | 32).wrapping_sub(b'a'));
+        bytes.windows(2).enumerate().any(|(at, pair)| {
+            let (first, second) = (letter(pair[0]), letter(pair[1]));
+            let is_begin = at == 0 || !bytes[at - 1].is_ascii_alphabetic();
+            let is_known = |seconds: &u32| second < 26 && seconds >> second & 1 == 1;
+            is_begin && self.seconds.get(first).is_some_and(is_known) && is_entry(at)
+        })
+    }
+}
+
 /// A text that is looked for.
 pub(super) struct Needle(LazyLock<Finder<'static>>);
 

@@ -77,7 +77,7 @@ pub(in super::super) fn last_sentence(line: &str) -> &str {
 
 /// Whether a word of a sentence leaves open what it says.
 pub(super) fn is_open(sentence: &str) -> bool {
-    standing::has(sentence, standing::SENTENCE)
+    standing::has_word(sentence, standing::SENTENCE)
 }
 
 /// The letter of "option C is correct", "the correct choice is (C)".

@@ -145,7 +145,7 @@ pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
 pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
-    if standing::has(clause, standing::VALUE) {
+    if standing::has_word(clause, standing::VALUE) {
         return None;
     }
     let start = clause.find(['$', '\\']);

@@ -5,7 +5,7 @@ use super::super::answer::{is_integer, is_value};
 use super::super::scan::{begins, head};
 use super::super::text::is_choice;
 use super::super::units::is_unit;
-use super::denial::has_hint;
+use super::denial::may_deny;
 
 tables! {
     /// Denies what follows, as a part of the verb or behind it.
@@ -63,7 +63,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
         return Some(text);
     }
     let is_verb = !verb.is_empty() && NO_VERB.is_match(verb);
-    if !is_verb && (text.is_ascii() && !text.trim().contains(' ') || !has_hint(text)) {
+    if !is_verb && (text.is_ascii() && !text.trim().contains(' ') || !may_deny(text)) {
         return Some(text);
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
@@ -99,7 +99,8 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
 
 /// Whether the words around a value make it a bound: "less than 7".
 pub(in super::super) fn is_bound(before: &str, after: &str) -> bool {
-    BOUND.is_match(tail(before, 40).trim_end_matches("\\boxed{"))
+    let near = tail(before, 40);
+    may_deny(near) && BOUND.is_match(near.trim_end_matches("\\boxed{"))
         || !after.is_ascii() && BOUND_BEHIND.is_match(head(after, 40))
 }
 
@@ -109,5 +110,7 @@ pub(super) fn is_bound_of_mark(before: &str, after: &str) -> bool {
     let near = tail(before, 60).trim_end_matches("\\boxed{");
     // Of "between 12 and 13" both may be in the box.
     let is_first = || begins(after.trim_start_matches('$'), " and | et | y | e | und | и | en ");
-    BOUND.is_match(near) && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
+    may_deny(near)
+        && BOUND.is_match(near)
+        && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::super::tail;
-use super::super::scan::{begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{Stems, begins, ends_with, head, holds, is_one_of, past};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u8 = 1;
@@ -26,7 +26,7 @@ const WORDS: [(u8, &str); 6] = [
 ];
 
 /// Whether a text has a word with one of those effects.
-pub(in super::super) fn has(text: &str, effects: u8) -> bool {
+pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| {
         let is_known = |table: &str| table.split('|').any(|known| word.eq_ignore_ascii_case(known));
@@ -102,8 +102,7 @@ tables! {
     TRIED: "\\b(?:(?:let['’]?s|let us|we|i) (?:try|test|guess|suppose|assume)|suppose|try(?:ing)?)\\b";
     /// Leads from what is tried to what it gives.
     LINKED: "\\b(?:so|then|thus|hence|therefore|gives?|get|yields?|have|find|conclude|answer is)\\b";
-    /// Says in the same sentence that it does not do.
-    FAILED: "(?:does not|doesn['’]?t|did not|didn['’]?t) (?:work|satisfy|fit|hold)|contradict|\\bfails";
+
     /// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
     CHANGE: "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
     quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
@@ -117,24 +116,38 @@ tables! {
     (?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
-    /// What everything before a value has in it that denies, doubts, changes or bounds it. A text of ASCII without a
-    /// hint
-    /// needs none of the other tables, which take long to make.
-    HINT: "not|n't|nicht|never|neither|rather|instead|other|any of|fail|neq|statt|lieu|lugar|vez|invece|plaats|zamiast|opposed|non|nao|pas|kein|\
-    nie|geen|nooit|bukan|tidak|inte|ikke|andere|twice|half|triple|thrice|near|far |minus|multipl|divi|squar|halv|\
-    doubl|add|subtract|tak|\
-    of[ $*]*$|answer and|answer pl|answer m|answer t|than|between|least|most|below|above|under|over|up to|beyond|\
-    exceed|short|shy|entre|\
-    zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno| di|massimo|mais|maior|pelo|mehr|weniger|\
-    hoogst|\
-    mindest|minst|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|fazla|el es|if |when|assuming|for |n'|\
-    think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
-    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin|no |nobody|first|initial|original|naive|old |previous|earlier|rumo|alleged|claimed";
+}
+
+/// Words that deny or bound what follows, beside those of other scripts.
+static DENYING: Stems = Stems::new(
+    "not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|anst|lieu|lugar|vez|\
+    invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|incorrect|false|naive|tempt|\
+    first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|between|least|most|below|above|over|\
+    up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|\
+    massimo|mais|maior|pelo|mehr|weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|\
+    co |en|fazla|sup|inf|gr|kl|tra|fra|au|at",
+);
+/// Words that doubt what a clause says, or that suppose a case.
+static DOUBTING: Stems = Stems::new(
+    "if|when|assum|for|do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
+    tempt|erron|impossible|convinced|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|\
+    differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
+);
+/// Words that make the value behind them a part of what is meant.
+static CHANGING: Stems = Stems::new(
+    "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|halv|\
+    doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
+);
+
+fn has(text: &str, stems: &Stems) -> bool {
+    stems.begin_a_word_of(text)
+        || !text.is_ascii()
+            && text.chars().any(|c| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic())
 }
 
 /// Whether a text may deny or bound something.
-pub(super) fn has_hint(text: &str) -> bool {
-    !text.is_ascii() || HINT.is_match(text)
+pub(super) fn may_deny(text: &str) -> bool {
+    has(text, &DENYING) || text.contains("\\n") || text.contains("n't")
 }
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
@@ -147,10 +160,9 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = tail(before, 80);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    has_hint(near)
-        && (is_word && DENIAL.is_match(near)
-            || near.contains([',', ';']) && CASES.is_match(near)
-            || is_doubted(near))
+    may_deny(near) && is_word && DENIAL.is_match(near)
+        || near.contains([',', ';']) && has(near, &DOUBTING) && CASES.is_match(near)
+        || is_doubted(near)
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")
@@ -205,7 +217,7 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
         " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
     let link = |end: usize| holds(&clause[end..], LINKS);
     clause.len() >= 6
-        && has_hint(clause)
+        && has(clause, &DOUBTING)
         // "the number that it cannot be is 7"
         && (REFUSAL.find(clause).is_some_and(|found| !found.as_str().contains(" be is "))
             || DOUBT
@@ -252,6 +264,9 @@ fn is_revoked(remark: &str) -> bool {
     REVOKED.is_match(head(remark.trim_start_matches([',', ';', ' ', '-']), 80))
 }
 
+/// Says in the same sentence that it does not do.
+const FAILED: &str = "does not |doesn't |doesn’t |did not |didn't |didn’t |contradict|fails";
+
 /// Whether a value is tried out and does not do: "Let's try 7: 14, which does not work".
 fn is_tried(before: &str, after: &str) -> bool {
     let clause = before.rsplit(['.', '\n', ';', '?', '!', ':']).next().unwrap_or(before);
@@ -260,9 +275,10 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
-    let Some(failed) = FAILED.find(sentence) else { return false };
+    let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
+    let Some(failed) = failed else { return false };
     // "since 6 fails": something else does.
-    let words = sentence[..failed.start()].trim_end();
+    let words = sentence[..failed].trim_end();
     let subject = words.rsplit(' ').next().unwrap_or(words);
     let is_other = words.contains(|c: char| c.is_ascii_digit() || c == '\\' || c.is_alphabetic())
         && !is_one_of(subject, "which|it|that|this|but|and|also|clearly");
@@ -293,7 +309,7 @@ pub(in super::super) fn is_changed(before: &str) -> bool {
         return false;
     }
     let near = tail(before, 80).trim_end_matches("\\boxed{");
-    CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+    has(near, &CHANGING) && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".

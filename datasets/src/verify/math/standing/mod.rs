@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
-use super::scan::{begins, head, holds, is_one_of, strip_prefix};
+use super::scan::{Stems, begins, head, holds, is_one_of, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -109,10 +109,6 @@ tables! {
     /// Says what the result is.
     ASSERTION: "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
-    /// What all tables about the sentence of a value have in them, but for the small words.
-    STEM: "would|were|had |claim|say|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
-    format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|\
-    student|friend|example|prompt|question|problem|line|[\"“]|shows|found|as in|this way|follows";
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|\
     i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |\
@@ -125,6 +121,23 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actua
     divided|subtracted)\\b|\
     \\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\
     \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
+
+/// What all tables about the sentence of a value have in them, but for the small words.
+static ELSEWHERE: Stems = Stems::new(
+    "would|were|had|claim|say|said|accord|tell|told|think|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|format|\
+    as in|assum|suppos|print|got|get|gave|give|answers|answered|guess|obtain|with|if|without|key|book|student|friend|website|someone|somebody|worker|pupil|hint|margin|teacher|find|state|\
+    example|prompt|question|problem|line|shows|found|this way|follows|goes|has it|shout|report|rumo|alleged|\
+    when|case|interpret|reading|otherwise|look",
+);
+
+/// The same of the tables about what follows a mark.
+static WITHDRAWING: Stems = Stems::new(
+    "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|now|mixed|used|should|\
+    oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|too|imposs|an err|can|\
+    viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|\
+    has to|need|question|problem|want|adding|the correct|a correct|the right|a right|the true|a true|the actual|an actual|\
+    the proper|a proper",
+);
 
 /// A table as one expression, whatever the case of its letters but where it says so.
 fn expression(table: &str) -> Regex {
@@ -143,7 +156,7 @@ fn expression(table: &str) -> Regex {
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let sentence = sentence(before);
-    if !STEM.is_match(sentence) {
+    if !ELSEWHERE.begin_a_word_of(sentence) && !sentence.contains(['"', '“']) {
         return false;
     }
     let behind = head(after, MAX_SENTENCE);
@@ -214,9 +227,9 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    let is_hinted = denial::has_hint(tail(before, 80));
     is_denied(before, after)
-        || is_hinted && (is_changed(before) || contrast::is_bound_of_mark(before, after))
+        || is_changed(before)
+        || contrast::is_bound_of_mark(before, after)
         || is_part()
         || is_foreign(before, after)
 }
@@ -224,7 +237,7 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str> {
     let behind = head(after, MAX_BEHIND);
-    if !behind.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+    if !WITHDRAWING.begin_a_word_of(behind) {
         return None;
     }
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
