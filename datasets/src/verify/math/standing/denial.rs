@@ -1,6 +1,7 @@
 //! Words that deny, doubt or change the value beside them.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::super::super::tail;
 use super::super::scan::{Stems, begins, ends_with, head, holds, is_one_of, past};
@@ -119,25 +120,35 @@ tables! {
 }
 
 /// Words that deny or bound what follows, beside those of other scripts.
-static DENYING: Stems = Stems::new(
-    "not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|anst|lieu|lugar|vez|\
+static DENYING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|anst|lieu|lugar|vez|\
     invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|incorrect|false|naive|tempt|\
     first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|between|least|most|below|above|over|\
     up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|\
     massimo|mais|maior|pelo|mehr|weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|\
     co |en|fazla|sup|inf|gr|kl|tra|fra|au|at",
-);
-/// Words that doubt what a clause says, or that suppose a case.
-static DOUBTING: Stems = Stems::new(
-    "if|when|assum|for|do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
+    )
+});
+/// Words that doubt what a clause says.
+static DOUBTING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
     tempt|erron|impossible|convinced|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|\
     differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
-);
+    )
+});
+/// Words that suppose a case.
+static SUPPOSING: LazyLock<Stems> = LazyLock::new(|| Stems::new("if|when|for|assuming"));
+/// Words that say that what is tried does not do.
+static FAILING: LazyLock<Stems> = LazyLock::new(|| Stems::new("do|did|contradict|fails"));
 /// Words that make the value behind them a part of what is meant.
-static CHANGING: Stems = Stems::new(
-    "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|halv|\
+static CHANGING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|halv|\
     doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
-);
+    )
+});
 
 fn has(text: &str, stems: &Stems) -> bool {
     stems.begin_a_word_of(text)
@@ -161,7 +172,7 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     let near = tail(before, 80);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
     may_deny(near) && is_word && DENIAL.is_match(near)
-        || near.contains([',', ';']) && has(near, &DOUBTING) && CASES.is_match(near)
+        || near.contains([',', ';']) && has(near, &SUPPOSING) && CASES.is_match(near)
         || is_doubted(near)
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
@@ -275,6 +286,9 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
+    if !FAILING.begin_a_word_of(sentence) {
+        return false;
+    }
     let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
     let Some(failed) = failed else { return false };
     // "since 6 fails": something else does.

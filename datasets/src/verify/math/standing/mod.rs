@@ -3,6 +3,7 @@
 //! form; and what follows may retract it.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
@@ -33,7 +34,8 @@ const MAX_BEHIND: usize = 4000;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
 /// somebody says to a value; people; what contrasts.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    ("ANYBODY", "PEOPLE|\\w+(?:er|or|mate|ist)s?"),
     ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
     (
         "VALUE",
@@ -42,7 +44,7 @@ const PARTS: [(&str, &str); 4] = [
     (
         "PEOPLE",
         "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
-    internet|website|forum|model|assistant|article|paper|blog|boy|girl|sign|rumou?r|him|her|them|\\w+(?:er|or|mate|ist)s?",
+    calculator|internet|website|forum|model|assistant|article|paper|blog|boy|girl|sign|rumou?r|him|her|them",
     ),
     ("CONTRAST", "but|however|yet|unfortunately|instead"),
 ];
@@ -53,13 +55,13 @@ const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Whi
 tables! {
     /// Somebody else says what follows: "Tom claims that", "according to the textbook"; or it is quoted from somebody.
     BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
-    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|\
+    \\b(ANYBODY|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|\
     said|claim(?:s|ed)?|thinks?|thought|\
     believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?|goes|has it|shout(?:s|ed)?|reports?|states?)|\
     (?:has|have|is|was|are|were) (?:been )?(?:\\w+ly )?(?:claimed|said|believed|reported|rumou?red|alleged))VALUE";
-    QUOTED: "(?-i)\\b(?:PEOPLE|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|written|ends?|reads?|\
+    QUOTED: "(?-i)\\b(?:ANYBODY|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|written|ends?|reads?|\
     replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* *[\"“][^\"”]*$|\
-    (?-i)^(?:[A-Z]\\w+|PEOPLE): *[\"“][^\"”]*$";
+    (?-i)^(?:[A-Z]\\w+|ANYBODY): *[\"“][^\"”]*$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
@@ -122,22 +124,33 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actua
     \\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\
     \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
 
-/// What all tables about the sentence of a value have in them, but for the small words.
-static ELSEWHERE: Stems = Stems::new(
-    "would|were|had|claim|say|said|accord|tell|told|think|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|format|\
-    as in|assum|suppos|print|got|get|gave|give|answers|answered|guess|obtain|with|if|without|key|book|student|friend|website|someone|somebody|worker|pupil|hint|margin|teacher|find|state|\
-    example|prompt|question|problem|line|shows|found|this way|follows|goes|has it|shout|report|rumo|alleged|\
-    when|case|interpret|reading|otherwise|look",
-);
-
-/// The same of the tables about what follows a mark.
-static WITHDRAWING: Stems = Stems::new(
-    "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|now|mixed|used|should|\
+/// What the tables about somebody's words have in them.
+static SAYING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "claim|say|said|accord|told|think|thought|belie|insist|suggest|writ|wrote|guess|goes|has it|shout|report|rumo|alleged|state|\
+        end|read|repl|answers|answered|conclud|text",
+    )
+});
+/// What the tables about the form of an answer and about another case have in them.
+static SHOWING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|look|if|had|\
+    were|without|only if|assum|suppos|would",
+    )
+});
+/// What the table about mistakes has in it.
+static MISTAKEN: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new("but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet")
+});
+/// What the tables about the text behind a mark have in them.
+static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|now|mixed|used|should|\
     oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|too|imposs|an err|can|\
     viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|\
-    has to|need|question|problem|want|adding|the correct|a correct|the right|a right|the true|a true|the actual|an actual|\
-    the proper|a proper",
-);
+    has to|need|question|problem|want|adding|correct |right |true |actual|proper ",
+    )
+});
 
 /// A table as one expression, whatever the case of its letters but where it says so.
 fn expression(table: &str) -> Regex {
@@ -156,10 +169,8 @@ fn expression(table: &str) -> Regex {
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let sentence = sentence(before);
-    if !ELSEWHERE.begin_a_word_of(sentence) && !sentence.contains(['"', '“']) {
-        return false;
-    }
     let behind = head(after, MAX_SENTENCE);
+    let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
         let found = BY_OTHERS.captures(sentence).or_else(|| QUOTED.captures(sentence));
         let is_somebody = |found: Captures<'_>| {
@@ -168,17 +179,19 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
         found.is_some_and(is_somebody) && !AGREEMENT.is_match(behind)
     };
     let is_supposed = || {
-        let contrary = CONTRARIES.find(behind).filter(|_| SUPPOSITION.is_match(sentence));
+        let contrary = CONTRARIES.find(behind);
         contrary.is_some_and(|found| {
             let text = found.as_str();
             let is_near = !behind[..found.start()].contains(". ");
             is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
         })
     };
-    is_said()
-        || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
-        || FORM.is_match(sentence)
-        || is_supposed()
+    (has_quote || SAYING.begin_a_word_of(sentence)) && is_said()
+        || MISTAKEN.begin_a_word_of(behind)
+            && OF_OTHERS.is_match(sentence)
+            && MISTAKES.is_match(behind)
+        || (has_quote || SHOWING.begin_a_word_of(sentence))
+            && (FORM.is_match(sentence) || SUPPOSITION.is_match(sentence) && is_supposed())
         || is_one_of_cases(sentence, before, after)
 }
 
@@ -188,8 +201,9 @@ fn is_one_of_cases(own: &str, before: &str, after: &str) -> bool {
     const CASES: &str =
         "if |when |assuming |supposing |with |without |case |interpretation |reading ";
     let is_case = |sentence: &str| {
-        let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-        begins(&words, CASES) && !words.contains(['<', '>']) || words.starts_with("otherwise")
+        let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let first = head(words, 16).to_ascii_lowercase();
+        begins(&first, CASES) && !words.contains(['<', '>']) || first.starts_with("otherwise")
     };
     let gives = |sentence: &str| is_case(sentence) && holds(sentence, "nswer is|\\boxed");
     let previous = before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$']);
