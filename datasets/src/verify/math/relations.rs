@@ -9,7 +9,7 @@ use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
 use super::pairing::Equal;
-use super::regions::{is_absolute, same_region};
+use super::regions::same_region;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
@@ -34,7 +34,7 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
             }
             // An equation or inequality that is not solved may be the question's own.
             if is_solved(a, p) && !is_solved(b, q) {
-                return is_interval(b, q) && same_region(gold, answer, fuel);
+                return false;
             }
             relations((a, p), (b, q), equal, fuel) || same_region(gold, answer, fuel)
         }
@@ -42,7 +42,6 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         // so that no list of guesses passes.
         (Answer::Chain(sides, relations), other) => {
             all_equal(relations) && every_value(sides, true, |side| equal(side, other, fuel))
-                || interval_of(sides, relations, other, equal, fuel)
                 || same_region(gold, answer, fuel)
         }
         (other, Answer::Chain(sides, relations)) => {
@@ -60,11 +59,6 @@ fn is_solved(sides: &[Answer], relations: &[Relation]) -> bool {
     let is_alone =
         |one: &Expr, other: &Expr| matches!(one, Expr::Variable(_)) && variables(other).is_empty();
     relations.len() == 1 && names == 1 && (is_alone(a, b) || is_alone(b, a))
-}
-
-/// `-3 < x < 3` and `|x| < 3`.
-fn is_interval(sides: &[Answer], relations: &[Relation]) -> bool {
-    relations.len() == 2 || sides.iter().any(is_absolute)
 }
 
 fn all_equal(relations: &[Relation]) -> bool {
@@ -196,34 +190,6 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
         }
         _ => false,
     }
-}
-
-/// `2 <= x < 5` of the gold as `[2, 5)`; not the other way round.
-fn interval_of(
-    sides: &[Answer],
-    relations: &[Relation],
-    answer: &Answer,
-    equal: Equal,
-    fuel: &mut Fuel,
-) -> bool {
-    let Answer::Tuple(open, ends, close) = answer else { return false };
-    let [low, high] = ends.as_slice() else { return false };
-    let (sides, relations) = ascending(sides, relations);
-    if !relations.iter().all(|relation| matches!(relation, Relation::Less | Relation::AtMost)) {
-        return false;
-    }
-    let infinity = Answer::Value(Expr::Infinity);
-    let minus_infinity = Answer::Value(Expr::Negative(Box::new(Expr::Infinity)));
-    let (from, first, last, to) = match (sides.as_slice(), relations.as_slice()) {
-        ([a, x, b], [p, q]) if is_name(x) => (a.clone(), *p, *q, b.clone()),
-        ([x, b], [q]) if is_name(x) => (minus_infinity, Relation::Less, *q, b.clone()),
-        ([a, x], [p]) if is_name(x) => (a.clone(), *p, Relation::Less, infinity),
-        _ => return false,
-    };
-    (*open == '[') == (first == Relation::AtMost)
-        && (*close == ']') == (last == Relation::AtMost)
-        && equal(&from, low, fuel)
-        && equal(&to, high, fuel)
 }
 
 /// The chain with < and <= only.

@@ -2,7 +2,7 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::super::scan::{begins, entries, head};
+use super::super::scan::{entries, head};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -57,10 +57,6 @@ fn last_break(left: &str) -> (usize, usize) {
     let (mut start, mut depth, mut at) = (0, 0_usize, 0);
     while let Some(c) = left[at..].chars().next() {
         let rest = &left[at..];
-        if is_space(rest) {
-            at += 2;
-            continue;
-        }
         let length = match depth {
             0 => break_at(rest).or_else(|| {
                 let bound = bound_at(rest)?;
@@ -98,18 +94,10 @@ fn first_break(right: &str, depth: usize) -> usize {
         if depth == 0 && !right[..at].ends_with('\\') && (is_point || break_at(rest).is_some()) {
             return at;
         }
-        if ")]}".contains(c) && depth == 0 {
-            return at;
-        }
         depth =
             (depth + usize::from("([{".contains(c))).saturating_sub(usize::from(")]}".contains(c)));
     }
     right.len()
-}
-
-/// Whether a text begins with a space of mathematics: `\,`.
-fn is_space(text: &str) -> bool {
-    begins(text, "\\,|\\;|\\:|\\!")
 }
 
 /// The length of the break that a text begins with.
@@ -186,7 +174,6 @@ pub(super) fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
     let tag = head.rfind('<').map(|at| &head[at + 1..]);
     let is_mark = sign == ">"
         && (tag.is_some_and(|tag| tag.chars().all(|c| c.is_alphanumeric() || c == '/'))
-            || head.ends_with(['=', '-'])
             || start == operand.len() && !operand.ends_with(['$', '(', '[']));
     let is_open = sign == "^{" && !after.starts_with('}');
     let is_part = !is_open && (is_formula || is_relation && !is_mark);

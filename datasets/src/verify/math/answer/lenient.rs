@@ -298,9 +298,6 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if first < last && !whole.contains('$') && is_equation(whole) {
         return Some(whole);
     }
-    if is_unstated(&line[..last], "") {
-        return None;
-    }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
@@ -348,14 +345,8 @@ fn bold(line: &str) -> Option<&str> {
     let inner = line[open + 2..close].trim();
     let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
     let after = line[close + 2..].trim_start();
-    if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
-        return None;
-    }
     let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let outside = [&line[..open], after];
-    if text::is_choice(inner) || date(inner).is_some() {
-        return Some(inner);
-    }
     let inner = without_reason(inner);
     if has_digits(inner) || inner.contains(['\\', '$']) {
         let is_last = !has_digits(after) || after.starts_with([',', ';', '(', '—']);

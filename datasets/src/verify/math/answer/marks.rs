@@ -73,18 +73,9 @@ fn stands(line: &str, answer: &str) -> bool {
 /// `#### Step 2` and `#### 1. The sum` are none.
 pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
     let mut all = lines(text).filter_map(|(at, line)| {
-        let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
-        let is_numbered = digits.len() < line.len()
-            && digits.strip_prefix(['.', ')']).is_some_and(|rest| {
-                rest.trim_start_matches([' ', '*']).starts_with(char::is_alphabetic)
-            });
         let is_assignment = matches!(line.as_bytes(), [b'a'..=b'z', b' ', b'i', b's', b' ', ..]);
         let line = if is_assignment { &line[5..] } else { line };
-        if is_numbered {
-            None
-        } else {
-            Some((at, leading(line).filter(|part| stands(line, part))?))
-        }
+        Some((at, leading(line).filter(|part| stands(line, part))?))
     });
     let first = all.next()?;
     // "#### 18, wait: #### 20"

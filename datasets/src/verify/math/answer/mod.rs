@@ -124,8 +124,6 @@ pub(super) fn by_marks(text: &str) -> Option<Found<'_>> {
         phrase::answer_line(text, &places).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
         marks::tag(text).map(|(at, inner)| (at, part(text, inner, Rule::Tag))),
         marks::hashes(text).map(|(at, inner)| (at, part(text, inner, Rule::Hashes))),
-        phrase::final_answer(text, &places)
-            .map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
     ];
     let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at);
     let stated = || Some(part(text, phrase::answer(text, &places)?, Rule::Phrase));
@@ -218,13 +216,11 @@ pub(super) fn is_value(text: &str) -> bool {
 fn has_words(answer: &Answer) -> bool {
     match answer {
         Answer::Words(_) => true,
-        Answer::Chain(sides, _) => sides[1..].iter().any(has_words),
         Answer::Tuple(_, items, _)
         | Answer::Set(items)
         | Answer::List(items)
         | Answer::Union(items)
         | Answer::Ratio(items) => items.iter().any(has_words),
-        Answer::Member(_, set) => has_words(set),
         _ => false,
     }
 }

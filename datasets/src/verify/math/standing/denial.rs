@@ -244,8 +244,7 @@ fn describes(clause: &str, doubt: Range<usize>) -> bool {
     let verbs = [" is", " are", " equals", " ="];
     let Some(subject) = verbs.iter().find_map(|verb| rest.strip_suffix(verb)) else { return false };
     let last = subject.rsplit(' ').next().unwrap_or(subject);
-    let is_weak = begins(&clause[doubt.start..], "impossible for|mistake |tempt")
-        || clause[doubt].contains("ly ") && !rest.starts_with(" that ");
+    let is_weak = begins(&clause[doubt.start..], "impossible for|mistake |tempt");
     let is_relative = || holds(&clause[..clause.len() - rest.len()], " who | whom |number of ");
     !is_one_of(last, "it|he|she|answer|this|that|result") && (is_weak || is_relative())
 }
@@ -317,11 +316,6 @@ pub(in super::super) fn denies(rest: &str) -> bool {
 
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
-    let last = before.bytes().rev().find(|byte| !b" *${".contains(byte));
-    // `\boxed{`
-    if !last.is_some_and(|last| b"efmnrtdsyog".contains(&last)) {
-        return false;
-    }
     let near = tail(before, 80).trim_end_matches("\\boxed{");
     has(near, &CHANGING) && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
@@ -421,7 +415,6 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     let is_choice = |before: &str| {
         let mut words = before.split(|c: char| !c.is_alphanumeric() && c != '\'');
         words.any(|word| matches!(word.as_bytes(), [b'b'..=b'h' | b'j']))
-            || holds(before, "a is correct")
     };
     // Before the last sentence only what refuses all of the problem: "I don't know p yet. The sum is 28."
     let is_all = |rest: &str| {
