@@ -339,7 +339,8 @@ pub(super) fn opening(text: &str) -> Option<bool> {
             && !(first && word == "not")
     });
     let is_none = !first && is_none(&folded);
-    (is_plain && (text.contains(", ") || is_none) && !standing::is_refusal(text)).then_some(first)
+    (is_plain && (text.contains(", ") || is_none) && !super::answer::is_refusal(text))
+        .then_some(first)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".

@@ -70,11 +70,6 @@ fn last_break(left: &str) -> (usize, usize) {
         };
         if let Some(length) = length {
             at += length;
-            // The words of `\text{so }`, the name of `\begin{aligned}`.
-            let next = &left[at..];
-            if rest.starts_with("\\") && next.starts_with('{') {
-                at += next.find('}').map_or(next.len(), |end| end + 1);
-            }
             start = at;
             continue;
         }

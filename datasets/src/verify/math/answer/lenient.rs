@@ -6,15 +6,15 @@ use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
-use super::super::standing::{
-    self, is_asked, is_bound, is_doubted, is_label, is_refusal, is_unstated, without_reason,
-};
+use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
-use super::courtesy::{without_choices, without_courtesy, without_program};
+use super::courtesy::{is_refusal, without_choices, without_courtesy, without_program};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::values::{displayed, last_time, last_value, with_unit};
+use super::values::{
+    displayed, is_about, is_in_question, is_label, last_time, last_value, with_unit,
+};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -382,21 +382,6 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         rest = before;
     }
     None
-}
-
-/// Whether the sentence of a value is a question: "maybe 12 or 13?"
-fn is_in_question(before: &str, after: &str) -> bool {
-    let is_result = before.rsplit(['.', '\n']).next().is_some_and(|words| words.contains('='));
-    let end = after.find(['.', '!', '?', '\n']);
-    !is_result && end.is_some_and(|end| is_asked(&after[end..]))
-}
-
-/// Whether the clause of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
-fn is_about(before: &str) -> bool {
-    const VERBS: &str = " is | are | was | be |=|:| of | equals | comes | - | – ";
-    let clause = before.rsplit([',', '.']).next().unwrap_or(before);
-    let about = clause.rsplit_once("nswer ").map(|(_, about)| about);
-    about.is_some_and(|about| !holds(&format!(" {about} "), VERBS))
 }
 
 /// A value and the one before an "or", as one answer: "42 or 7" is neither.

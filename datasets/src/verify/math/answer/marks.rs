@@ -46,14 +46,9 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
-    if is_answer(inner) {
-        return if is_value(inner) { inner } else { without_reason(inner) };
-    }
-    if !inner.contains('\n')
-        && without_reason(inner).len() < inner.len()
-        && is_answer(without_reason(inner))
-    {
-        return without_reason(inner);
+    let bare = if is_value(inner) { inner } else { without_reason(inner) };
+    if is_answer(bare) && !bare.contains('\n') {
+        return bare;
     }
     match formula_in(inner) {
         Some((_, formula)) if inner.matches('$').count() <= 2 => formula,

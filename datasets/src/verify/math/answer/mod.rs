@@ -33,6 +33,7 @@ use super::read::parse;
 use super::tree::Answer;
 pub(super) use boxes::all_boxes;
 pub(crate) use boxes::last_box;
+pub(super) use courtesy::is_refusal;
 pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;

@@ -203,9 +203,6 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
             && is_quantity(words.next().unwrap_or_default())
 }
 
-/// How a question begins that asks whether a value is the answer.
-const ASKING: &str = "is |are |could |would |can ";
-
 /// Whether a value ends a question that is not answered with yes: "Is it 7?"
 pub(in super::super) fn is_asked(after: &str) -> bool {
     let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
@@ -320,33 +317,6 @@ pub(in super::super) fn is_changed(before: &str) -> bool {
     has(near, &CHANGING) && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
-/// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
-const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|section|chapter|\
-    table|exercise|score|grade|reward|confidence|rating|credit|marks";
-
-/// Whether a text ends with the noun that the number behind it is a label of.
-pub(in super::super) fn is_label(before: &str) -> bool {
-    const NUMBERED: &str =
-        "step|case|part|problem|question|example|score|grade|reward|confidence|rating|credit";
-    let bare = before.trim_end_matches([' ', '(', '*', '#', '.']);
-    let bare = bare.strip_suffix("reward of").map_or(bare, |_| &bare[..bare.len() - 3]);
-    let name = bare.trim_end_matches([':', '=', ' ']);
-    let noun = name.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(name).to_lowercase();
-    is_one_of(&noun, if name.len() < bare.len() { NUMBERED } else { LABELS })
-}
-
-/// Words between a subject and a number that is only a part of a property: "divisible by 6", "coprime to 7".
-const PROPERTIES: &str = "by|modulo|mod|than|congruent to|prime to|proportional to|close to|degree";
-
-/// Whether the words around a number make it a property, or the label of something else: "a 2-digit number".
-pub(in super::super) fn is_property(before: &str, after: &str) -> bool {
-    let bare = before.trim_end_matches([' ', '$', '*']);
-    let is_known = |end: &str| bare.ends_with(end);
-    PROPERTIES.split('|').any(is_known)
-        || is_label(before)
-        || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
-}
-
 /// Words behind "or" that say the same value again: "or about 1,300".
 pub(in super::super) const RESTATED: &str = "approximately|about|roughly|equivalently|simply|in|so";
 
@@ -383,60 +353,4 @@ pub(in super::super) fn without_reason(text: &str) -> &str {
     let cut = REASONS.split('|').filter_map(|reason| text.find(reason)).min();
     let cut = cut.filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
-}
-
-/// Whether a text refuses to answer.
-pub(in super::super) fn is_refusal(text: &str) -> bool {
-    const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
-        i am unable to|i'm not able to";
-    // At the beginning of the last sentence, where no value follows as its consequence.
-    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|\
-        i won't|i was unable to|i am stuck|i'm stuck";
-    // Unless a link follows: "I can't determine a, but b = 5".
-    const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
-        i don't know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
-    const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
-    // In the last sentence: nothing is concluded.
-    const OPEN: &str = "no answer yet|no final answer|have no answer|no conclusion|out of time|time is up|be continued|\
-        not finish|n't finish|stop here";
-    const MAX_REFUSAL: usize = 300;
-    if text.len() > MAX_REFUSAL {
-        return false;
-    }
-    let lower = text.to_lowercase().replace('’', "'");
-    let bare = lower.trim_matches(|c: char| !c.is_alphanumeric());
-    let is_blank = is_one_of(bare, "no idea|no answer|no clue|no comment");
-    let sentences = || lower.split(['.', '!', '?', '\n']).filter(|part| !part.trim().is_empty());
-    let is_question = lower.ends_with('?') && sentences().count() == 1 && begins(&lower, ASKING);
-    let last = sentences().next_back().unwrap_or_default().trim();
-    let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
-    let refuses = begins(last, LAST) && !holds(last, LINKS);
-    // "D is correct because there is not enough information to tell."
-    let is_choice = |before: &str| {
-        let mut words = before.split(|c: char| !c.is_alphanumeric() && c != '\'');
-        words.any(|word| matches!(word.as_bytes(), [b'b'..=b'h' | b'j']))
-    };
-    // Before the last sentence only what refuses all of the problem: "I don't know p yet. The sum is 28."
-    let is_all = |rest: &str| {
-        let object = rest.split(['.', '!', '?', '\n', ',']).next().unwrap_or(rest);
-        object.trim().is_empty() || holds(object, "answer|this|problem|question")
-    };
-    let is_unable = UNABLE.split('|').any(|words| {
-        let is_last = last.contains(words);
-        let text = if is_last { last } else { lower.as_str() };
-        text.split_once(words).is_some_and(|(before, rest)| {
-            !before.ends_with(char::is_alphanumeric)
-                && !rest.starts_with(char::is_alphanumeric)
-                && (is_last || is_all(rest) || is_one_of(words, "please provide|as an ai"))
-                && !is_choice(before)
-                && !holds(rest, LINKS)
-                && !holds(rest, "therefore| = ")
-        })
-    });
-    is_blank || is_question || refuses || is_unable || holds(last, OPEN) || holds(&lower, ANYWHERE)
-}
-
-/// Whether a sentence says that a choice is not chosen: "D is wrong", "I wouldn't pick D".
-pub(in super::super) fn refuses_choice(sentence: &str) -> bool {
-    holds(sentence, "incorrect|wrong|false|eliminate|n't go|n't choose|n't pick|n't select")
 }
