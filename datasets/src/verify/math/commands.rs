@@ -227,9 +227,20 @@ impl Lexer<'_> {
             self.out.push(Token::Text(format!("μ{trimmed}")));
             return Some(());
         }
+        // `5\ \text{(since }n>0)`
+        let is_reason = ["(since", "(because", "(as ", "(note", "(i.e."];
+        if !self.out.is_empty() && is_reason.iter().any(|begin| trimmed.starts_with(begin)) {
+            self.at = self.text.len();
+            return Some(());
+        }
         // `60\text{ min or }1\text{ hour}`
         if let Some(unit) = trimmed.strip_suffix(" or").filter(|unit| is_unit(unit)) {
             self.out.extend([Token::Text(unit.to_owned()), Token::Symbol('∨')]);
+            return Some(());
+        }
+        // `4.5\text{ x }10^4`
+        if trimmed == "x" && matches!(self.out.last(), Some(Token::Number { .. })) {
+            self.out.push(Token::Symbol('*'));
             return Some(());
         }
         let known = ["and", "or", "pi", "tg", "ctg"];
@@ -242,6 +253,9 @@ impl Lexer<'_> {
         }
         // `2\sqrt{3} \text{ or approximately } 3.46`
         if restates(trimmed) && !self.out.is_empty() {
+            if self.out.last() == Some(&Token::Symbol('(')) {
+                self.out.pop();
+            }
             self.at = self.text.len();
             return Some(());
         }

@@ -36,9 +36,9 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         (Some(Mark::Unit(unit)), Some(Mark::Degree)) if is_angle(unit) => {
             equal(&a, &in_radians(&b), fuel)
         }
-        (Some(Mark::Degree), Some(Mark::Unit(_))) | (Some(Mark::Unit(_)), Some(Mark::Degree)) => {
-            false
-        }
+        // 25 degrees may be a temperature.
+        (Some(Mark::Degree), Some(Mark::Unit(unit)))
+        | (Some(Mark::Unit(unit)), Some(Mark::Degree)) => is_scale(unit) && equal(&a, &b, fuel),
         // A multiple of pi without a unit is an angle in radians.
         (Some(Mark::Degree), None) if has_pi(&b) => equal(&in_radians(&a), &b, fuel),
         (None, Some(Mark::Degree)) if has_pi(&a) => equal(&a, &in_radians(&b), fuel),
@@ -48,6 +48,10 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
 
 fn is_angle(unit: &str) -> bool {
     conversion("rad", unit).is_some()
+}
+
+fn is_scale(unit: &str) -> bool {
+    matches!(unit, "celsius" | "fahrenheit")
 }
 
 fn has_pi(answer: &Answer) -> bool {

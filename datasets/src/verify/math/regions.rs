@@ -31,6 +31,12 @@ struct Piece {
 /// Whether both are the same set of real numbers. An inequality is a set only as the gold or against
 /// another inequality: as an answer to an interval it may be the question itself.
 pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    // `|x - 1| < 3` may be the question of `-2 < x < 4`.
+    if is_relation(answer) && !is_relation(gold) && !is_solved(answer)
+        || is_shifted(answer) && !is_shifted(gold)
+    {
+        return false;
+    }
     // `y < 3` says nothing of x.
     if letter(gold).zip(letter(answer)).is_some_and(|(a, b)| a != b) {
         return false;
@@ -72,6 +78,35 @@ pub(super) fn is_rest(rest: &Answer, others: &[Answer], fuel: &mut Fuel) -> bool
         _ => false,
     };
     is_apart && is_whole(&line) && all.len() <= MAX_PIECES && is_whole(&merged(all))
+}
+
+/// Whether a relation has the absolute value of a sum.
+fn is_shifted(answer: &Answer) -> bool {
+    let is_sum = |side: &Answer| center(side).is_some() && !is_absolute(side);
+    matches!(answer, Answer::Chain(sides, _) if sides.iter().any(is_sum))
+}
+
+/// Whether relations say it of a letter alone: `x \ne 0`, `0 \le x < 5`.
+fn is_solved(answer: &Answer) -> bool {
+    let is_letter = |side: &Answer| matches!(side, Answer::Value(Expr::Variable(_)));
+    let is_number =
+        |side: &Answer| matches!(side, Answer::Value(value) if variables(value).is_empty());
+    match answer {
+        Answer::Chain(sides, _) => {
+            sides.iter().filter(|side| is_letter(side)).count() == 1
+                && sides.iter().all(|side| is_letter(side) || is_number(side))
+        }
+        Answer::Union(parts) | Answer::List(parts) => parts.iter().all(is_solved),
+        _ => false,
+    }
+}
+
+fn is_relation(answer: &Answer) -> bool {
+    match answer {
+        Answer::Chain(..) | Answer::Member(..) => true,
+        Answer::Union(parts) | Answer::List(parts) => parts.iter().any(is_relation),
+        _ => false,
+    }
 }
 
 fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
@@ -330,4 +365,10 @@ fn center(side: &Answer) -> Option<Expr> {
         Expr::Negative(by) => (**by).clone(),
         by => Expr::Negative(Box::new(by.clone())),
     })
+}
+
+/// The absolute value of a variable.
+pub(super) fn is_absolute(side: &Answer) -> bool {
+    matches!(side, Answer::Value(Expr::Call(name, arguments))
+        if name == "abs" && matches!(arguments.as_slice(), [Expr::Variable(_)]))
 }

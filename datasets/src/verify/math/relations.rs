@@ -9,7 +9,7 @@ use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
 use super::pairing::Equal;
-use super::regions::same_region;
+use super::regions::{is_absolute, same_region};
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
@@ -34,7 +34,7 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
             }
             // An equation or inequality that is not solved may be the question's own.
             if is_solved(a, p) && !is_solved(b, q) {
-                return false;
+                return is_interval(b, q) && same_region(gold, answer, fuel);
             }
             relations((a, p), (b, q), equal, fuel) || same_region(gold, answer, fuel)
         }
@@ -59,6 +59,11 @@ fn is_solved(sides: &[Answer], relations: &[Relation]) -> bool {
     let is_alone =
         |one: &Expr, other: &Expr| matches!(one, Expr::Variable(_)) && variables(other).is_empty();
     relations.len() == 1 && names == 1 && (is_alone(a, b) || is_alone(b, a))
+}
+
+/// `-3 < x < 3` and `|x| < 3`.
+fn is_interval(sides: &[Answer], relations: &[Relation]) -> bool {
+    relations.len() == 2 || sides.iter().any(is_absolute)
 }
 
 fn all_equal(relations: &[Relation]) -> bool {

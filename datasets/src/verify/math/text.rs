@@ -86,8 +86,8 @@ pub(super) fn is_none(words: &str) -> bool {
                 && !noun.contains(' ')
                 && !is_one_of(noun, "limit|derivative|integral")
     };
-    const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de solution|sin solución|no hay solución|\
-        no tiene solución|sem solução|nessuna soluzione|нет решений";
+    const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de \
+        solution|sin solución|no hay solución|no tiene solución|sem solução|nessuna soluzione|нет решений";
     rest.is_some_and(is_nothing) || is_one_of(words, NONE)
 }
 
@@ -355,8 +355,8 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         .map(folded)
         .collect();
     const YES: &str = "correct|right|sí|oui|ja|да|是|是的|对|正确";
-    const NO: &str = "incorrect|non|nein|нет|不是|不|不对|否|错误|not really|not at all|certainly not|\
-        definitely not|not true|it is not true|untrue|wrong";
+    const NO: &str = "incorrect|non|nein|нет|不是|不|不对|否|错误|not really|not at all|certainly not|definitely not|not true|\
+        it is not true|untrue|wrong";
     let whole = folded(end);
     if is_one_of(&whole, YES) || is_one_of(&whole, NO) {
         return Some(is_one_of(&whole, YES));

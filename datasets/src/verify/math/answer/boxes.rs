@@ -188,6 +188,9 @@ fn suffix(inner: &str, line: &str) -> usize {
         let braced = power.strip_prefix('{').and_then(closing).map(|close| close + 2);
         return 1 + braced.unwrap_or_else(|| power.chars().next().map_or(0, char::len_utf8));
     }
+    if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
+        return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
+    }
     let operators = ["\\cdot", "\\times", "\\div", "+", "*", "/", "-"];
     // With spaces an operator is one of the formula only where the formula ends with it: `$\boxed{40} - 8$`.
     let spaced = line.trim_start_matches(' ');
@@ -198,7 +201,10 @@ fn suffix(inner: &str, line: &str) -> usize {
     let operand = line[operator.len()..].trim_start_matches(' ');
     let start = line.len() - operand.len();
     let end = operand.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(operand.len());
-    let is_operand = operand.starts_with(|c: char| c.is_alphanumeric() || c == '\\');
+    let is_operand = operand.starts_with(|c: char| match *operator {
+        "-" => c.is_ascii_digit(),
+        _ => c.is_alphanumeric() || c == '\\',
+    });
     let is_last = || begins(&operand[end..], "$|\\)|\\]");
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }

@@ -25,7 +25,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if text.contains('\n') && assignments(text.trim()).is_some() {
         return Some(text.trim());
     }
-    let clause = clause(text);
+    let (clause, is_bold) = clause(text);
     // `\boxed{\frac12`: the brace may be forgotten.
     let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
     let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);
@@ -33,6 +33,9 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         return None;
     }
     if is_integer(clause) || date(clause).is_some() {
+        return Some(clause);
+    }
+    if assignments(clause).is_some() {
         return Some(clause);
     }
     // "k is -3", "the value of $k$ is -3"
@@ -50,7 +53,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if is_operand(clause) {
         return Some(clause);
     }
-    if let Some(answer) = expression(clause) {
+    if let Some(answer) = expression(clause, is_bold) {
         return Some(answer);
     }
     // `B) 12`: the letter of a choice and its text.
@@ -74,6 +77,7 @@ fn is_operand(clause: &str) -> bool {
     let (word, next) = rest.split_once(' ').unwrap_or((rest, ""));
     let is_value = next.starts_with(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
     match word {
+        "squared" | "cubed" | "factorial" => next.is_empty(),
         "times" | "plus" | "minus" => is_value && !clause.contains('='),
         _ => false,
     }
@@ -131,21 +135,23 @@ fn result(clause: &str) -> Option<&str> {
 
 /// The answer that a line begins with; none where it begins with words.
 pub(super) fn leading(text: &str) -> Option<&str> {
-    let clause = clause(text);
+    let (clause, is_bold) = clause(text);
     if is_integer(clause) {
         return Some(clause);
     }
-    if clause.starts_with(char::is_alphabetic) || clause.len() > MAX_LINE || is_placeholder(clause)
-    {
+    let begins_as_math = clause.starts_with(|c: char| !c.is_alphabetic())
+        || is_value(clause.split_whitespace().next().unwrap_or_default());
+    if !begins_as_math || clause.len() > MAX_LINE || is_placeholder(clause) {
         return None;
     }
-    expression(clause)
+    expression(clause, is_bold)
 }
 
-/// The first sentence of a text without words in front that say nothing.
-fn clause(text: &str) -> &str {
+/// The first sentence of a text without words in front that say nothing, and whether it began in bold.
+fn clause(text: &str) -> (&str, bool) {
     let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
+    let is_bold = text[..text.len() - rest.len()].contains("**");
     for _ in 0..4 {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             break;
@@ -161,7 +167,7 @@ fn clause(text: &str) -> &str {
     let rest = sentence(rest);
     // `\text{The answer is circle}`
     let rest = closing(rest).map_or(rest, |at| &rest[..at]);
-    trimmed(rest)
+    (trimmed(rest), is_bold)
 }
 
 /// Up to the end of the first sentence; a formula ends none.
@@ -199,7 +205,18 @@ fn is_factorial(text: &str, at: usize) -> bool {
 }
 
 /// The first complete expression of a clause; none where the clause goes on with another value.
-fn expression(clause: &str) -> Option<&str> {
+fn expression(clause: &str, is_bold: bool) -> Option<&str> {
+    let end = clause
+        .match_indices("**")
+        .map(|(at, _)| at)
+        .find(|at| !clause[at + 2..].starts_with(|c: char| c.is_alphanumeric() || c == '('));
+    if is_bold && let Some((bold, rest)) = end.map(|at| (&clause[..at], &clause[at + 2..])) {
+        let bold = trimmed(bold);
+        let is_whole = is_answer(bold) && !goes_on(rest);
+        if is_whole {
+            return Some(bold);
+        }
+    }
     if is_value(clause) && is_answer(clause) && !is_one_case(clause) {
         return Some(clause);
     }
@@ -216,6 +233,9 @@ fn expression(clause: &str) -> Option<&str> {
         .find(|before| is_answer(before));
     if remark.is_some() {
         return remark;
+    }
+    if is_answer(clause) {
+        return Some(clause);
     }
     if let Some((formula, rest)) = formula_at(clause) {
         return (is_answer(formula) && !goes_on(rest)).then_some(formula);

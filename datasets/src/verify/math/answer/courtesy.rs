@@ -4,9 +4,9 @@ use super::super::scan::{begins, holds, is_one_of, past};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not hesitate|\
-        let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|\
-        is there anything|would you like|thank|good luck";
+    const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not \
+        hesitate|let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|is there \
+        anything|would you like|thank|good luck";
     let mut text = text.trim();
     for _ in 0..3 {
         let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
@@ -57,18 +57,18 @@ pub(super) fn without_program(text: &str) -> &str {
 pub(in super::super) fn is_refusal(text: &str) -> bool {
     // How a question begins that asks whether a value is the answer.
     const ASKING: &str = "is |are |could |would |can ";
-    const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
-        i am unable to|i'm not able to";
+    const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|\
+        i'm unable to|i am unable to|i'm not able to";
     // At the beginning of the last sentence, where no value follows as its consequence.
     const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|\
         i won't|i was unable to|i am stuck|i'm stuck";
     // Unless a link follows: "I can't determine a, but b = 5".
-    const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
-        i don't know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
+    const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|i don't \
+        know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
     const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
     // In the last sentence: nothing is concluded.
-    const OPEN: &str = "no answer yet|no final answer|have no answer|no conclusion|out of time|time is up|be continued|\
-        not finish|n't finish|stop here";
+    const OPEN: &str = "no answer yet|no final answer|have no answer|no conclusion|out of time|time is up|be \
+        continued|not finish|n't finish|stop here";
     const MAX_REFUSAL: usize = 300;
     if text.len() > MAX_REFUSAL {
         return false;

@@ -2,7 +2,7 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::super::scan::{entries, head};
+use super::super::scan::{begins, entries, head};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -57,6 +57,10 @@ fn last_break(left: &str) -> (usize, usize) {
     let (mut start, mut depth, mut at) = (0, 0_usize, 0);
     while let Some(c) = left[at..].chars().next() {
         let rest = &left[at..];
+        if is_space(rest) {
+            at += 2;
+            continue;
+        }
         let length = match depth {
             0 => break_at(rest).or_else(|| {
                 let bound = bound_at(rest)?;
@@ -70,6 +74,11 @@ fn last_break(left: &str) -> (usize, usize) {
         };
         if let Some(length) = length {
             at += length;
+            // The words of `\text{so }`, the name of `\begin{aligned}`.
+            let next = &left[at..];
+            if rest.starts_with("\\") && next.starts_with('{') {
+                at += next.find('}').map_or(next.len(), |end| end + 1);
+            }
             start = at;
             continue;
         }
@@ -89,10 +98,18 @@ fn first_break(right: &str, depth: usize) -> usize {
         if depth == 0 && !right[..at].ends_with('\\') && (is_point || break_at(rest).is_some()) {
             return at;
         }
+        if ")]}".contains(c) && depth == 0 {
+            return at;
+        }
         depth =
             (depth + usize::from("([{".contains(c))).saturating_sub(usize::from(")]}".contains(c)));
     }
     right.len()
+}
+
+/// Whether a text begins with a space of mathematics: `\,`.
+fn is_space(text: &str) -> bool {
+    begins(text, "\\,|\\;|\\:|\\!")
 }
 
 /// The length of the break that a text begins with.
@@ -169,6 +186,7 @@ pub(super) fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
     let tag = head.rfind('<').map(|at| &head[at + 1..]);
     let is_mark = sign == ">"
         && (tag.is_some_and(|tag| tag.chars().all(|c| c.is_alphanumeric() || c == '/'))
+            || head.ends_with(['=', '-'])
             || start == operand.len() && !operand.ends_with(['$', '(', '[']));
     let is_open = sign == "^{" && !after.starts_with('}');
     let is_part = !is_open && (is_formula || is_relation && !is_mark);

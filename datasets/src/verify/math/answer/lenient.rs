@@ -346,7 +346,13 @@ fn bold(line: &str) -> Option<&str> {
     let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
     let after = line[close + 2..].trim_start();
     let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
+        return None;
+    }
     let outside = [&line[..open], after];
+    if text::is_choice(inner) || date(inner).is_some() {
+        return Some(inner);
+    }
     let inner = without_reason(inner);
     if has_digits(inner) || inner.contains(['\\', '$']) {
         let is_last = !has_digits(after) || after.starts_with([',', ';', '(', '—']);

@@ -46,9 +46,14 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
-    let bare = if is_value(inner) { inner } else { without_reason(inner) };
-    if is_answer(bare) && !bare.contains('\n') {
-        return bare;
+    if is_answer(inner) {
+        return if is_value(inner) { inner } else { without_reason(inner) };
+    }
+    if !inner.contains('\n')
+        && without_reason(inner).len() < inner.len()
+        && is_answer(without_reason(inner))
+    {
+        return without_reason(inner);
     }
     match formula_in(inner) {
         Some((_, formula)) if inner.matches('$').count() <= 2 => formula,
@@ -68,9 +73,18 @@ fn stands(line: &str, answer: &str) -> bool {
 /// `#### Step 2` and `#### 1. The sum` are none.
 pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
     let mut all = lines(text).filter_map(|(at, line)| {
+        let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        let is_numbered = digits.len() < line.len()
+            && digits.strip_prefix(['.', ')']).is_some_and(|rest| {
+                rest.trim_start_matches([' ', '*']).starts_with(char::is_alphabetic)
+            });
         let is_assignment = matches!(line.as_bytes(), [b'a'..=b'z', b' ', b'i', b's', b' ', ..]);
         let line = if is_assignment { &line[5..] } else { line };
-        Some((at, leading(line).filter(|part| stands(line, part))?))
+        if is_numbered {
+            None
+        } else {
+            Some((at, leading(line).filter(|part| stands(line, part))?))
+        }
     });
     let first = all.next()?;
     // "#### 18, wait: #### 20"

@@ -41,8 +41,8 @@ pub(super) use parts::same_parts;
 pub(super) use sentences::last_sentence;
 
 /// Words in the place of an answer that only stand for one.
-const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
-    final answer here|answer here|insert answer here|ldots|dots|cdots|final result";
+const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer \
+    here|final answer here|answer here|insert answer here|ldots|dots|cdots|final result";
 
 /// Longest text that may be an answer as a whole.
 const MAX_WHOLE: usize = 300;
@@ -125,6 +125,8 @@ pub(super) fn by_marks(text: &str) -> Option<Found<'_>> {
         phrase::answer_line(text, &places).map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
         marks::tag(text).map(|(at, inner)| (at, part(text, inner, Rule::Tag))),
         marks::hashes(text).map(|(at, inner)| (at, part(text, inner, Rule::Hashes))),
+        phrase::final_answer(text, &places)
+            .map(|(at, inner)| (at, part(text, inner, Rule::Phrase))),
     ];
     let last = explicit.into_iter().flatten().max_by_key(|(at, _)| *at);
     let stated = || Some(part(text, phrase::answer(text, &places)?, Rule::Phrase));
@@ -222,6 +224,8 @@ fn has_words(answer: &Answer) -> bool {
         | Answer::List(items)
         | Answer::Union(items)
         | Answer::Ratio(items) => items.iter().any(has_words),
+        Answer::Chain(sides, _) => sides[1..].iter().any(has_words),
+        Answer::Member(_, set) => has_words(set),
         _ => false,
     }
 }

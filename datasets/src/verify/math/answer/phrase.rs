@@ -33,6 +33,13 @@ const OTHERS: &str = "(?i)(?:respuesta|antwort|resposta|risposta|réponse|odpowi
     不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";
 static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an expression"));
 
+/// The answer behind the last "final answer", and where the phrase begins.
+pub(super) fn final_answer<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
+    let is_final = |at: &usize| ends_with(text[..*at].trim_end(), "final");
+    let places: Vec<usize> = places.iter().copied().filter(is_final).collect();
+    places.into_iter().rev().take(MAX_PHRASES).find_map(|at| Some((at, behind(text, at)?)))
+}
+
 /// The answer behind the last "answer".
 pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     let mut last = places.iter().copied().rev().take(MAX_PHRASES);
@@ -138,6 +145,9 @@ fn named(text: &str, at: usize) -> Option<&str> {
 
 /// The verb or colon behind the word "answer" that an answer follows: where it begins, and its length.
 fn mark(line: &str) -> Option<(usize, usize)> {
+    if line.starts_with(" is ") {
+        return Some((0, 4));
+    }
     // `answer is:`, `answer to the question is`, `**Answer:**`
     const VERBS: &str =
         " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";

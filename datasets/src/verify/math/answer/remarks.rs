@@ -33,19 +33,42 @@ pub(super) fn goes_on(rest: &str) -> bool {
     has_or || (has_link && rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\'))
 }
 
-/// Where remarks may begin.
+/// Where remarks may begin, outside brackets and formulas.
 pub(super) fn remarks(clause: &str) -> impl Iterator<Item = usize> + '_ {
-    let words = clause.split_inclusive(' ').scan((0, ""), |(at, before), word| {
-        let start = std::mem::replace(at, *at + word.len());
-        let word = word.trim_end();
-        Some((start, word, std::mem::replace(before, word)))
+    let mut depth = 0_i32;
+    let mut is_formula = false;
+    let mut words = clause.split_inclusive(' ').scan(0, |at, word| {
+        let start = *at;
+        *at += word.len();
+        Some((start, word.trim_end()))
     });
-    words
-        .filter(|(start, word, previous)| {
-            *start > 0 && begins_remark(clause, *start, word, previous)
-        })
-        .map(|(start, ..)| start)
-        .take(12)
+    let mut before = "";
+    std::iter::from_fn(move || {
+        loop {
+            let (start, word) = words.next()?;
+            let is_outside = depth <= 0 && !is_formula;
+            for c in word.chars() {
+                match c {
+                    '(' | '[' | '{' => depth += 1,
+                    ')' | ']' | '}' => depth -= 1,
+                    '$' => is_formula = !is_formula,
+                    _ => {}
+                }
+            }
+            let previous = std::mem::replace(&mut before, word);
+            if start == 0 || !is_outside {
+                continue;
+            }
+            if begins_remark(clause, start, word, previous) {
+                return Some(start);
+            }
+            // `42—which`
+            if let Some((at, _)) = word.match_indices('—').next() {
+                return Some(start + at);
+            }
+        }
+    })
+    .take(12)
 }
 
 /// Whether a remark begins with the word at `start`.
@@ -65,8 +88,12 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
     }
     let is_after_value = || start <= MAX_WHOLE && is_value(trimmed(&clause[..start]));
     match bare {
+        "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
         "or" => is_one_of(next_word, RESTATED),
         _ if matches!(word, "-" | "–" | "—" | "--") => is_word(next_word),
+        _ if word.starts_with('(') => !bare.starts_with("mod") && is_after_value(),
+        // "7 to 42" is a range.
+        "to" if next.starts_with(|c: char| !c.is_alphabetic()) => false,
         _ if is_one_of(bare, AFTER_VALUES) => is_after_value(),
         _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
     }

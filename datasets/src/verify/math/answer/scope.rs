@@ -65,11 +65,17 @@ fn turn(text: &str) -> &str {
         let before = text[start..at].trim();
         // A completion may begin with the tokens that begin a turn, and its role.
         if !before.is_empty() && !matches!(before, "assistant" | "model" | "final") {
-            return if start == 0 { &text[..at] } else { &text[start..at] };
+            return if start == 0 { &text[..at] } else { without_role(&text[start..at]) };
         }
         start = text[at..].find(['>', ']']).map_or(text.len(), |end| at + end + 1);
     }
-    if start == 0 { text } else { &text[start..] }
+    if start == 0 { text } else { without_role(&text[start..]) }
+}
+
+/// The text of a turn without the role before it.
+fn without_role(text: &str) -> &str {
+    let roles = ["assistant\n", "model\n"];
+    roles.iter().find_map(|role| text.strip_prefix(role)).unwrap_or(text)
 }
 
 /// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence.

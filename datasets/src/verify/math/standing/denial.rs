@@ -37,66 +37,56 @@ pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|\
-    (?:wrong|incorrect|false|naive|tempting) (?:answer|guess|value|result|solution) (?:is|was|would be|might be)|\
-    (?:first|old|initial|previous|original|earlier) (?:answer|guess|value|result|attempt) (?:was|had been)|\
-    if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|wrote|answers?|answered)|(?:cannot|can['’]?t|\
-    couldn['’]?t|not) be|not equal(?: to)?|neither|\
-    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|\
-    need)|\
-    fail(?:s|ed)? to (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|\
-    (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|\
-    不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|\
-    (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|\
-    nooit|nie|не|\
-    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|\
-    inte|ikke|\
-    n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
+    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting) (?:answer|\
+    guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
+    (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
+    wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
+    of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|fail(?:s|ed)? to \
+    (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|(?:by no means|in no way|\
+    under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|不选|而非|statt|anstatt|au \
+    lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
+    n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
+    nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|inte|\
+    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ \
+    0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
-    DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|\
-    (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
-    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume|answer|write|conclude))|\
-    mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|ing) to|\
-    (?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
-    (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
-    might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
-    (?:nobody|no one) (?:would )?(?:think|say|believe)s?|\
-    not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|accept|say)|\
-    (?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
-    (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|\
-    (?:i|we) (?:first|initially|originally|at first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
+    DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|(?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) \
+    doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|(?:false|untrue|incorrect|wrong|not true) (?:that|to \
+    (?:say|think|believe|assume|answer|write|conclude))|mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|\
+    ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
+    (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|might say|\
+    (?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|(?:nobody|no one) (?:would \
+    )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|\
+    accept|say)|(?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
+    (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|(?:i|we) (?:first|initially|originally|at \
+    first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
     /// Right before a value or words that only name it: it is not stated.
-    REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
-    (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|\
-    c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
-    (?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|should|could|will|can) (?:answer|say|write|get|give|\
-    claim|pick|choose|accept)|\
-    every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|\
-    final|correct|\
-    right|answer|value|option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
+    REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?(?:rule[ds]? out|reject(?:ed)?|refused?(?: \
+    to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|\
+    equal)|unlikely|hardly|no longer|any(?:thing|one) but|(?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|\
+    should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|every(?:thing|one) (?:except|but)|\
+    differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
+    option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
-    MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
-    (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|\
-    discarded|excluded|ruled out|ignored|dropped)|\
-    is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|\
-    solution)|is what most|is out of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|\
-    a part) of the answer|\
-    squared is|as (?:wrong|incorrect|false))\\b|\
-    is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
-    ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|\
-    discarded|excluded|not (?:right|correct|valid))\\b|\
-    ^, which is (?:a misprint|a mistake|an error|wrong|absurd)";
+    MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
+    forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
+    (?:rejected|discarded|excluded|ruled out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?(?:upper|lower) \
+    bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out of the question|would only \
+    be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as (?:wrong|incorrect|\
+    false))\\b|is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|\
+    guess)\\b)|^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|\
+    rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|an error|wrong|\
+    absurd)";
     /// The same in languages whose verb is last.
     DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
-    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|\
-    a mistake|\
-    too (?:small|large|big|low|high|many|few|much))END|\
-    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|\
-    be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit (?:the|our|all|this|any) (?:\\w+ )?\
-    (?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch that)";
+    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
+    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
+    can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
+    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch \
+    that)";
     /// A property that the value is said not to have, as it should: ` is not even, as required`.
     PROPERTY: "^ (?:is|was|are) not (?:\\w+ ){0,4}[a-z0-9]+, as (?:required|wanted|needed|desired|expected|asked)(?:[^a-z ]|$)";
     /// Says that a value is only tried.
@@ -106,15 +96,14 @@ tables! {
 
     /// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
     CHANGE: "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
-    quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
-    multiply|divide|square|halve|(?:multiply|divid|doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|\
-    ing)? [$]?[0-9]+[$]? (?:to|from)|\
-    (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|\
-    (?:twice|half|double|triple|times|of|than|plus|minus) \
-    (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) [^.,;]* (?:is|equals|makes?))$";
+    quarter of|reciprocal of|opposite of|negative of|multiple of|minus|multiply|divide|square|halve|(?:multiply|divid|\
+    doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|ing)? [$]?[0-9]+[$]? (?:to|from)|(?:[0-9]|one|two|three|four|five|\
+    six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|(?:twice|half|double|triple|times|of|than|\
+    plus|minus) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
+    [^.,;]* (?:is|equals|makes?))$";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b|\
-    (?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|\
+    otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
 }
@@ -122,12 +111,12 @@ tables! {
 /// Words that deny or bound what follows, beside those of other scripts.
 static DENYING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
-        "not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|anst|lieu|lugar|vez|\
-    invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|incorrect|false|naive|tempt|\
-    first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|between|least|most|below|above|over|\
-    up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|\
-    massimo|mais|maior|pelo|mehr|weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|\
-    co |en|fazla|sup|inf|gr|kl|tra|fra|au|at",
+        "not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|\
+    anst|lieu|lugar|vez|invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|\
+    incorrect|false|naive|tempt|first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|\
+    between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|\
+    menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|weniger|hoogst|mindest|minst|minder|meer|lebih|\
+    kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|sup|inf|gr|kl|tra|fra|au|at",
     )
 });
 /// Words that doubt what a clause says.
@@ -145,8 +134,8 @@ static FAILING: LazyLock<Stems> = LazyLock::new(|| Stems::new("do|did|contradict
 /// Words that make the value behind them a part of what is meant.
 static CHANGING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
-        "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|halv|\
-    doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
+        "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|\
+    halv|doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
     )
 });
 

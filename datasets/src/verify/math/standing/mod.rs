@@ -54,27 +54,25 @@ const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Whi
 
 tables! {
     /// Somebody else says what follows: "Tom claims that", "according to the textbook"; or it is quoted from somebody.
-    BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
-    \\b(ANYBODY|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|\
-    said|claim(?:s|ed)?|thinks?|thought|\
-    believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?|goes|has it|shout(?:s|ed)?|reports?|states?)|\
+    BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\\b(ANYBODY|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| \
+    key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|said|claim(?:s|ed)?|thinks?|thought|believe[sd]?|\
+    insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?|goes|has it|shout(?:s|ed)?|reports?|states?)|\
     (?:has|have|is|was|are|were) (?:been )?(?:\\w+ly )?(?:claimed|said|believed|reported|rumou?red|alleged))VALUE";
-    QUOTED: "(?-i)\\b(?:ANYBODY|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|written|ends?|reads?|\
-    replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* *[\"“][^\"”]*$|\
-    (?-i)^(?:[A-Z]\\w+|ANYBODY): *[\"“][^\"”]*$";
+    QUOTED: "(?-i)\\b(?:ANYBODY|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|\
+    written|ends?|reads?|replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* \
+    *[\"“][^\"”]*$|(?-i)^(?:[A-Z]\\w+|ANYBODY): *[\"“][^\"”]*$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
     /// Agrees with what somebody else says.
     AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
     /// An instruction that shows the form of an answer, or a form in quotation marks.
-    FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|prompt)\\b\
-    .*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
-    with (?:a|the|this) (?:line|words|\
-    sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\
-    \\b(?:example|such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|with)\\b[^\"“”]{0,24}[ :][\"“'`]+\
-    (?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\
-    \\b(?:should|would|must|might|could) look like(?: this| that)?[ :,]*[$*]*$";
+    FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|\
+    prompt)\\b.*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
+    with (?:a|the|this) (?:line|words|sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\\b(?:example|\
+    such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|\
+    with)\\b[^\"“”]{0,24}[ :][\"“'`]+(?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\\b(?:should|would|must|might|\
+    could) look like(?: this| that)?[ :,]*[$*]*$";
     /// Supposes another case.
     SUPPOSITION: "\\b(?:if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b";
     /// Says that it is not the case.
@@ -93,49 +91,46 @@ tables! {
     arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)";
     /// The same, as the next that is said of the value before it.
-    REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?\
-    (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|\
-    an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|too (?:large|small|big|low|high)|\
-    impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| does(?: not|n['’]t) (?:work|\
-    satisfy|fit|hold)|\
-    (?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| (?:because|since|as|so|and|the|all)\\b)";
+    REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
+    )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?(?:(?:['’]s| is| was| seems| must be)(?: all| \
+    clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|\
+    too (?:large|small|big|low|high)|impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| \
+    does(?: not|n['’]t) (?:work|satisfy|fit|hold)|(?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| \
+    (?:because|since|as|so|and|the|all)\\b)";
     /// Begins a sentence that may do so.
     DOUBT: DOUBTING;
     /// Behind `####` a contrast may begin another problem.
     OPEN_DOUBT: &DOUBTING.replace("CONTRAST", "\\b\\B");
     /// Says that it stands all the same.
-    AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\
-    \\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|\
-    needed)|\\bholds?\\b|consistent|checks out|\
-    verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
+    AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
+    (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
+    \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
+    (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
     ASSERTION: "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
-const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|\
-    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |\
-    [,;] *(?:no,? )?wait\\b|(?:^|\
-    [.!?\\n] *)(?:CONTRAST)\\b|\
-    \\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? (?:(?:is|was|must be) (?:wrong|incorrect|\
-    not (?:right|correct))|\
-    (?:cannot|can['’]t) be (?:right|correct)|(?:does not|doesn['’]t) (?:work|fit|check))\\b|\
-    \\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|halved|squared|added|multiplied|\
-    divided|subtracted)\\b|\
-    \\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\
-    \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
+const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
+    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |[,;] \
+    *(?:no,? )?wait\\b|(?:^|[.!?\\n] *)(?:CONTRAST)\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
+    (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
+    not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|\
+    halved|squared|added|multiplied|divided|subtracted)\\b|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
+    (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
+    are|should be|would be)";
 
 /// What the tables about somebody's words have in them.
 static SAYING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
-        "claim|say|said|accord|told|think|thought|belie|insist|suggest|writ|wrote|guess|goes|has it|shout|report|rumo|alleged|state|\
-        end|read|repl|answers|answered|conclud|text",
+        "claim|say|said|accord|told|think|thought|belie|insist|suggest|writ|wrote|guess|goes|has it|shout|report|rumo|\
+        alleged|state|end|read|repl|answers|answered|conclud|text",
     )
 });
 /// What the tables about the form of an answer and about another case have in them.
 static SHOWING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
-        "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|look|if|had|\
-    were|without|only if|assum|suppos|would",
+        "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|look|if|\
+    had|were|without|only if|assum|suppos|would",
     )
 });
 /// What the table about mistakes has in it.
@@ -145,10 +140,10 @@ static MISTAKEN: LazyLock<Stems> = LazyLock::new(|| {
 /// What the tables about the text behind a mark have in them.
 static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
-        "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|now|mixed|used|should|\
-    oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|too|imposs|an err|can|\
-    viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|\
-    has to|need|question|problem|want|adding|correct |right |true |actual|proper ",
+        "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|\
+    now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|\
+    too|imposs|an err|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
+    unfort|instead|must|have to|has to|need|question|problem|want|adding|correct |right |true |actual|proper ",
     )
 });
 
