@@ -105,3 +105,12 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     });
     is_blank || is_question || refuses || is_unable || holds(last, OPEN) || holds(&lower, ANYWHERE)
 }
+
+/// Whether a text breaks off behind an operator: "which gives 18 +".
+pub(super) fn is_unfinished(text: &str) -> bool {
+    let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
+    before.len() < text.len()
+        && before.ends_with(' ')
+        && before.contains(' ')
+        && !text.ends_with("**")
+}

@@ -10,7 +10,9 @@ use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_re
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
-use super::courtesy::{is_refusal, without_choices, without_courtesy, without_program};
+use super::courtesy::{
+    is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
+};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
 use super::values::{
     displayed, is_about, is_in_question, is_label, last_time, last_value, with_unit,
@@ -107,15 +109,6 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
         text.len() <= MAX_WORDS && !is_open
     };
     found.or_else(|| is_short().then_some((text, Rule::Words)))
-}
-
-/// Whether a text breaks off behind an operator: "which gives 18 +".
-fn is_unfinished(text: &str) -> bool {
-    let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
-    before.len() < text.len()
-        && before.ends_with(' ')
-        && before.contains(' ')
-        && !text.ends_with("**")
 }
 
 /// The kept side of a contrast: 18 of "Not 17 but 18".
