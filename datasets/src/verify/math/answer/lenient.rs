@@ -95,14 +95,14 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let line = text.lines().next_back().unwrap_or(text).trim();
     let ending = Ending { text, line, last: last_sentence(line) };
     let found = RULES.iter().find_map(|rule| rule(&ending));
-    // "Confidence: 100%", "Step 3."
-    let is_labelled = |(value, _): &(&str, Rule)| {
+    // "Confidence: 100%", "Step 3.", and one case of several.
+    let is_none = |(value, _): &(&str, Rule)| {
+        let start = offset_in(text, value);
         let digit = value.find(|c: char| c.is_ascii_digit());
-        digit.is_some_and(|at| is_label(&text[..offset_in(text, value) + at]))
+        digit.is_some_and(|at| is_label(&text[..start + at]))
+            || standing::is_one_of_cases(&text[..start], &text[start + value.len()..])
     };
-    if found.as_ref().is_some_and(is_labelled) {
-        return None;
-    }
+    (!found.as_ref().is_some_and(is_none)).then_some(())?;
     let is_denied = |(value, _): (&str, Rule)| is_unstated(&text[..offset_in(text, value)], "");
     let is_short = || {
         let is_open = is_doubted(ending.last) || last_value(text).is_some_and(is_denied);

@@ -80,7 +80,10 @@ fn value(text: &str) -> String {
     let bare =
         |text: &'_ str| text.trim_end_matches([',', ';', '.', ' ', '\n', '-', '(', '{', '}']).len();
     let text = &text[start..start + bare(&text[start..])];
-    let text = text.strip_suffix(" and").map_or(text, |text| &text[..bare(text)]);
+    let text = text
+        .strip_suffix(" and the")
+        .or(text.strip_suffix(" and"))
+        .map_or(text, |text| &text[..bare(text)]);
     let open = text.matches('{').count().saturating_sub(text.matches('}').count());
     format!("{text}{}", "}".repeat(open))
 }

@@ -16,7 +16,7 @@ tables! {
     $(]+-?[0-9])";
     /// Leads from what is denied to what is stated.
     BUT: "[,;，]? *(?:\\\\text\\{ *)?(?:\\b(?:but(?: rather)?|it is|it['’]s|sino|sondern|mais|mas(?: sim)?|e sim|bensì|\
-    ma|maar|lecz|ale|mà là|melainkan|tetapi|tapi|bali(?: ni)?|а|но)\\b|而是|[，,] ?是|we (?:get|have)|获得) *\\}?";
+    ma|maar|lecz|ale|tylko|mà là|melainkan|tetapi|tapi|bali(?: ni)?|а|но)\\b|而是|[，,] ?是|we (?:get|have)|获得) *\\}?";
     /// Between what is stated and what it is not.
     NOT: "[,;，、]? *\\(?(?:\\\\text\\{[ (]*)?(?:\\b(?:and not|not|rather than|instead of|as opposed to|y no|et non(?: \
     pas)?|non pas|e non|e não|und nicht|nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en \

@@ -37,7 +37,7 @@ pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting) (?:answer|\
+    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
     guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
     (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
     wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
@@ -71,7 +71,7 @@ tables! {
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
     MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
     forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
-    (?:rejected|discarded|excluded|ruled out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?(?:upper|lower) \
+    (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?(?:upper|lower) \
     bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out of the question|would only \
     be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as (?:wrong|incorrect|\
     false))\\b|is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|\
@@ -111,7 +111,7 @@ tables! {
 /// Words that deny or bound what follows, beside those of other scripts.
 static DENYING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
-        "not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|\
+        "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|\
     anst|lieu|lugar|vez|invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|\
     incorrect|false|naive|tempt|first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|\
     between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|\

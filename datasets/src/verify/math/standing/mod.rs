@@ -187,12 +187,12 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
             && MISTAKES.is_match(behind)
         || (has_quote || SHOWING.begin_a_word_of(sentence))
             && (FORM.is_match(sentence) || SUPPOSITION.is_match(sentence) && is_supposed())
-        || is_one_of_cases(sentence, before, after)
+        || is_one_of_cases(before, after)
 }
 
 /// Whether a sentence gives the answer of one case, and the one beside it that of another: "If it is fair, the answer is
 /// 6. If it is not, the answer is 8."
-fn is_one_of_cases(own: &str, before: &str, after: &str) -> bool {
+pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
     const CASES: &str =
         "if |when |assuming |supposing |with |without |case |interpretation |reading ";
     let is_case = |sentence: &str| {
@@ -201,6 +201,7 @@ fn is_one_of_cases(own: &str, before: &str, after: &str) -> bool {
         begins(&first, CASES) && !words.contains(['<', '>']) || first.starts_with("otherwise")
     };
     let gives = |sentence: &str| is_case(sentence) && holds(sentence, "nswer is|\\boxed");
+    let own = sentence(before);
     let previous = before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$']);
     let next = after.split_inclusive(['.', ';']).nth(1).unwrap_or_default();
     is_case(own)
