@@ -4,9 +4,9 @@ use super::scan::entries;
 
 /// Styles and spacing that mean nothing.
 pub(super) static IGNORED: [&str; 41] = entries(
-    "therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|\
-    biggr|Biggl|Biggr|rm|bf|it|sf|mathstrut|nonumber|hfill|noindent|hline|middle|nolimits|normalsize|small|\
-    large|Large|smallskip|checkmark|blacksquare|square|qed|angle|measuredangle",
+    "therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|biggr|\
+    Biggl|Biggr|rm|bf|it|sf|mathstrut|nonumber|hfill|noindent|hline|middle|nolimits|normalsize|small|large|Large|\
+    smallskip|checkmark|blacksquare|square|qed|angle|measuredangle",
 );
 /// Wrappers of mathematics: their braces stay as a group.
 pub(super) static STYLES: [&str; 17] = entries(
@@ -28,12 +28,11 @@ pub(super) const SHORT_WORDS: &str =
     "it|is|in|to|of|so|we|as|at|be|by|if|no|on|up|do|he|am|an|us|my|me";
 
 /// Commands that stand for one symbol, and the symbol.
-const SYMBOLS: &str = "\
-    cdot times ast bullet *;div /;pm mp ±;le leq leqslant ≤;ge geq geqslant ≥;lt <;gt >;ne neq ≠;equiv =;\
-    cup bigcup ∪;cap bigcap ∩;in isin ∈;setminus backslash ∖;emptyset varnothing ∅;infty ∞;circ degree °;\
-    lbrace {;rbrace };lbrack [;rbrack ];vert lvert rvert mid |;Vert lVert rVert Vvert parallel ‖;colon :;\
-    prime ';lfloor ⌊;rfloor ⌋;lceil ⌈;rceil ⌉;langle ⟨;rangle ⟩;ldots dots cdots dotsc …;land wedge ,;lor vee ∨;\
-    over ⌿;choose ⑂;top intercal ⊤;R reals ℝ;to rightarrow implies Rightarrow →";
+const SYMBOLS: &str = "cdot times ast bullet *;div /;pm mp ±;le leq leqslant ≤;ge geq geqslant ≥;lt <;gt >;ne neq \
+    ≠;equiv =;cup bigcup ∪;cap bigcap ∩;in isin ∈;setminus backslash ∖;emptyset varnothing ∅;infty ∞;circ degree \
+    °;lbrace {;rbrace };lbrack [;rbrack ];vert lvert rvert mid |;Vert lVert rVert Vvert parallel ‖;colon :;prime \
+    ';lfloor ⌊;rfloor ⌋;lceil ⌈;rceil ⌉;langle ⟨;rangle ⟩;ldots dots cdots dotsc …;land wedge ,;lor vee ∨;over \
+    ⌿;choose ⑂;top intercal ⊤;R reals ℝ;to rightarrow implies Rightarrow →";
 
 /// A command that stands for one symbol.
 pub(super) fn symbol(command: &str) -> Option<char> {
@@ -42,13 +41,12 @@ pub(super) fn symbol(command: &str) -> Option<char> {
 }
 
 /// Characters outside ASCII, and what they stand for.
-const FOLDED: &str = "\
-    −–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|⅖=(2/5)|\
-    ⅗=(3/5)|⅘=(4/5)|⅙=(1/6)|⅚=(5/6)|⅐=(1/7)|⅑=(1/9)|⅒=(1/10)|⅛=(1/8)|⅜=(3/8)|⅝=(5/8)|⅞=(7/8)|≡=\\equiv |\
-    ‖=\\Vert |；=;|：=:|Ω=\\Omega |ℤ=\\mathbb{Z}|ℕ=\\mathbb{N}|πΠ=\\pi |√=\\sqrt |∛=\\sqrt[3]|∜=\\sqrt[4]|\
-    º=°|′='|’='|“”‘= |％=%|\u{a0}\u{2009}\u{202f}\u{3000}\u{2061}= |∶=:|＜=<|＞=>|α=\\alpha |\
-    β=\\beta |θ=\\theta |φϕ=\\phi |γ=\\gamma |δ=\\delta |ε=\\epsilon |λ=\\lambda |μµ=\\mu |ρ=\\rho |\
-    σ=\\sigma |τ=\\tau |ω=\\omega |∑=\\sum |∏=\\prod |∧=,";
+const FOLDED: &str = "−–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|\
+    ⅖=(2/5)|⅗=(3/5)|⅘=(4/5)|⅙=(1/6)|⅚=(5/6)|⅐=(1/7)|⅑=(1/9)|⅒=(1/10)|⅛=(1/8)|⅜=(3/8)|⅝=(5/8)|⅞=(7/8)|≡=\\equiv |\
+    ‖=\\Vert |；=;|：=:|Ω=\\Omega |ℤ=\\mathbb{Z}|ℕ=\\mathbb{N}|πΠ=\\pi |√=\\sqrt |∛=\\sqrt[3]|∜=\\sqrt[4]|º=°|′='|’='|\
+    “”‘= |％=%|\u{a0}\u{2009}\u{202f}\u{3000}\u{2061}= |∶=:|＜=<|＞=>|α=\\alpha |β=\\beta |θ=\\theta |φϕ=\\phi |\
+    γ=\\gamma |δ=\\delta |ε=\\epsilon |λ=\\lambda |μµ=\\mu |ρ=\\rho |σ=\\sigma |τ=\\tau |ω=\\omega |∑=\\sum |∏=\\prod \
+    |∧=,";
 
 /// A character outside ASCII as what it stands for.
 fn folded(c: char) -> Option<&'static str> {
@@ -125,8 +123,7 @@ pub(super) fn fold(text: &str) -> String {
 }
 
 /// The zeros of other scripts.
-const ZEROS: &str = "\u{660}\u{6f0}\u{966}\u{9e6}\u{a66}\u{ae6}\u{b66}\u{be6}\u{c66}\u{ce6}\
-    \u{d66}\u{e50}\u{ed0}\u{f20}\u{1040}\u{17e0}\u{ff10}\u{1d7ce}\u{1d7d8}\u{1d7ec}";
+const ZEROS: &str = "\u{660}\u{6f0}\u{966}\u{9e6}\u{a66}\u{ae6}\u{b66}\u{be6}\u{c66}\u{ce6}\u{d66}\u{e50}\u{ed0}\u{f20}\u{1040}\u{17e0}\u{ff10}\u{1d7ce}\u{1d7d8}\u{1d7ec}";
 
 /// A digit of another script as one of ASCII, and the marks between such digits.
 pub(super) fn digit(c: char) -> Option<char> {

@@ -329,7 +329,7 @@ fn is_sentence(value: &Answer, words: &str) -> bool {
         _ => false,
     };
     (is_letter && !is_unit(words))
-        || standing::has(words, standing::UNIT)
+        || standing::has_word(words, standing::UNIT)
         || standing::is_relative(words)
 }
 

@@ -8,9 +8,8 @@ use regex::Regex;
 use super::scan::holds;
 
 /// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
-const CALLS: &str = "\
-    Rational=\\frac{@1}{@2}|Fraction=\\frac{@1}{@2}|Matrix=@@|array=@@|FiniteSet=\\{@@\\}|Interval=[@1,@2]|\
-    Interval.open=(@1,@2)|Interval.Lopen=(@1,@2]|Interval.Ropen=[@1,@2)|binomial=\\binom{@1}{@2}|\
+const CALLS: &str = "Rational=\\frac{@1}{@2}|Fraction=\\frac{@1}{@2}|Matrix=@@|array=@@|FiniteSet=\\{@@\\}|\
+    Interval=[@1,@2]|Interval.open=(@1,@2)|Interval.Lopen=(@1,@2]|Interval.Ropen=[@1,@2)|binomial=\\binom{@1}{@2}|\
     comb=\\binom{@1}{@2}|nCr=\\binom{@1}{@2}|nPr=P(@1,@2)|factorial=(@1)!|Abs=abs(@1)";
 
 /// Digits of one number in two styles, `\mathbf{1}0`.

@@ -42,7 +42,6 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         // so that no list of guesses passes.
         (Answer::Chain(sides, relations), other) => {
             all_equal(relations) && every_value(sides, true, |side| equal(side, other, fuel))
-                || interval_of(sides, relations, other, equal, fuel)
                 || same_region(gold, answer, fuel)
         }
         (other, Answer::Chain(sides, relations)) => {
@@ -196,34 +195,6 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
         }
         _ => false,
     }
-}
-
-/// `2 <= x < 5` of the gold as `[2, 5)`; not the other way round.
-fn interval_of(
-    sides: &[Answer],
-    relations: &[Relation],
-    answer: &Answer,
-    equal: Equal,
-    fuel: &mut Fuel,
-) -> bool {
-    let Answer::Tuple(open, ends, close) = answer else { return false };
-    let [low, high] = ends.as_slice() else { return false };
-    let (sides, relations) = ascending(sides, relations);
-    if !relations.iter().all(|relation| matches!(relation, Relation::Less | Relation::AtMost)) {
-        return false;
-    }
-    let infinity = Answer::Value(Expr::Infinity);
-    let minus_infinity = Answer::Value(Expr::Negative(Box::new(Expr::Infinity)));
-    let (from, first, last, to) = match (sides.as_slice(), relations.as_slice()) {
-        ([a, x, b], [p, q]) if is_name(x) => (a.clone(), *p, *q, b.clone()),
-        ([x, b], [q]) if is_name(x) => (minus_infinity, Relation::Less, *q, b.clone()),
-        ([a, x], [p]) if is_name(x) => (a.clone(), *p, Relation::Less, infinity),
-        _ => return false,
-    };
-    (*open == '[') == (first == Relation::AtMost)
-        && (*close == ']') == (last == Relation::AtMost)
-        && equal(&from, low, fuel)
-        && equal(&to, high, fuel)
 }
 
 /// The chain with < and <= only.

@@ -41,6 +41,44 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     table.split('|').any(|known| text.contains(known))
 }
 
+/// Beginnings of words that are looked for together: what a text must have in it that an expression may match, so that
+/// most texts need none compiled.
+pub(super) struct Stems {
+    /// Those that begin with the same two letters, by these letters.
+    entries: Vec<Vec<&'static [u8]>>,
+}
+
+impl Stems {
+    /// Those of a table, `a|b|c`, of entries that begin with two letters.
+    pub(super) fn new(table: &'static str) -> Self {
+        let mut entries = vec![vec![]; 26 * 26];
+        for stem in table.split('|').map(str::as_bytes) {
+            entries[Self::place(stem[0], stem[1]).expect("two letters")].push(stem);
+        }
+        Self { entries }
+    }
+
+    fn place(first: u8, second: u8) -> Option<usize> {
+        let letter =
+            |byte: u8| Some(usize::from((byte | 32).wrapping_sub(b'a'))).filter(|at| *at < 26);
+        Some(letter(first)? * 26 + letter(second)?)
+    }
+
+    /// Whether a word of a text begins with one of them, whatever its case.
+    pub(super) fn begin_a_word_of(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let mut is_begin = true;
+        bytes.windows(2).enumerate().any(|(at, pair)| {
+            let is_word = std::mem::replace(&mut is_begin, !pair[0].is_ascii_alphabetic());
+            let place = if is_word { Self::place(pair[0], pair[1]) } else { None };
+            let is_stem = |stem: &&[u8]| {
+                bytes.get(at..at + stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem))
+            };
+            place.is_some_and(|place| self.entries[place].iter().any(is_stem))
+        })
+    }
+}
+
 /// A text that is looked for.
 pub(super) struct Needle(LazyLock<Finder<'static>>);
 

@@ -8,8 +8,8 @@ use dashu_ratio::RBig;
 const MAX_WORDS: usize = 16;
 
 static SMALL: [&str; 20] = entries(
-    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|\
-    seventeen|eighteen|nineteen",
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|\
+    eighteen|nineteen",
 );
 static TENS: [&str; 8] =
     ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
@@ -118,18 +118,18 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
 
 /// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
 const FOREIGN: [&str; 7] = [
-    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete dieciocho \
-    diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
-    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn \
-    neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
+    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete \
+    dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
+    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn \
+    achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
     "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit \
     dix-neuf vingt trente quarante cinquante soixante soixante-dix quatre-vingt quatre-vingt-dix cent",
     "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici \
     diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta cento",
-    "zero um dois três quatro cinco seis sete oito nove dez onze doze treze quatorze quinze dezesseis dezessete dezoito \
-    dezenove vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem",
-    "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien achttien \
-    negentien twintig dertig veertig vijftig zestig zeventig tachtig negentig honderd",
+    "zero um dois três quatro cinco seis sete oito nove dez onze doze treze quatorze quinze dezesseis dezessete \
+    dezoito dezenove vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem",
+    "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien \
+    achttien negentien twintig dertig veertig vijftig zestig zeventig tachtig negentig honderd",
     "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать \
     пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят \
     семьдесят восемьдесят девяносто сто",
@@ -180,8 +180,8 @@ fn foreign(text: &str) -> Option<u32> {
 /// too, and points between thousands, are read so only in a text of such a language.
 pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String> {
     const MAX_BYTES: usize = 80;
-    const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|è|il|che|\
-        são|het|een|antwoord|cevap|jawaban|adalah|ve";
+    const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|\
+        è|il|che|são|het|een|antwoord|cevap|jawaban|adalah|ve";
     let answer = answer.trim_matches([' ', '$', '.']);
     let number = foreign(answer);
     let groups = answer

@@ -21,8 +21,9 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let b = links.iter().find_map(|link| b.strip_prefix(link)).unwrap_or(&b).to_owned();
     // `The graph is a circle`
     let is_said = || {
-        b.rsplit_once(" is ")
-            .is_some_and(|(before, tail)| tail == a && !standing::has(before, standing::SENTENCE))
+        b.rsplit_once(" is ").is_some_and(|(before, tail)| {
+            tail == a && !standing::has_word(before, standing::SENTENCE)
+        })
     };
     let is_same = !a.is_empty() && (a == b || is_said());
     is_same
@@ -52,7 +53,7 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     let verb = rest.split(' ').next().unwrap_or_default();
     is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
         && gold.len() >= 3
-        && !standing::has(rest, standing::SENTENCE)
+        && !standing::has_word(rest, standing::SENTENCE)
         && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
         && rest.split(' ').count() <= 6
 }
@@ -66,7 +67,7 @@ pub(super) fn is_none(words: &str) -> bool {
     let words = [" has ", "there is ", "there are ", "there exist ", "there exists "]
         .iter()
         .find_map(|begin| words.split_once(begin))
-        .filter(|(before, _)| before.len() < 40 && !standing::has(before, standing::SENTENCE))
+        .filter(|(before, _)| before.len() < 40 && !standing::has_word(before, standing::SENTENCE))
         // "x=5 has no solution"
         .filter(|(before, _)| {
             !matches!(
@@ -85,8 +86,8 @@ pub(super) fn is_none(words: &str) -> bool {
                 && !noun.contains(' ')
                 && !is_one_of(noun, "limit|derivative|integral")
     };
-    const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de solution|sin solución|no hay solución|\
-        no tiene solución|sem solução|nessuna soluzione|нет решений";
+    const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de \
+        solution|sin solución|no hay solución|no tiene solución|sem solução|nessuna soluzione|нет решений";
     rest.is_some_and(is_nothing) || is_one_of(words, NONE)
 }
 
@@ -338,7 +339,8 @@ pub(super) fn opening(text: &str) -> Option<bool> {
             && !(first && word == "not")
     });
     let is_none = !first && is_none(&folded);
-    (is_plain && (text.contains(", ") || is_none) && !standing::is_refusal(text)).then_some(first)
+    (is_plain && (text.contains(", ") || is_none) && !super::answer::is_refusal(text))
+        .then_some(first)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
@@ -353,8 +355,8 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         .map(folded)
         .collect();
     const YES: &str = "correct|right|sí|oui|ja|да|是|是的|对|正确";
-    const NO: &str = "incorrect|non|nein|нет|不是|不|不对|否|错误|not really|not at all|certainly not|\
-        definitely not|not true|it is not true|untrue|wrong";
+    const NO: &str = "incorrect|non|nein|нет|不是|不|不对|否|错误|not really|not at all|certainly not|definitely not|not true|\
+        it is not true|untrue|wrong";
     let whole = folded(end);
     if is_one_of(&whole, YES) || is_one_of(&whole, NO) {
         return Some(is_one_of(&whole, YES));
@@ -367,7 +369,7 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         || clause.contains(' ')
             // "If n is odd then yes."
             && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))
-            && standing::has(clause, standing::SENTENCE)
+            && standing::has_word(clause, standing::SENTENCE)
             && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
                 .is_none();
     let begin =

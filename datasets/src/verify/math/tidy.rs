@@ -7,8 +7,8 @@ use super::scan::{begins, is_one_of};
 use super::standing::is_doubted;
 
 /// Words before a value that say what it is, without a colon.
-const LABELS: &str = "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|exactly|\
-    equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval";
+const LABELS: &str = "i think|number|the number|value|the value|at|about|approximately|approx|approx.|around|roughly|\
+    exactly|equals|is|the answer is|therefore|thus|so|hence|point|the point|interval|the interval";
 
 /// Tokens without labels, and with degrees and ordinals as marks of their own.
 pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {

@@ -6,34 +6,28 @@ use std::collections::BTreeMap;
 use dashu_ratio::RBig;
 
 /// Names of a unit, its quantity, the quantity's power, and the unit's size in base units as a fraction.
-const UNITS: &str = "\
-    nm нм nanometer nanometre=length 1 1 1000000000|mm мм millimeter millimetre=length 1 1 1000|\
-    cm см centimeter centimetre=length 1 1 100|dm дм decimeter decimetre=length 1 1 10|\
-    m м метр metro mètre meter metre=length 1 1 1|km км kilómetro kilomètre kilometer kilometre=length 1 1000 1|\
-    in inch inche=length 1 254 10000|ft foot feet=length 1 3048 10000|yd yard=length 1 9144 10000|\
-    mi mile=length 1 1609344 1000|ms millisecond=time 1 1 1000|\
-    s с сек segundo seconde sekunde sekunden sec second=time 1 1 1|min мин minuto minuten minute=time 1 60 1|\
-    h ч час hora heure stunde stunden hr hour=time 1 3600 1|day сут день дней=time 1 86400 1|\
-    week=time 1 604800 1|month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|\
-    g г gram=mass 1 1 1000|kg кг kilogram kilo=mass 1 1 1|lb pound=mass 1 45359237 100000000|\
-    oz ounce=mass 1 45359237 1600000000|ml мл milliliter millilitre=length 3 1 1000000|\
-    cl centiliter centilitre=length 3 1 100000|dl deciliter decilitre=length 3 1 10000|\
-    l л L liter litre=length 3 1 1000|ha hectare=length 2 10000 1|dollar usd buck=dollar 1 1 1|\
-    cent ¢=dollar 1 1 100|euro eur €=euro 1 1 1|£ gbp sterling=sterling 1 1 1|\
-    ruble rub ₽ руб рубль рубля рублей=ruble 1 1 1|yen yuan rmb ¥=yen 1 1 1|rupee ₹=rupee 1 1 1|\
-    radian rad=angle 1 1 1|celsius=celsius 1 1 1|fahrenheit=fahrenheit 1 1 1|A ampere amp=current 1 1 1|\
-    K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|unit=unit 1 1 1";
+const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|mm мм millimeter millimetre=length 1 1 1000|cm \
+    см centimeter centimetre=length 1 1 100|dm дм decimeter decimetre=length 1 1 10|m м метр metro mètre meter \
+    metre=length 1 1 1|km км kilómetro kilomètre kilometer kilometre=length 1 1000 1|in inch inche=length 1 254 10000|\
+    ft foot feet=length 1 3048 10000|yd yard=length 1 9144 10000|mi mile=length 1 1609344 1000|ms millisecond=time 1 \
+    1 1000|s с сек segundo seconde sekunde sekunden sec second=time 1 1 1|min мин minuto minuten minute=time 1 60 1|h \
+    ч час hora heure stunde stunden hr hour=time 1 3600 1|day сут день дней=time 1 86400 1|week=time 1 604800 1|\
+    month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|g г gram=mass 1 1 1000|kg кг kilogram \
+    kilo=mass 1 1 1|lb pound=mass 1 45359237 100000000|oz ounce=mass 1 45359237 1600000000|ml мл milliliter \
+    millilitre=length 3 1 1000000|cl centiliter centilitre=length 3 1 100000|dl deciliter decilitre=length 3 1 10000|\
+    l л L liter litre=length 3 1 1000|ha hectare=length 2 10000 1|dollar usd buck=dollar 1 1 1|cent ¢=dollar 1 1 100|\
+    euro eur €=euro 1 1 1|£ gbp sterling=sterling 1 1 1|ruble rub ₽ руб рубль рубля рублей=ruble 1 1 1|yen yuan rmb \
+    ¥=yen 1 1 1|rupee ₹=rupee 1 1 1|radian rad=angle 1 1 1|celsius=celsius 1 1 1|fahrenheit=fahrenheit 1 1 1|A ampere \
+    amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|unit=unit 1 1 1";
 
 /// Units with a name of their own: their names, and a factor before a product or quotient of others.
-const DERIVED: &str = "\
-    mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg m^2/s^3|\
-    Pa pascal=1 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|\
-    F farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|\
-    t т tonne=1000 kg";
+const DERIVED: &str = "mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg \
+    m^2/s^3|Pa pascal=1 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|F \
+    farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|t т tonne=1000 kg";
 
 /// Prefixes of symbols and of names, and their factors.
-const PREFIXES: &str = "n nano 1 1000000000|μ micro 1 1000000|u micro 1 1000000|m milli 1 1000|c centi 1 100|d deci 1 10|\
-    k kilo 1000 1|M mega 1000000 1|G giga 1000000000 1";
+const PREFIXES: &str = "n nano 1 1000000000|μ micro 1 1000000|u micro 1 1000000|m milli 1 1000|c centi 1 100|d deci 1 \
+    10|k kilo 1000 1|M mega 1000000 1|G giga 1000000000 1";
 
 /// Symbols that take a prefix.
 const PREFIXED: &str = "m|g|s|l|L|A|K|mol|N|J|W|Pa|Hz|C|V|Ω|Omega|F|Wh";

@@ -41,7 +41,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // "k is -3", "the value of $k$ is -3"
     if let Some((name, value)) = clause.split_once(" is ")
         && first_number(name).is_none()
-        && !standing::has(name, standing::SENTENCE | standing::VALUE)
+        && !standing::has_word(name, standing::SENTENCE | standing::VALUE)
         && let value = trimmed(value).trim_start_matches('*')
         && is_value(value)
     {
@@ -127,7 +127,7 @@ fn result(clause: &str) -> Option<&str> {
     // `28 days / 7 = <<28/7=4>>4 weeks`
     let result = trimmed(result.rsplit(">>").next().unwrap_or(result));
     let is_relation = working.ends_with(['!', '<', '>', ':', '\\']);
-    let is_hedged = standing::has(working, standing::VALUE);
+    let is_hedged = standing::has_word(working, standing::VALUE);
     let is_list = working.contains([',', ';']);
     (!is_relation && !is_hedged && !is_list && is_value(result) && is_answer(result))
         .then_some(result)

@@ -1,12 +1,12 @@
-//! What is no part of an answer: courtesies and programs at the end of a text.
+//! What is no answer: courtesies and programs at the end of a text, and a refusal.
 
-use super::super::scan::{begins, holds};
+use super::super::scan::{begins, holds, is_one_of, past};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not hesitate|\
-        let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|\
-        is there anything|would you like|thank|good luck";
+    const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not \
+        hesitate|let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|is there \
+        anything|would you like|thank|good luck";
     let mut text = text.trim();
     for _ in 0..3 {
         let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
@@ -51,4 +51,66 @@ pub(super) fn without_program(text: &str) -> &str {
     let Some(start) = inner.rfind("```") else { return text };
     let is_program = begins(&inner[start + 3..], "python|py\n|cpp|java|js\n");
     if is_program { text[..start].trim_end() } else { text }
+}
+
+/// Whether a text refuses to answer.
+pub(in super::super) fn is_refusal(text: &str) -> bool {
+    // How a question begins that asks whether a value is the answer.
+    const ASKING: &str = "is |are |could |would |can ";
+    const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|\
+        i'm unable to|i am unable to|i'm not able to";
+    // At the beginning of the last sentence, where no value follows as its consequence.
+    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|\
+        i won't|i was unable to|i am stuck|i'm stuck";
+    // Unless a link follows: "I can't determine a, but b = 5".
+    const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|i don't \
+        know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
+    const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
+    // In the last sentence: nothing is concluded.
+    const OPEN: &str = "no answer yet|no final answer|have no answer|no conclusion|out of time|time is up|be \
+        continued|not finish|n't finish|stop here";
+    const MAX_REFUSAL: usize = 300;
+    if text.len() > MAX_REFUSAL {
+        return false;
+    }
+    let lower = text.to_lowercase().replace('’', "'");
+    let bare = lower.trim_matches(|c: char| !c.is_alphanumeric());
+    let is_blank = is_one_of(bare, "no idea|no answer|no clue|no comment");
+    let sentences = || lower.split(['.', '!', '?', '\n']).filter(|part| !part.trim().is_empty());
+    let is_question = lower.ends_with('?') && sentences().count() == 1 && begins(&lower, ASKING);
+    let last = sentences().next_back().unwrap_or_default().trim();
+    let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
+    let refuses = begins(last, LAST) && !holds(last, LINKS);
+    // "D is correct because there is not enough information to tell."
+    let is_choice = |before: &str| {
+        let mut words = before.split(|c: char| !c.is_alphanumeric() && c != '\'');
+        words.any(|word| matches!(word.as_bytes(), [b'b'..=b'h' | b'j']))
+    };
+    // Before the last sentence only what refuses all of the problem: "I don't know p yet. The sum is 28."
+    let is_all = |rest: &str| {
+        let object = rest.split(['.', '!', '?', '\n', ',']).next().unwrap_or(rest);
+        object.trim().is_empty() || holds(object, "answer|this|problem|question")
+    };
+    let is_unable = UNABLE.split('|').any(|words| {
+        let is_last = last.contains(words);
+        let text = if is_last { last } else { lower.as_str() };
+        text.split_once(words).is_some_and(|(before, rest)| {
+            !before.ends_with(char::is_alphanumeric)
+                && !rest.starts_with(char::is_alphanumeric)
+                && (is_last || is_all(rest) || is_one_of(words, "please provide|as an ai"))
+                && !is_choice(before)
+                && !holds(rest, LINKS)
+                && !holds(rest, "therefore| = ")
+        })
+    });
+    is_blank || is_question || refuses || is_unable || holds(last, OPEN) || holds(&lower, ANYWHERE)
+}
+
+/// Whether a text breaks off behind an operator: "which gives 18 +".
+pub(super) fn is_unfinished(text: &str) -> bool {
+    let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
+    before.len() < text.len()
+        && before.ends_with(' ')
+        && before.contains(' ')
+        && !text.ends_with("**")
 }

@@ -6,13 +6,17 @@ use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
 use super::super::spelled::spelled;
-use super::super::standing::{self, is_bound, is_doubted, is_refusal, is_unstated, without_reason};
+use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::text;
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
-use super::courtesy::{without_choices, without_courtesy, without_program};
+use super::courtesy::{
+    is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
+};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::values::{displayed, last_time, last_value, with_unit};
+use super::values::{
+    displayed, is_about, is_in_question, is_label, last_time, last_value, with_unit,
+};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -76,8 +80,9 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
         let before = before_remark(e.last);
         let is_cut = before.len() < e.last.len() && !is_doubted(e.last);
         let (value, rule) = last_value(before).filter(|_| is_cut)?;
-        let lead = &before[..offset_in(before, value)];
-        (!is_unstated(lead, "")).then_some((value, rule))
+        let start = offset_in(before, value);
+        let (lead, behind) = (&before[..start], &e.last[start + value.len()..]);
+        (!is_unstated(lead, behind)).then_some((value, rule))
     },
 ];
 
@@ -90,21 +95,20 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let line = text.lines().next_back().unwrap_or(text).trim();
     let ending = Ending { text, line, last: last_sentence(line) };
     let found = RULES.iter().find_map(|rule| rule(&ending));
+    // "Confidence: 100%", "Step 3.", and one case of several.
+    let is_none = |(value, _): &(&str, Rule)| {
+        let start = offset_in(text, value);
+        let digit = value.find(|c: char| c.is_ascii_digit());
+        digit.is_some_and(|at| is_label(&text[..start + at]))
+            || standing::is_one_of_cases(&text[..start], &text[start + value.len()..])
+    };
+    (!found.as_ref().is_some_and(is_none)).then_some(())?;
     let is_denied = |(value, _): (&str, Rule)| is_unstated(&text[..offset_in(text, value)], "");
     let is_short = || {
         let is_open = is_doubted(ending.last) || last_value(text).is_some_and(is_denied);
         text.len() <= MAX_WORDS && !is_open
     };
     found.or_else(|| is_short().then_some((text, Rule::Words)))
-}
-
-/// Whether a text breaks off behind an operator: "which gives 18 +".
-fn is_unfinished(text: &str) -> bool {
-    let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
-    before.len() < text.len()
-        && before.ends_with(' ')
-        && before.contains(' ')
-        && !text.ends_with("**")
 }
 
 /// The kept side of a contrast: 18 of "Not 17 but 18".
@@ -287,9 +291,6 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if first < last && !whole.contains('$') && is_equation(whole) {
         return Some(whole);
     }
-    if is_unstated(&line[..last], "") {
-        return None;
-    }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
@@ -337,10 +338,10 @@ fn bold(line: &str) -> Option<&str> {
     let inner = line[open + 2..close].trim();
     let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
     let after = line[close + 2..].trim_start();
+    let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
         return None;
     }
-    let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let outside = [&line[..open], after];
     if text::is_choice(inner) || date(inner).is_some() {
         return Some(inner);
@@ -369,6 +370,9 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
         let end = offset_in(text, found.0) + found.0.len();
         let is_denied = is_unstated(before, &text[end..])
             || is_bound(before, &text[end..])
+            || is_label(&rest[..start])
+            || is_in_question(before, &text[end..])
+            || is_about(before)
             || of_others && standing::is_of_others(before);
         of_others |= standing::is_foreign(before, &text[end..]);
         if !is_denied {

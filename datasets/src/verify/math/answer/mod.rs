@@ -33,6 +33,7 @@ use super::read::parse;
 use super::tree::Answer;
 pub(super) use boxes::all_boxes;
 pub(crate) use boxes::last_box;
+pub(super) use courtesy::is_refusal;
 pub(super) use formula::closing;
 pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;
@@ -40,8 +41,8 @@ pub(super) use parts::same_parts;
 pub(super) use sentences::last_sentence;
 
 /// Words in the place of an answer that only stand for one.
-const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer here|\
-    final answer here|answer here|insert answer here|ldots|dots|cdots|final result";
+const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer \
+    here|final answer here|answer here|insert answer here|ldots|dots|cdots|final result";
 
 /// Longest text that may be an answer as a whole.
 const MAX_WHOLE: usize = 300;
@@ -218,12 +219,12 @@ pub(super) fn is_value(text: &str) -> bool {
 fn has_words(answer: &Answer) -> bool {
     match answer {
         Answer::Words(_) => true,
-        Answer::Chain(sides, _) => sides[1..].iter().any(has_words),
         Answer::Tuple(_, items, _)
         | Answer::Set(items)
         | Answer::List(items)
         | Answer::Union(items)
         | Answer::Ratio(items) => items.iter().any(has_words),
+        Answer::Chain(sides, _) => sides[1..].iter().any(has_words),
         Answer::Member(_, set) => has_words(set),
         _ => false,
     }

@@ -13,9 +13,9 @@ use super::{all_boxes, find, is_value};
 /// Labels, and the names that may stand before a colon.
 const LABELS: &str =
     r"\{? *(?:\(([a-h]|i{1,3}|i?v|[1-9])\)|\b([a-h]|i{1,3}|i?v|[1-9])\)) *\}?[ :]*";
-const NAMES: &str = r"\{? *\b(\p{L}\p{L}+) *\}? *: *\}?|\{? *\b((?:max|min)(?:imum)?|mean|median|mode|range|largest|smallest|greatest) *\}?[ =]*\}?";
+const NAMES: &str = r"\{? *\b([a-zA-ZÀ-ɏЀ-ӿ]{2,}) *\}? *: *\}?|\{? *\b(max|min|mean|median|mode|range|largest|smallest|greatest) *\}?[ =]*\}?|\{? *\b([a-zA-ZÀ-ɏЀ-ӿ]{2,}) *\}? *\b(?:has|have|is|are|was|gets|got|costs?)\b *\}?";
 /// Between a label and its value.
-const LINKS: &str = r"^(?:[ ,:=}*]|\\ |\b(?:has|have|is|are|was|gets|got|costs)\b)*";
+const LINKS: &str = r"^(?:[ ,:=}*]|\\ |\b(?:has|have|is|are|was|gets|got|costs?)\b)*";
 /// In what order labels run.
 const RUNS: [&str; 3] = ["abcdefgh", "123456789", "i ii iii iv v"];
 
@@ -28,6 +28,7 @@ fn bare(text: &str) -> String {
     let marks =
         ["\\textbf", "\\text", "\\mathrm", "\\qquad", "\\quad", "\\,", "\\;", "\\ ", "**", "$"];
     let text = text.replace("\\max", "max").replace("\\min", "min");
+    let text = text.replace("maximum", "max").replace("minimum", "min");
     marks.iter().fold(text, |text, mark| text.replace(mark, " "))
 }
 
@@ -36,14 +37,18 @@ fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
     const MAX_BYTES: usize = 400;
     let may_be = text.contains(')')
         || text.contains(':') && !text.starts_with(|c: char| c.is_ascii_digit())
-        || holds(text, "max|min|mean|median|mode|range|largest|smallest|greatest");
+        || holds(
+            text,
+            "max|min|mean|median|mode|range|largest|smallest|greatest| is | has | have | are | cost",
+        );
     (may_be && text.len() <= MAX_BYTES).then_some(())?;
     let text = bare(text);
     let text = text.trim();
     [&*LABEL, &*NAME].into_iter().find_map(|table| {
         let found: Vec<_> = table.captures_iter(text).collect();
-        let label =
-            |at: usize| found[at].get(1).or(found[at].get(2)).map_or("", |label| label.as_str());
+        let label = |at: usize| {
+            (1..4).find_map(|group| found[at].get(group)).map_or("", |name| name.as_str())
+        };
         let labels: Vec<String> = (0..found.len()).map(|at| label(at).to_owned()).collect();
         let in_order = |run: &&str| {
             let each: Vec<&str> = if run.contains(' ') {
@@ -62,7 +67,7 @@ fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
             found.iter().zip(ends).map(|(this, end)| Some(value(&text[this.get(0)?.end()..end])));
         let values: Vec<String> = values.collect::<Option<_>>()?;
         // Without a colon a name may be one of a function.
-        let is_named = |at: usize| found[at].get(2).is_none() || is_value(&values[at]);
+        let is_named = |at: usize| found[at].get(1).is_some() || is_value(&values[at]);
         (0..values.len())
             .all(|at| !values[at].is_empty() && (!std::ptr::eq(table, &*NAME) || is_named(at)))
             .then(|| labels.into_iter().zip(values).collect())
@@ -72,14 +77,20 @@ fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
 /// A value without the marks and links around it.
 fn value(text: &str) -> String {
     let start = LINK.find(text).map_or(0, |link| link.end());
-    let text = text[start..].trim_end_matches([',', ';', '.', ' ', '\n', '-', '(', '{', '}']);
-    let text = text.strip_suffix(" and").unwrap_or(text).trim_end_matches([',', ';', ' ']);
+    let bare =
+        |text: &'_ str| text.trim_end_matches([',', ';', '.', ' ', '\n', '-', '(', '{', '}']).len();
+    let text = &text[start..start + bare(&text[start..])];
+    let text = text
+        .strip_suffix(" and the")
+        .or(text.strip_suffix(" and"))
+        .map_or(text, |text| &text[..bare(text)]);
     let open = text.matches('{').count().saturating_sub(text.matches('}').count());
     format!("{text}{}", "}".repeat(open))
 }
 
 /// Where a label stands last in a text: `(a)`, `b)`, or a name as a word.
 fn last_place(text: &str, label: &str) -> Option<Range<usize>> {
+    let (text, label) = (text.to_ascii_lowercase(), &*label.to_ascii_lowercase());
     let is_name = label.chars().count() > 1 && !RUNS[2].contains(label);
     let is_apart = |text: Option<char>| text.is_none_or(|c| !c.is_alphanumeric());
     text.rmatch_indices(label).find_map(|(at, _)| {
@@ -125,6 +136,7 @@ pub(in super::super) fn same_parts(
     let answers = boxes.as_deref().unwrap_or(found).trim();
     let tuple = answers.strip_prefix('(').and_then(|inner| inner.strip_suffix(')'));
     let answers = tuple.unwrap_or(answers);
+    let answers = bare(answers).replace("{ and }", ",").replace(" and ", ",");
     let answers: Vec<&str> = answers.split([',', ';']).collect();
     Some(
         all.len() == answers.len()

@@ -77,8 +77,11 @@ pub(in super::super) fn last_sentence(line: &str) -> &str {
 
 /// Whether a word of a sentence leaves open what it says.
 pub(super) fn is_open(sentence: &str) -> bool {
-    standing::has(sentence, standing::SENTENCE)
+    standing::has_word(sentence, standing::SENTENCE)
 }
+
+/// Says of a choice that it is not chosen: "D is wrong", "I wouldn't pick D".
+const REFUSED: &str = "incorrect|wrong|false|eliminate|n't go|n't choose|n't pick|n't select";
 
 /// The letter of "option C is correct", "the correct choice is (C)".
 pub(super) fn choice(sentence: &str) -> Option<&str> {
@@ -97,7 +100,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
     let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
     let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
     let sentence = &sentence[start.unwrap_or(0)..];
-    if standing::refuses_choice(sentence) || is_open(sentence) {
+    if holds(sentence, REFUSED) || is_open(sentence) {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());

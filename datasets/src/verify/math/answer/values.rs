@@ -1,8 +1,8 @@
 //! Formulas and numbers in running text.
 
 use super::super::read::parse;
-use super::super::scan::is_one_of;
-use super::super::standing::{self, is_bound};
+use super::super::scan::{holds, is_one_of};
+use super::super::standing::{self, is_asked, is_bound};
 use super::super::units::{conversion, is_unit};
 use super::{Rule, is_answer, is_value, offset_in};
 
@@ -145,7 +145,7 @@ pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
 pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
-    if standing::has(clause, standing::VALUE) {
+    if standing::has_word(clause, standing::VALUE) {
         return None;
     }
     let start = clause.find(['$', '\\']);
@@ -157,9 +157,51 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     }
     let number = first_number(clause)?;
     let before = &clause[..offset_in(clause, number)];
-    if standing::is_changed(before) || is_bound(before, "") {
+    let end = offset_in(clause, number) + number.len();
+    if standing::is_changed(before) || is_bound(before, "") || is_property(before, &clause[end..]) {
         return None;
     }
-    let end = offset_in(clause, number) + number.len();
     first_number(&clause[end..]).is_none().then_some(number)
+}
+
+/// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
+const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|\
+    section|chapter|table|exercise|score|grade|reward|confidence|rating|credit|marks";
+
+/// Whether a text ends with the noun that the number behind it is a label of.
+pub(super) fn is_label(before: &str) -> bool {
+    const NUMBERED: &str =
+        "step|case|part|problem|question|example|score|grade|reward|confidence|rating|credit";
+    let bare = before.trim_end_matches([' ', '(', '*', '#', '.']);
+    let bare = bare.strip_suffix("reward of").map_or(bare, |_| &bare[..bare.len() - 3]);
+    let name = bare.trim_end_matches([':', '=', ' ']);
+    let noun = name.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(name).to_lowercase();
+    is_one_of(&noun, if name.len() < bare.len() { NUMBERED } else { LABELS })
+}
+
+/// Words between a subject and a number that is only a part of a property: "divisible by 6", "coprime to 7".
+const PROPERTIES: &str = "by|modulo|mod|than|congruent to|prime to|proportional to|close to|degree";
+
+/// Whether the words around a number make it a property, or the label of something else: "a 2-digit number".
+pub(super) fn is_property(before: &str, after: &str) -> bool {
+    let bare = before.trim_end_matches([' ', '$', '*']);
+    let is_known = |end: &str| bare.ends_with(end);
+    PROPERTIES.split('|').any(is_known)
+        || is_label(before)
+        || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+}
+
+/// Whether the sentence of a value is a question: "maybe 12 or 13?"
+pub(super) fn is_in_question(before: &str, after: &str) -> bool {
+    let is_result = before.rsplit(['.', '\n']).next().is_some_and(|words| words.contains('='));
+    let end = after.find(['.', '!', '?', '\n']);
+    !is_result && end.is_some_and(|end| is_asked(&after[end..]))
+}
+
+/// Whether the clause of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
+pub(super) fn is_about(before: &str) -> bool {
+    const VERBS: &str = " is | are | was | be |=|:| of | equals | comes | - | – ";
+    let clause = before.rsplit([',', '.']).next().unwrap_or(before);
+    let about = clause.rsplit_once("nswer ").map(|(_, about)| about);
+    about.is_some_and(|about| !holds(&format!(" {about} "), VERBS))
 }

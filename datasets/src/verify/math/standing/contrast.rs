@@ -5,31 +5,30 @@ use super::super::answer::{is_integer, is_value};
 use super::super::scan::{begins, head};
 use super::super::text::is_choice;
 use super::super::units::is_unit;
-use super::denial::has_hint;
+use super::denial::may_deny;
 
 tables! {
     /// Denies what follows, as a part of the verb or behind it.
     NO_VERB: "(?:^| )(?:no|non|não|не|nie|không|bukan|si)(?: |$)|n['’]|不";
     /// At the beginning of what is stated: it is denied.
-    NO_VALUE: "^[ $(\"*]*(?:\\\\text\\{ *)?(?:(?:not|n['’]t|no es|nicht|(?:ce )?n['’]est pas|non pas|pas|niet|nie|не|bukan|não|não é|\
-    không phải(?: là)?|rather than|instead of|statt|anstatt|вместо)\\b|不是|并非|\
-    (?:no|non|si|không)[ $(]+-?[0-9])";
+    NO_VALUE: "^[ $(\"*]*(?:\\\\text\\{ *)?(?:(?:not|n['’]t|no es|nicht|(?:ce )?n['’]est pas|non pas|pas|niet|nie|не|\
+    bukan|não|não é|không phải(?: là)?|rather than|instead of|statt|anstatt|вместо)\\b|不是|并非|(?:no|non|si|không)[ \
+    $(]+-?[0-9])";
     /// Leads from what is denied to what is stated.
-    BUT: "[,;，]? *(?:\\\\text\\{ *)?(?:\\b(?:but(?: rather)?|it is|it['’]s|sino|sondern|mais|mas(?: sim)?|e sim|bensì|ma|maar|lecz|ale|mà là|\
-    melainkan|tetapi|tapi|bali(?: ni)?|а|но)\\b|而是|[，,] ?是|we (?:get|have)|获得) *\\}?";
+    BUT: "[,;，]? *(?:\\\\text\\{ *)?(?:\\b(?:but(?: rather)?|it is|it['’]s|sino|sondern|mais|mas(?: sim)?|e sim|bensì|\
+    ma|maar|lecz|ale|tylko|mà là|melainkan|tetapi|tapi|bali(?: ni)?|а|но)\\b|而是|[，,] ?是|we (?:get|have)|获得) *\\}?";
     /// Between what is stated and what it is not.
-    NOT: "[,;，、]? *\\(?(?:\\\\text\\{[ (]*)?(?:\\b(?:and not|not|rather than|instead of|as opposed to|y no|et non(?: pas)?|non pas|e non|e não|und nicht|\
-    nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en lugar de|en vez de|em vez de|\
-    invece di|\
-    вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
+    NOT: "[,;，、]? *\\(?(?:\\\\text\\{[ (]*)?(?:\\b(?:and not|not|rather than|instead of|as opposed to|y no|et non(?: \
+    pas)?|non pas|e non|e não|und nicht|nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en \
+    lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
     /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
     NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?ありません|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ ]*|일 수 없[^ ]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
     /// What stands before is a bound.
     BOUND_BEHIND: "^[^ .。0-9]{0,2} ?(?:以上|以下|以内|未満|より(?:大きい|小さい)|이상|이하|초과|미만|보다|['’ ]?(?:d[ae]n|t[ae]n) (?:büyük|küçük|fazla|az))";
     /// What follows a contrast and states no value: what the value is of.
-    NOT_STATED: "^ *(?:(?:it is |that )?(?:more|less|fewer|greater|larger|smaller|close to|roughly|between|\
-    mayor|menor|größer|kleiner)\\b|\
-    [$\\\\(]*[0-9][0-9.,/]*[$\\\\)]* (?:is an?|is the|is also|works|less|more|fewer|times)\\b|[0-9]+的)";
+    NOT_STATED: "^ *(?:(?:it is |that )?(?:more|less|fewer|greater|larger|smaller|close to|roughly|between|mayor|\
+    menor|größer|kleiner)\\b|[$\\\\(]*[0-9][0-9.,/]*[$\\\\)]* (?:is an?|is the|is also|works|less|more|fewer|\
+    times)\\b|[0-9]+的)";
     /// What stands before a value makes it a bound.
     BOUND: &format!("(?:^|[^a-zà-ÿа-яё]){BOUNDS}[ $*(]*$|[大小多少]于(?:或等于)?$|[过多少](?:是|有)?$");
     BOUND_AHEAD: &format!("^[ $*(]*{BOUNDS}(?:[ $*(]|[0-9]|$)");
@@ -43,19 +42,16 @@ tables! {
 }
 
 /// What follows is a bound.
-const BOUNDS: &str = "(?:(?:short of|shy of|between|entre|zwischen|между|tussen|giữa|antara|介于|than|at (?:least|most)|below|above|under|over|up to|beyond|exceed(?:s|ed|ing)?|más de|menos de|(?:mayor|menor)(?:es)? (?:que|de|a)|al menos|\
-    como (?:mínimo|máximo)|a lo sumo|plus (?:de|grande? que)|moins de|plus petite? que|(?:supérieur|\
-    inférieur)e?s? (?:ou égale?s? )?à|au (?:moins|plus)|\
-    più (?:di|grande di)|meno di|(?:maggiore|minore) di|almeno|al (?:massimo|più)|mais de|(?:maior|menor) (?:do )?que|\
-    pelo menos|no (?:máximo|mínimo)|\
-    (?:mehr|weniger|größer|kleiner|höher) als|mindestens|höchstens|(?:meer|minder|groter|kleiner) dan|minstens|\
-    hoogstens|\
-    (?:не )?(?:больше|меньше|более|менее)(?: чем)?|по крайней мере|(?:więcej|mniej|większa|mniejsza) niż|\
-    co (?:najmniej|najwyżej)|en (?:az|fazla|çok)|\
-    (?:lebih|kurang) dari|paling (?:sedikit|banyak)|setidaknya|ít nhất(?: là)?|nhiều nhất|(?:lớn|nhỏ|ít) hơn|zaidi ya|\
-    angalau|大于|小于|不?超过|至少|至多|不少于|不大于|多于|少于)\
-    (?:是|有|为)?|\
-    (?:between|entre|zwischen|между|tra|fra|tussen|giữa|antara) [$]*[0-9][^ ]* (?:and|et|y|e|und|и|en|và|dan)|介于[0-9]+[和与到至])";
+const BOUNDS: &str = "(?:(?:short of|shy of|between|entre|zwischen|между|tussen|giữa|antara|介于|than|at (?:least|most)|\
+    below|above|under|over|up to|beyond|exceed(?:s|ed|ing)?|más de|menos de|(?:mayor|menor)(?:es)? (?:que|de|a)|al \
+    menos|como (?:mínimo|máximo)|a lo sumo|plus (?:de|grande? que)|moins de|plus petite? que|(?:supérieur|\
+    inférieur)e?s? (?:ou égale?s? )?à|au (?:moins|plus)|più (?:di|grande di)|meno di|(?:maggiore|minore) di|almeno|al \
+    (?:massimo|più)|mais de|(?:maior|menor) (?:do )?que|pelo menos|no (?:máximo|mínimo)|(?:mehr|weniger|größer|\
+    kleiner|höher) als|mindestens|höchstens|(?:meer|minder|groter|kleiner) dan|minstens|hoogstens|(?:не )?(?:больше|\
+    меньше|более|менее)(?: чем)?|по крайней мере|(?:więcej|mniej|większa|mniejsza) niż|co (?:najmniej|najwyżej)|en \
+    (?:az|fazla|çok)|(?:lebih|kurang) dari|paling (?:sedikit|banyak)|setidaknya|ít nhất(?: là)?|nhiều nhất|(?:lớn|nhỏ|\
+    ít) hơn|zaidi ya|angalau|大于|小于|不?超过|至少|至多|不少于|不大于|多于|少于)(?:是|有|为)?|(?:between|entre|zwischen|между|tra|fra|tussen|\
+    giữa|antara) [$]*[0-9][^ ]* (?:and|et|y|e|und|и|en|và|dan)|介于[0-9]+[和与到至])";
 
 /// What is stated behind a verb: none where it is denied, or a bound, but for what is said in contrast to it.
 pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str> {
@@ -63,7 +59,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
         return Some(text);
     }
     let is_verb = !verb.is_empty() && NO_VERB.is_match(verb);
-    if !is_verb && (text.is_ascii() && !text.trim().contains(' ') || !has_hint(text)) {
+    if !is_verb && (text.is_ascii() && !text.trim().contains(' ') || !may_deny(text)) {
         return Some(text);
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
@@ -99,7 +95,8 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
 
 /// Whether the words around a value make it a bound: "less than 7".
 pub(in super::super) fn is_bound(before: &str, after: &str) -> bool {
-    BOUND.is_match(tail(before, 40).trim_end_matches("\\boxed{"))
+    let near = tail(before, 40);
+    may_deny(near) && BOUND.is_match(near.trim_end_matches("\\boxed{"))
         || !after.is_ascii() && BOUND_BEHIND.is_match(head(after, 40))
 }
 
@@ -109,5 +106,7 @@ pub(super) fn is_bound_of_mark(before: &str, after: &str) -> bool {
     let near = tail(before, 60).trim_end_matches("\\boxed{");
     // Of "between 12 and 13" both may be in the box.
     let is_first = || begins(after.trim_start_matches('$'), " and | et | y | e | und | и | en ");
-    BOUND.is_match(near) && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
+    may_deny(near)
+        && BOUND.is_match(near)
+        && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
 }

@@ -1,9 +1,10 @@
 //! Words that deny, doubt or change the value beside them.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::super::super::tail;
-use super::super::scan::{begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{Stems, begins, ends_with, head, holds, is_one_of, past};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u8 = 1;
@@ -26,7 +27,7 @@ const WORDS: [(u8, &str); 6] = [
 ];
 
 /// Whether a text has a word with one of those effects.
-pub(in super::super) fn has(text: &str, effects: u8) -> bool {
+pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| {
         let is_known = |table: &str| table.split('|').any(|known| word.eq_ignore_ascii_case(known));
@@ -36,106 +37,117 @@ pub(in super::super) fn has(text: &str, effects: u8) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|\
-    (?:wrong|incorrect|false|naive|tempting) (?:answer|guess|value|result|solution) (?:is|was|would be|might be)|\
-    (?:first|old|initial|previous|original|earlier) (?:answer|guess|value|result|attempt) (?:was|had been)|\
-    if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|wrote|answers?|answered)|(?:cannot|can['’]?t|\
-    couldn['’]?t|not) be|not equal(?: to)?|neither|\
-    rather than|instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|\
-    need)|\
-    fail(?:s|ed)? to (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|\
-    (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|\
-    不选|而非|statt|anstatt|au lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|\
-    (?:et )?non(?: pas)?|(?:y|e) n[oã]o?|pas|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|\
-    nooit|nie|не|\
-    bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,2}|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|\
-    inte|ikke|\
-    n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
+    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
+    guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
+    (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
+    wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
+    of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|fail(?:s|ed)? to \
+    (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|(?:by no means|in no way|\
+    under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|不选|而非|statt|anstatt|au \
+    lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
+    n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
+    nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|inte|\
+    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ \
+    0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
-    DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|\
-    (?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|\
-    (?:false|untrue|incorrect|wrong|not true) (?:that|to (?:say|think|believe|assume|answer|write|conclude))|\
-    mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|ing) to|\
-    (?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
-    (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|\
-    might say|(?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|\
-    (?:nobody|no one) (?:would )?(?:think|say|believe)s?|\
-    not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|accept|say)|\
-    (?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
-    (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|\
-    (?:i|we) (?:first|initially|originally|at first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
+    DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|(?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) \
+    doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|(?:false|untrue|incorrect|wrong|not true) (?:that|to \
+    (?:say|think|believe|assume|answer|write|conclude))|mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|\
+    ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
+    (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|might say|\
+    (?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|(?:nobody|no one) (?:would \
+    )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|\
+    accept|say)|(?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
+    (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|(?:i|we) (?:first|initially|originally|at \
+    first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
     /// Right before a value or words that only name it: it is not stated.
-    REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?\
-    (?:rule[ds]? out|reject(?:ed)?|refused?(?: to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|\
-    c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|equal)|unlikely|hardly|no longer|any(?:thing|one) but|\
-    (?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|should|could|will|can) (?:answer|say|write|get|give|\
-    claim|pick|choose|accept)|\
-    every(?:thing|one) (?:except|but)|differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|\
-    final|correct|\
-    right|answer|value|option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
+    REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?(?:rule[ds]? out|reject(?:ed)?|refused?(?: \
+    to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|\
+    equal)|unlikely|hardly|no longer|any(?:thing|one) but|(?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|\
+    should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|every(?:thing|one) (?:except|but)|\
+    differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
+    option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
-    MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|forgets?|forgot)\\b|\
-    (?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be (?:rejected|\
-    discarded|excluded|ruled out|ignored|dropped)|\
-    is (?:only |just |merely )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|\
-    solution)|is what most|is out of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|\
-    a part) of the answer|\
-    squared is|as (?:wrong|incorrect|false))\\b|\
-    is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|guess)\\b)|\
-    ^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|rejected|\
-    discarded|excluded|not (?:right|correct|valid))\\b|\
-    ^, which is (?:a misprint|a mistake|an error|wrong|absurd)";
+    MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
+    forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
+    (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?(?:upper|lower) \
+    bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out of the question|would only \
+    be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as (?:wrong|incorrect|\
+    false))\\b|is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|\
+    guess)\\b)|^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|\
+    rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|an error|wrong|\
+    absurd)";
     /// The same in languages whose verb is last.
     DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
-    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|\
-    a mistake|\
-    too (?:small|large|big|low|high|many|few|much))END|\
-    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|\
-    be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit (?:the|our|all|this|any) (?:\\w+ )?\
-    (?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch that)";
+    (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
+    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
+    can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
+    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch \
+    that)";
     /// A property that the value is said not to have, as it should: ` is not even, as required`.
     PROPERTY: "^ (?:is|was|are) not (?:\\w+ ){0,4}[a-z0-9]+, as (?:required|wanted|needed|desired|expected|asked)(?:[^a-z ]|$)";
     /// Says that a value is only tried.
     TRIED: "\\b(?:(?:let['’]?s|let us|we|i) (?:try|test|guess|suppose|assume)|suppose|try(?:ing)?)\\b";
     /// Leads from what is tried to what it gives.
     LINKED: "\\b(?:so|then|thus|hence|therefore|gives?|get|yields?|have|find|conclude|answer is)\\b";
-    /// Says in the same sentence that it does not do.
-    FAILED: "(?:does not|doesn['’]?t|did not|didn['’]?t) (?:work|satisfy|fit|hold)|contradict|\\bfails";
+
     /// Right before a value: it is only a part of what is meant, as in "twice 7", "one more than 7".
     CHANGE: "(?:^|[^a-z])(?:twice|half(?: of)?|double|triple|thrice|square of|cube of|root of|near|far from|third of|\
-    quarter of|reciprocal of|opposite of|negative of|multiple of|minus|\
-    multiply|divide|square|halve|(?:multiply|divid|doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|\
-    ing)? [$]?[0-9]+[$]? (?:to|from)|\
-    (?:[0-9]|one|two|three|four|five|six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|\
-    (?:twice|half(?: of)?|double|triple|(?:square|cube|root|third|quarter|reciprocal|negative|opposite) of|(?:more|\
-    less|fewer|greater) than) \
-    (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) [^.,;]* (?:is|equals|makes?))$";
+    quarter of|reciprocal of|opposite of|negative of|multiple of|minus|multiply|divide|square|halve|(?:multiply|divid|\
+    doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|ing)? [$]?[0-9]+[$]? (?:to|from)|(?:[0-9]|one|two|three|four|five|\
+    six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|(?:twice|half|double|triple|times|of|than|\
+    plus|minus) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
+    [^.,;]* (?:is|equals|makes?))$";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b|\
-    (?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|\
+    otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
-    /// What everything before a value has in it that denies, doubts, changes or bounds it. A text of ASCII without a
-    /// hint
-    /// needs none of the other tables, which take long to make.
-    HINT: "not|n't|nicht|never|neither|rather|instead|other|any of|fail|neq|statt|lieu|lugar|vez|invece|plaats|zamiast|opposed|non|nao|pas|kein|\
-    nie|geen|nooit|bukan|tidak|inte|ikke|andere|twice|half|triple|thrice|near|far |minus|multipl|divi|squar|halv|\
-    doubl|add|subtract|tak|\
-    of[ $*]*$|answer and|answer pl|answer m|answer t|than|between|least|most|below|above|under|over|up to|beyond|\
-    exceed|short|shy|entre|\
-    zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno| di|massimo|mais|maior|pelo|mehr|weniger|\
-    hoogst|\
-    mindest|minst|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|fazla|el es|if |when|assuming|for |n'|\
-    think|believe|doubt|unlikely|wrong|true|false|correct|mistake|not the case|guess|assume|say|sure|trap|tempt|erron|\
-    impossible|convinced|rule|reject|refuse|t (?:possibly |ever )?(?:be|equal)|hardly|longer|but|except|differ|none of|exclu|discard|elimin|no |nobody|first|initial|original|naive|old |previous|earlier|rumo|alleged|claimed";
+}
+
+/// Words that deny or bound what follows, beside those of other scripts.
+static DENYING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|\
+    anst|lieu|lugar|vez|invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|\
+    incorrect|false|naive|tempt|first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|\
+    between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|\
+    menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|weniger|hoogst|mindest|minst|minder|meer|lebih|\
+    kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|sup|inf|gr|kl|tra|fra|au|at",
+    )
+});
+/// Words that doubt what a clause says.
+static DOUBTING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
+    tempt|erron|impossible|convinced|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|\
+    differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
+    )
+});
+/// Words that suppose a case.
+static SUPPOSING: LazyLock<Stems> = LazyLock::new(|| Stems::new("if|when|for|assuming"));
+/// Words that say that what is tried does not do.
+static FAILING: LazyLock<Stems> = LazyLock::new(|| Stems::new("do|did|contradict|fails"));
+/// Words that make the value behind them a part of what is meant.
+static CHANGING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|\
+    halv|doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
+    )
+});
+
+fn has(text: &str, stems: &Stems) -> bool {
+    stems.begin_a_word_of(text)
+        || !text.is_ascii()
+            && text.chars().any(|c| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic())
 }
 
 /// Whether a text may deny or bound something.
-pub(super) fn has_hint(text: &str) -> bool {
-    !text.is_ascii() || HINT.is_match(text)
+pub(super) fn may_deny(text: &str) -> bool {
+    has(text, &DENYING) || text.contains("\\n") || text.contains("n't")
 }
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
@@ -148,16 +160,15 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = tail(before, 80);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    has_hint(near)
-        && (is_word && DENIAL.is_match(near)
-            || near.contains([',', ';']) && CASES.is_match(near)
-            || is_doubted(near))
+    may_deny(near) && is_word && DENIAL.is_match(near)
+        || near.contains([',', ';']) && has(near, &SUPPOSING) && CASES.is_match(near)
+        || is_doubted(near)
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")
             && is_relative(after)
         || is_taken_back(after)
-        || is_asked(near, after)
+        || is_asked(after)
         || is_tried(near, after)
 }
 
@@ -181,23 +192,17 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
             && is_quantity(words.next().unwrap_or_default())
 }
 
-/// How a question begins that asks whether a value is the answer.
-const ASKING: &str = "is |are |could |would |can ";
-
-/// Whether a value is in a question that is not answered with yes: "Is it 7?"
-fn is_asked(before: &str, after: &str) -> bool {
+/// Whether a value ends a question that is not answered with yes: "Is it 7?"
+pub(in super::super) fn is_asked(after: &str) -> bool {
     let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
-    let question = || {
-        before
-            .rsplit(['.', '\n', '?', '!', ','])
-            .next()
-            .unwrap_or(before)
-            .trim_start()
-            .to_lowercase()
-    };
-    rest.starts_with('?')
-        && begins(&question(), ASKING)
-        && !rest[1..].trim_start().to_lowercase().starts_with("yes")
+    let next = rest.strip_prefix('?').map(|next| next.trim_start().to_lowercase());
+    next.is_some_and(|next| {
+        // "Teacher: Yes."
+        let said = next.split_once(": ").filter(|(name, _)| !name.contains(' '));
+        let said = said.map_or(&*next, |(_, said)| said);
+        let said = past(said, "that is |that's |it is ").unwrap_or(said);
+        !begins(said, "yes|right|correct|indeed|exactly|sure|of course|✓")
+    })
 }
 
 /// Whether the clause that a text ends with doubts what follows: "I don't think it is".
@@ -209,7 +214,7 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
         " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
     let link = |end: usize| holds(&clause[end..], LINKS);
     clause.len() >= 6
-        && has_hint(clause)
+        && has(clause, &DOUBTING)
         // "the number that it cannot be is 7"
         && (REFUSAL.find(clause).is_some_and(|found| !found.as_str().contains(" be is "))
             || DOUBT
@@ -225,8 +230,7 @@ fn describes(clause: &str, doubt: Range<usize>) -> bool {
     let verbs = [" is", " are", " equals", " ="];
     let Some(subject) = verbs.iter().find_map(|verb| rest.strip_suffix(verb)) else { return false };
     let last = subject.rsplit(' ').next().unwrap_or(subject);
-    let is_weak = begins(&clause[doubt.start..], "impossible for|mistake |tempt")
-        || clause[doubt].contains("ly ") && !rest.starts_with(" that ");
+    let is_weak = begins(&clause[doubt.start..], "impossible for|mistake |tempt");
     let is_relative = || holds(&clause[..clause.len() - rest.len()], " who | whom |number of ");
     !is_one_of(last, "it|he|she|answer|this|that|result") && (is_weak || is_relative())
 }
@@ -244,12 +248,7 @@ fn is_taken_back(after: &str) -> bool {
         }
         Some(b' ') if begins(after, " -| but ") => is_revoked(after),
         Some(b' ') if !after.is_ascii() => DENIED.is_match(after),
-        Some(b'?') => {
-            let next = after[1..].trim_start().chars().take(40).collect::<String>().to_lowercase();
-            let next = past(&next, "that is |that's |it is ").unwrap_or(&next);
-            let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or(next);
-            is_one_of(word, "no|nope|not|wrong|incorrect|impossible|false|too")
-        }
+        Some(b' ') if begins(after, " or something| or another| or some other") => true,
         Some(b',' | b';') => is_revoked(after) || OTHER_CASE.is_match(after),
         Some(byte) if !byte.is_ascii() => DENIED.is_match(after),
         _ => false,
@@ -261,6 +260,9 @@ fn is_revoked(remark: &str) -> bool {
     REVOKED.is_match(head(remark.trim_start_matches([',', ';', ' ', '-']), 80))
 }
 
+/// Says in the same sentence that it does not do.
+const FAILED: &str = "does not |doesn't |doesn’t |did not |didn't |didn’t |contradict|fails";
+
 /// Whether a value is tried out and does not do: "Let's try 7: 14, which does not work".
 fn is_tried(before: &str, after: &str) -> bool {
     let clause = before.rsplit(['.', '\n', ';', '?', '!', ':']).next().unwrap_or(before);
@@ -269,9 +271,13 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
-    let Some(failed) = FAILED.find(sentence) else { return false };
+    if !FAILING.begin_a_word_of(sentence) {
+        return false;
+    }
+    let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
+    let Some(failed) = failed else { return false };
     // "since 6 fails": something else does.
-    let words = sentence[..failed.start()].trim_end();
+    let words = sentence[..failed].trim_end();
     let subject = words.rsplit(' ').next().unwrap_or(words);
     let is_other = words.contains(|c: char| c.is_ascii_digit() || c == '\\' || c.is_alphabetic())
         && !is_one_of(subject, "which|it|that|this|but|and|also|clearly");
@@ -296,13 +302,8 @@ pub(in super::super) fn denies(rest: &str) -> bool {
 
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
-    let last = before.bytes().rev().find(|byte| !b" *${".contains(byte));
-    // `\boxed{`
-    if !last.is_some_and(|last| b"efmnrtdsyog".contains(&last)) {
-        return false;
-    }
     let near = tail(before, 80).trim_end_matches("\\boxed{");
-    CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+    has(near, &CHANGING) && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".
@@ -341,58 +342,4 @@ pub(in super::super) fn without_reason(text: &str) -> &str {
     let cut = REASONS.split('|').filter_map(|reason| text.find(reason)).min();
     let cut = cut.filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
-}
-
-/// Whether a text refuses to answer.
-pub(in super::super) fn is_refusal(text: &str) -> bool {
-    const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|i'm unable to|\
-        i am unable to|i'm not able to";
-    // At the beginning of the last sentence, where no value follows as its consequence.
-    const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|i won't|i could not finish|\
-        i couldn't finish|i cannot finish|i was unable to|i am stuck|i'm stuck";
-    // Unless a link follows: "I can't determine a, but b = 5".
-    const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|\
-        i don't know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
-    const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
-    const MAX_REFUSAL: usize = 300;
-    if text.len() > MAX_REFUSAL {
-        return false;
-    }
-    let lower = text.to_lowercase().replace('’', "'");
-    let bare = lower.trim_matches(|c: char| !c.is_alphanumeric());
-    let is_blank = is_one_of(bare, "no idea|no answer|no clue|no comment");
-    let sentences = || lower.split(['.', '!', '?', '\n']).filter(|part| !part.trim().is_empty());
-    let is_question = lower.ends_with('?') && sentences().count() == 1 && begins(&lower, ASKING);
-    let last = sentences().next_back().unwrap_or_default().trim();
-    let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
-    let refuses = begins(last, LAST) && !holds(last, LINKS);
-    // "D is correct because there is not enough information to tell."
-    let is_choice = |before: &str| {
-        let mut words = before.split(|c: char| !c.is_alphanumeric() && c != '\'');
-        words.any(|word| matches!(word.as_bytes(), [b'b'..=b'h' | b'j']))
-            || holds(before, "a is correct")
-    };
-    // Before the last sentence only what refuses all of the problem: "I don't know p yet. The sum is 28."
-    let is_all = |rest: &str| {
-        let object = rest.split(['.', '!', '?', '\n', ',']).next().unwrap_or(rest);
-        object.trim().is_empty() || holds(object, "answer|this|problem|question")
-    };
-    let is_unable = UNABLE.split('|').any(|words| {
-        let is_last = last.contains(words);
-        let text = if is_last { last } else { lower.as_str() };
-        text.split_once(words).is_some_and(|(before, rest)| {
-            !before.ends_with(char::is_alphanumeric)
-                && !rest.starts_with(char::is_alphanumeric)
-                && (is_last || is_all(rest) || is_one_of(words, "please provide|as an ai"))
-                && !is_choice(before)
-                && !holds(rest, LINKS)
-                && !holds(rest, "therefore| = ")
-        })
-    });
-    is_blank || is_question || refuses || is_unable || holds(&lower, ANYWHERE)
-}
-
-/// Whether a sentence says that a choice is not chosen: "D is wrong", "I wouldn't pick D".
-pub(in super::super) fn refuses_choice(sentence: &str) -> bool {
-    holds(sentence, "incorrect|wrong|false|eliminate|n't go|n't choose|n't pick|n't select")
 }

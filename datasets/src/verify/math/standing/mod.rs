@@ -3,12 +3,13 @@
 //! form; and what follows may retract it.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
-use super::scan::{head, holds, is_one_of, strip_prefix};
+use super::scan::{Stems, begins, head, holds, is_one_of, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -33,7 +34,8 @@ const MAX_BEHIND: usize = 4000;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
 /// somebody says to a value; people; what contrasts.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    ("ANYBODY", "PEOPLE|\\w+(?:er|or|mate|ist)s?"),
     ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
     (
         "VALUE",
@@ -42,35 +44,35 @@ const PARTS: [(&str, &str); 4] = [
     (
         "PEOPLE",
         "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
-    calculator|internet|website|forum|model|assistant|him|her|them",
+    calculator|internet|website|forum|model|assistant|article|paper|blog|boy|girl|sign|rumou?r|him|her|them",
     ),
     ("CONTRAST", "but|however|yet|unfortunately|instead"),
 ];
 /// Subjects of a verb of saying that are nobody.
-const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And";
+const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And|\
+    answer|order|number|remainder|factor|vector|divisor|error|other|whether|either|neither|paper|calculator|computer";
 
 tables! {
     /// Somebody else says what follows: "Tom claims that", "according to the textbook"; or it is quoted from somebody.
-    BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\
-    \\b(PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|\
-    said|claim(?:s|ed)?|thinks?|thought|\
-    believe[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?))VALUE";
-    QUOTED: "(?-i)\\b(?:PEOPLE|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|written|ends?|reads?|\
-    replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* *[\"“][^\"”]*$|\
-    (?-i)^(?:[A-Z]\\w+|PEOPLE): *[\"“][^\"”]*$";
+    BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\\b(ANYBODY|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| \
+    key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|said|claim(?:s|ed)?|thinks?|thought|believe[sd]?|\
+    insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?|goes|has it|shout(?:s|ed)?|reports?|states?)|\
+    (?:has|have|is|was|are|were) (?:been )?(?:\\w+ly )?(?:claimed|said|believed|reported|rumou?red|alleged))VALUE";
+    QUOTED: "(?-i)\\b(?:ANYBODY|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|\
+    written|ends?|reads?|replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* \
+    *[\"“][^\"”]*$|(?-i)^(?:[A-Z]\\w+|ANYBODY): *[\"“][^\"”]*$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
     /// Agrees with what somebody else says.
     AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
     /// An instruction that shows the form of an answer, or a form in quotation marks.
-    FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|prompt)\\b\
-    .*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
-    with (?:a|the|this) (?:line|words|\
-    sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\
-    \\b(?:example|such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|with)\\b[^\"“”]{0,24}[ :][\"“'`]+\
-    (?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\
-    \\b(?:should|would|must|might|could) look like(?: this| that)?[ :,]*[$*]*$";
+    FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|\
+    prompt)\\b.*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
+    with (?:a|the|this) (?:line|words|sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\\b(?:example|\
+    such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|\
+    with)\\b[^\"“”]{0,24}[ :][\"“'`]+(?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\\b(?:should|would|must|might|\
+    could) look like(?: this| that)?[ :,]*[$*]*$";
     /// Supposes another case.
     SUPPOSITION: "\\b(?:if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b";
     /// Says that it is not the case.
@@ -89,40 +91,61 @@ tables! {
     arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)";
     /// The same, as the next that is said of the value before it.
-    REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?\
-    (?:(?:['’]s| is| was| seems| must be)(?: all| clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|\
-    an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|too (?:large|small|big|low|high)|\
-    impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| does(?: not|n['’]t) (?:work|\
-    satisfy|fit|hold)|\
-    (?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| (?:because|since|as|so|and|the|all)\\b)";
+    REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
+    )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?(?:(?:['’]s| is| was| seems| must be)(?: all| \
+    clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|\
+    too (?:large|small|big|low|high)|impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| \
+    does(?: not|n['’]t) (?:work|satisfy|fit|hold)|(?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| \
+    (?:because|since|as|so|and|the|all)\\b)";
     /// Begins a sentence that may do so.
     DOUBT: DOUBTING;
     /// Behind `####` a contrast may begin another problem.
     OPEN_DOUBT: &DOUBTING.replace("CONTRAST", "\\b\\B");
     /// Says that it stands all the same.
-    AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\
-    \\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|\
-    needed)|\\bholds?\\b|consistent|checks out|\
-    verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
+    AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
+    (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
+    \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
+    (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
     ASSERTION: "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
-    /// What all tables about the sentence of a value have in them, but for the small words.
-    STEM: "would|were|had |claim|say|said|accord|told|thinks|thought|belie|insist|suggest|writ|wrote|such as|like|in the form|\
-    format|assum|suppos|print| got | gets?| gave|answers |answered|guess|obtain| with|if |without|key|book|\
-    student|friend|example|prompt|question|problem|line|[\"“]|shows|found|as in|this way|follows";
 }
-const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|\
-    i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |\
-    [,;] *(?:no,? )?wait\\b|(?:^|\
-    [.!?\\n] *)(?:CONTRAST)\\b|\
-    \\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? (?:(?:is|was|must be) (?:wrong|incorrect|\
-    not (?:right|correct))|\
-    (?:cannot|can['’]t) be (?:right|correct)|(?:does not|doesn['’]t) (?:work|fit|check))\\b|\
-    \\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|halved|squared|added|multiplied|\
-    divided|subtracted)\\b|\
-    \\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\
-    \\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
+const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
+    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |[,;] \
+    *(?:no,? )?wait\\b|(?:^|[.!?\\n] *)(?:CONTRAST)\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
+    (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
+    not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|\
+    halved|squared|added|multiplied|divided|subtracted)\\b|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
+    (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
+    are|should be|would be)";
+
+/// What the tables about somebody's words have in them.
+static SAYING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "claim|say|said|accord|told|think|thought|belie|insist|suggest|writ|wrote|guess|goes|has it|shout|report|rumo|\
+        alleged|state|end|read|repl|answers|answered|conclud|text",
+    )
+});
+/// What the tables about the form of an answer and about another case have in them.
+static SHOWING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|look|if|\
+    had|were|without|only if|assum|suppos|would",
+    )
+});
+/// What the table about mistakes has in it.
+static MISTAKEN: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new("but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet")
+});
+/// What the tables about the text behind a mark have in them.
+static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|\
+    now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|\
+    too|imposs|an err|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
+    unfort|instead|must|have to|has to|need|question|problem|want|adding|correct |right |true |actual|proper ",
+    )
+});
 
 /// A table as one expression, whatever the case of its letters but where it says so.
 fn expression(table: &str) -> Regex {
@@ -141,10 +164,8 @@ fn expression(table: &str) -> Regex {
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let sentence = sentence(before);
-    if !STEM.is_match(sentence) {
-        return false;
-    }
     let behind = head(after, MAX_SENTENCE);
+    let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
         let found = BY_OTHERS.captures(sentence).or_else(|| QUOTED.captures(sentence));
         let is_somebody = |found: Captures<'_>| {
@@ -153,17 +174,40 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
         found.is_some_and(is_somebody) && !AGREEMENT.is_match(behind)
     };
     let is_supposed = || {
-        let contrary = CONTRARIES.find(behind).filter(|_| SUPPOSITION.is_match(sentence));
+        let contrary = CONTRARIES.find(behind);
         contrary.is_some_and(|found| {
             let text = found.as_str();
             let is_near = !behind[..found.start()].contains(". ");
             is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
         })
     };
-    is_said()
-        || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
-        || FORM.is_match(sentence)
-        || is_supposed()
+    (has_quote || SAYING.begin_a_word_of(sentence)) && is_said()
+        || MISTAKEN.begin_a_word_of(behind)
+            && OF_OTHERS.is_match(sentence)
+            && MISTAKES.is_match(behind)
+        || (has_quote || SHOWING.begin_a_word_of(sentence))
+            && (FORM.is_match(sentence) || SUPPOSITION.is_match(sentence) && is_supposed())
+        || is_one_of_cases(before, after)
+}
+
+/// Whether a sentence gives the answer of one case, and the one beside it that of another: "If it is fair, the answer is
+/// 6. If it is not, the answer is 8."
+pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
+    const CASES: &str =
+        "if |when |assuming |supposing |with |without |case |interpretation |reading ";
+    let is_case = |sentence: &str| {
+        let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
+        let first = head(words, 16).to_ascii_lowercase();
+        begins(&first, CASES) && !words.contains(['<', '>']) || first.starts_with("otherwise")
+    };
+    let gives = |sentence: &str| is_case(sentence) && holds(sentence, "nswer is|\\boxed");
+    let own = sentence(before);
+    let previous = before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$']);
+    let next = after.split_inclusive(['.', ';']).nth(1).unwrap_or_default();
+    is_case(own)
+        && (own.trim_start().starts_with("Otherwise")
+            || gives(self::sentence(previous))
+            || gives(next))
 }
 
 /// The sentence that a text ends in.
@@ -193,9 +237,9 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    let is_hinted = denial::has_hint(tail(before, 80));
     is_denied(before, after)
-        || is_hinted && (is_changed(before) || contrast::is_bound_of_mark(before, after))
+        || is_changed(before)
+        || contrast::is_bound_of_mark(before, after)
         || is_part()
         || is_foreign(before, after)
 }
@@ -203,7 +247,7 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str> {
     let behind = head(after, MAX_BEHIND);
-    if !behind.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+    if !WITHDRAWING.begin_a_word_of(behind) {
         return None;
     }
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
