@@ -104,6 +104,10 @@ pub(super) fn time(text: &str) -> Option<Answer> {
     if text.len() > 60 {
         return None;
     }
+    // `7{:}20` and `7\!:\!20` are set as `7:20` is.
+    let colon = ["{:}", "\\!:\\!"].into_iter().find(|colon| text.contains(colon));
+    let plain = colon.map(|colon| text.replacen(colon, ":", 1));
+    let text = plain.as_deref().unwrap_or(text);
     let Some((hours, rest)) = text.split_once(':') else {
         return whole_hour(text).or_else(|| time_in_words(text));
     };

@@ -187,7 +187,7 @@ mod tests {
         let stats = GroupStats {
             rewards: vec![1.0, 0.0],
             classes: vec![Some(0), None],
-            policy_logp: vec![-1.0; 2],
+            behavior_logp: vec![-1.0; 2],
             base_logp: vec![-1.0; 2],
             lengths: vec![2; 2],
             solve_rate: 0.5,

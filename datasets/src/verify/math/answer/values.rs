@@ -166,7 +166,8 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
 const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|\
-    section|chapter|table|exercise|score|grade|reward|confidence|rating|credit|marks";
+    section|chapter|table|exercise|score|grade|reward|confidence|rating|credit|marks|gleichung|schritt|seite|aufgabe|\
+    équation|étape|exercice|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
 
 /// Whether a text ends with the noun that the number behind it is a label of.
 pub(super) fn is_label(before: &str) -> bool {

@@ -75,6 +75,8 @@ tables! {
     could) look like(?: this| that)?[ :,]*[$*]*$";
     /// Supposes another case.
     SUPPOSITION: "\\b(?:if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b";
+    /// Supposes an answer, or names that of the graders.
+    PREMISE: "\\b(?:suppose|assume|imagine|pretend)(?: that)? (?:the |my |our )?(?:\\w+ )?(?:answer|result|value|solution)\\b[^,;.:\\n]*$|\\b(?:reference|gold(?:en)?|ground[- ]truth)(?:['’]s)? (?:answer|solution)\\b[^.\\n]*$";
     /// Says that it is not the case.
     CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*";
     /// Counterfactual: "the answer would be".
@@ -133,6 +135,9 @@ static SHOWING: LazyLock<Stems> = LazyLock::new(|| {
     had|were|without|only if|assum|suppos|would",
     )
 });
+/// What the table about premises has in it.
+static PREMISES: LazyLock<Stems> =
+    LazyLock::new(|| Stems::new("suppose|assume|imagine|pretend|reference|gold|ground"));
 /// What the table about mistakes has in it.
 static MISTAKEN: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new("but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet")
@@ -182,6 +187,7 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
         })
     };
     (has_quote || SAYING.begin_a_word_of(sentence)) && is_said()
+        || PREMISES.begin_a_word_of(sentence) && PREMISE.is_match(sentence)
         || MISTAKEN.begin_a_word_of(behind)
             && OF_OTHERS.is_match(sentence)
             && MISTAKES.is_match(behind)
