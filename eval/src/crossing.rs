@@ -65,10 +65,8 @@ impl std::fmt::Display for Crossing {
             }
             // Somewhere the interval of "base less model" holds 0: the base may be ahead there.
             CrossingPoint::Never => {
-                return write!(
-                    f,
-                    "the base overtakes at no sampled k (not certain: by the 95 % interval it may from {low} on)"
-                );
+                let may = format!("not certain: by the 95 % interval it may from {low} on");
+                return write!(f, "the base overtakes at no sampled k ({may})");
             }
         }
         match self.high {

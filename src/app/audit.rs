@@ -1,5 +1,6 @@
 //! Two or more files of completions to one page: `grade` and `compare` in one stroke, and what only texts can say.
 
+mod judged_files;
 mod prompt_scorer;
 mod strategy_judge;
 
@@ -8,28 +9,26 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tealight_core::{Prompt, names};
-use tealight_datasets::{Problem, Verifier, judge, verify};
+use tealight_core::names;
+use tealight_datasets::{Verifier, verify};
 use tealight_eval::audit::{
-    self, Audit, AuditInput, Pairing, PromptScorer, SecondJudge, StrategyJudge, Way,
+    self, Audit, AuditInput, PromptScorer, SecondJudge, StrategyJudge, Way,
 };
-use tealight_eval::comparable;
 use tealight_eval::report::audit_page::{self, AuditPage};
-use tealight_eval::report::{self, recipes};
+use tealight_eval::report::recipes;
 use tealight_eval::results::Results;
 use tealight_eval::store::Index;
-use tealight_eval::transition::{Aligned, align};
-use tempfile::TempDir;
 
 use crate::app::directory::{self, Destination, Existing, as_argument};
 use crate::app::evaluate::Doubtful;
 use crate::app::evaluate::outcome;
-use crate::app::grading::{self, DRAFT, FileToGrade, GradedFile, GradingOptions};
-use crate::system::files::{readable_folder, writable_subfolder, write_atomic};
+use crate::app::grading::{self, FileToGrade, GradingOptions};
+use crate::system::files::{readable_folder, write_atomic};
 use crate::system::process::Process;
+use judged_files::{JudgedFile, aligned, pair};
 use prompt_scorer::ScorerOptions;
 use strategy_judge::JudgeOptions;
 
@@ -97,15 +96,6 @@ pub struct Audited {
     pub audit: Audit,
     /// Too much could not be judged.
     pub doubt: Option<Doubtful>,
-}
-
-/// A file that was judged: its samples are in a folder of their own until all files have been accepted.
-struct JudgedFile {
-    name: String,
-    results: Results,
-    index: Arc<Index>,
-    unjudged: Vec<String>,
-    folder: TempDir,
 }
 
 /// Audits files of completions, the first as the base.
@@ -196,137 +186,12 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     Ok(Audited { audit, doubt })
 }
 
-impl JudgedFile {
-    fn new(name: &str, graded: GradedFile, folder: TempDir) -> Result<Self> {
-        let GradedFile { results, index, unjudged, .. } = graded;
-        let index = index.context("samples were written")?;
-        Ok(Self { name: name.to_owned(), results, index, unjudged, folder })
-    }
-
-    /// Gives its problems the base's names.
-    fn rename(&mut self, pairing: &Pairing) {
-        self.results.sets.iter_mut().for_each(|set| pairing.apply(set));
-        if let Pairing::ByPrompt(names) = pairing
-            && let Some(index) = Arc::get_mut(&mut self.index)
-        {
-            index.rename(names);
-        }
-    }
-
-    /// Moves its samples to where the results name them.
-    fn save(&self, output: &Path) -> Result<()> {
-        writable_subfolder(&output.join("samples"))?;
-        for set in &self.results.sets {
-            let Some(samples) = &set.samples else { continue };
-            let path = output.join(samples);
-            std::fs::rename(self.folder.path().join(DRAFT), &path)
-                .with_context(|| path.display().to_string())?;
-        }
-        Ok(())
-    }
-}
-
 fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
     audit_page::write(page, output).context("the report cannot be written")?;
     let json = serde_json::to_string_pretty(page.audit)?;
     write_atomic(&output.join("audit.json"), json.as_bytes())?;
     tracing::info!("report.html, audit.json and samples in {}", output.display());
     Ok(())
-}
-
-/// Gives the problems of all files the names that they have in the first.
-fn pair(judged: &mut [JudgedFile], verifier: &dyn Verifier, notes: &mut Vec<String>) -> Result<()> {
-    let Some((base, others)) = judged.split_first_mut() else { return Ok(()) };
-    let set = &base.results.sets[0];
-    let same_gold = |place: usize, gold: &str| {
-        let question = &set.questions[place];
-        let prompt = Prompt::Text(question.prompt.clone());
-        let problem = Problem::new(&*set.problems[place].problem, prompt, &*question.answer);
-        judge::verify(verifier, &problem, gold).is_correct()
-    };
-    for file in others {
-        let pairing =
-            audit::pair((&base.name, set), (&file.name, &file.results.sets[0]), &same_gold)?;
-        if let Pairing::ByPrompt(names) = &pairing {
-            let note = format!(
-                "{}: problems are paired with {}'s by their prompts ({}), since ids differ",
-                file.name,
-                base.name,
-                names.len()
-            );
-            tracing::info!("{note}");
-            notes.push(note);
-        }
-        file.rename(&pairing);
-    }
-    Ok(())
-}
-
-/// The share of failed requests from which a change may be theirs.
-const MANY_FAILED: f64 = 0.05;
-
-/// The counts of all files on the same problems, what is to be said of them, and reasons for caution.
-fn aligned<'a>(
-    models: &'a [JudgedFile],
-    second: Option<&'a JudgedFile>,
-    intersects: bool,
-) -> Result<(Aligned<'a>, Vec<String>, Vec<String>)> {
-    let named = |file: &'a JudgedFile| (file.name.clone(), &file.results);
-    let runs: Vec<(String, &Results)> = models.iter().map(named).collect();
-    let (sets, mut notes) = align(&runs, second.map(named).as_ref(), intersects)?;
-    for (i, first) in models.iter().enumerate() {
-        let same = |other: &&JudgedFile| {
-            comparable::are_identical(&first.results.sets[0], &other.results.sets[0])
-        };
-        let others = models[i + 1..].iter().filter(same);
-        notes.extend(others.map(|other| {
-            format!("{} and {} are identical, problem by problem", first.name, other.name)
-        }));
-    }
-    notes.extend(sets.iter().flat_map(|set| audit::limits(&runs, set)));
-    let (base, others) = models.split_first().context("a base")?;
-    if let Some(second) = second {
-        let runs: Vec<(&str, &Results)> =
-            models.iter().map(|file| (file.name.as_str(), &file.results)).collect();
-        let file = second.results.config["file"].as_str().unwrap_or(SECOND_DRAW);
-        comparable::check_second_draw((file, &second.results), &runs).map_err(Error::msg)?;
-    }
-    let mut warnings = report::warnings(&runs);
-    for file in models {
-        let summary = &file.results.sets[0].summary;
-        let share = summary.failed as f64 / summary.completions.max(1) as f64;
-        if share > MANY_FAILED {
-            warnings.push(format!(
-                "{}: {:.0} % of the completions failed, were refused or have no text and count as incorrect: a change may \
-                 be theirs (--failed unjudged leaves them out)",
-                file.name,
-                100.0 * share
-            ));
-        }
-    }
-    for other in others {
-        let sets = [&base.results.sets[0], &other.results.sets[0]];
-        for difference in
-            comparable::differences((&base.results, sets[0]), (&other.results, sets[1]))
-        {
-            let ([a, b], key) = (&difference.values, difference.key);
-            if key == "truncated" {
-                bail!(
-                    "which completions were truncated is {a} in {} and {b} in {}: the same completion would be judged by \
-                     two rules; --truncated judged judges all by their texts",
-                    base.name,
-                    other.name
-                );
-            }
-            let differ = format!("different {key}: {a} in {}, {b} in {}", base.name, other.name);
-            match key {
-                "n" | "prompts" => notes.push(differ),
-                _ => warnings
-                    .push(format!("{differ}: a change may be its effect, not that of training")),
-            }
-        }
-    }
-    Ok((sets.into_iter().next().context("one set")?, notes, warnings))
 }
 
 impl AuditOptions {

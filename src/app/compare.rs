@@ -1,6 +1,6 @@
 //! Evaluations side by side, the first as the base.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
@@ -174,7 +174,7 @@ impl CompareOptions {
         let allows = |key: &str| across.iter().any(|k| k == key || key == "prompts" && makes(k));
         let mut names = short_names(&self.runs);
         let Some((first, others)) = loaded.split_first() else { return Ok(names) };
-        let (mut refused, mut seen) = (Vec::new(), HashSet::new());
+        let (mut refused, mut keys, mut seen) = (Vec::new(), BTreeSet::new(), HashSet::new());
         let mut labels: Vec<BTreeMap<&str, String>> = vec![BTreeMap::new(); loaded.len()];
         for (index, run) in others.iter().enumerate() {
             for (set, other) in shared(first, run) {
@@ -187,6 +187,7 @@ impl CompareOptions {
                         continue;
                     }
                     let (a, b) = (short(&a), short(&b));
+                    keys.insert(difference.key);
                     refused.push(format!(
                         "{}: {} is {a} in {}, {b} in {}",
                         set.name,
@@ -199,9 +200,9 @@ impl CompareOptions {
         }
         if !refused.is_empty() {
             bail!(
-                "these runs are not comparable: {}; evaluate them alike, or compare across a difference on purpose with \
-                 --across KEY",
-                refused.join("; ")
+                "these runs are not comparable: {}; evaluate them alike, or compare across a difference on purpose with {}",
+                refused.join("; "),
+                keys.iter().map(|key| format!("--across {key}")).collect::<Vec<_>>().join(" ")
             );
         }
         if let Some(key) = across.iter().find(|key| !seen.contains(key.as_str())) {

@@ -86,10 +86,11 @@ const HINTS: &[(&str, &str)] = &[
         "use --max-completion-length for the length of a completion, --max-steps for that of a run",
     ),
     ("num-fewshot", "use --few-shot"),
-    (
-        "epsilon epsilon-high loss-type num-iterations steps-per-generation",
-        "this is a key of --objective, such as grpo:epsilon=0.3 (tealight objectives --all)",
-    ),
+    ("epsilon", "use --objective NAME:epsilon=0.2"),
+    ("epsilon-high", "use --objective NAME:epsilon-high=0.28"),
+    ("loss-type", "use --objective NAME:loss-type=grpo, dapo or dr_grpo"),
+    ("num-iterations", "use --objective NAME:num-iterations=N"),
+    ("steps-per-generation", "use --objective NAME:steps-per-generation=N"),
     ("mask-truncated-completions", "use --objective NAME:mask-truncated=true"),
     ("use-rslora", "--lora-alpha A*sqrt(R) has the scale of rsLoRA at alpha A and rank R"),
 ];

@@ -1,5 +1,4 @@
-//! `tealight audit`: what was planted is found by the question that is for it, files of several harnesses are paired,
-//! and nothing is written that was not asked for.
+//! `tealight audit`: what was planted is found, files of harnesses are paired, nothing is written that was not asked for.
 
 use std::path::Path;
 
@@ -256,15 +255,18 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
     let by_prompt = audit(&folder, &[&lm_eval, &own], &[]);
     assert_eq!(by_prompt["problems"], all);
     assert!(ok(&["audit", &lm_eval, &own]).contains("paired with lm's by their prompts (20)"));
-    let three = audit(&folder, &[&lm_eval, &own, &batch], &["--dataset", &dataset]);
+    // One file says what was cut off, the others do not: only one rule for all compares them.
+    refused!("audit {lm_eval} {batch} --dataset {dataset}" => "judged by two rules", "--truncated judged");
+    let one_rule = ["--dataset", dataset.as_str(), "--truncated", "judged"];
+    let three = audit(&folder, &[&lm_eval, &own, &batch], &one_rule);
     assert_eq!(
         (&three["problems"], three["tuned"].as_array().map(Vec::len)),
         (&json!(all), Some(2))
     );
     let counts = &three["counts"][2];
-    assert_eq!((&counts["truncated"], &counts["failed"]), (&json!(2), &json!(1)), "{counts}");
+    assert_eq!((&counts["truncated"], &counts["failed"]), (&json!(2), &json!(1)));
     // A second draw in place of halves.
-    let options = ["--second-draw", own.as_str(), "--dataset", &dataset];
+    let options = [&["--second-draw", own.as_str()], &one_rule[..]].concat();
     let again = audit(&folder, &[&lm_eval, &batch], &options);
     assert_eq!(again["tuned"][0]["lost"]["has_second_draw"], true);
     // What cannot be paired says why.

@@ -217,7 +217,12 @@ impl Keys {
             overlong_buffer: self.number("overlong-buffer", 0.0)?,
             mask_truncated: self.flag("mask-truncated")?,
         };
-        match self.values.iter().find(|(_, (_, is_given))| *is_given) {
+        // TRL's `beta = 0.0` says the same as an objective without a penalty.
+        let is_none = |key: &str, value: &str| {
+            key == "beta" && plan.anchor == Anchor::None && value.parse::<f64>() == Ok(0.0)
+        };
+        let mut unread = self.values.iter().filter(|(_, (_, is_given))| *is_given);
+        match unread.find(|(key, (value, _))| !is_none(key, value)) {
             Some((key, _)) if key == "beta" && plan.anchor == Anchor::None => bail!(NO_PENALTY),
             Some((key, _)) => {
                 bail!("`{key}` has no effect here; tealight objectives --all lists the keys")

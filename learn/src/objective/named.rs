@@ -365,5 +365,7 @@ mod tests {
             let message = format!("{error:#}");
             assert!(message.contains(reason), "{text}: {message}");
         }
+        // As TRL's configurations say it.
+        assert!("grpo:beta=0.0".parse::<Objective>().is_ok());
     }
 }

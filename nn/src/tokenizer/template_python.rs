@@ -290,6 +290,13 @@ fn of_text(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Erro
                 (None, Some(most)) => list(words(text, most, name == "rsplit")),
             }
         }
+        _ => return of_characters(text, name, args),
+    })
+}
+
+/// The result of a method of the places and letters of characters.
+fn of_characters(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+    Ok(match name {
         "startswith" | "endswith" if args.len() > 1 => {
             let (part, start, end): (&str, i64, Option<i64>) = from_args(args)?;
             let count = text.chars().count() as i64;

@@ -61,7 +61,7 @@ fn templates_from_outside_render_as_in_transformers() {
 fn expressions_are_written_as_in_jinja2() {
     for (expression, expected) in [
         (
-            "1e20, 1e16, 123456.5, 1e-5, 0.0001, -0.0, 2.0 ** 0.5",
+            "(1e20, 1e16, 123456.5, 1e-5, 0.0001, -0.0, 2.0 ** 0.5)",
             "(1e+20, 1e+16, 123456.5, 1e-05, 0.0001, -0.0, 1.4142135623730951)",
         ),
         ("[1e-7, {'a': 1e16}, 'x']", "[1e-07, {'a': 1e+16}, 'x']"),
@@ -93,7 +93,7 @@ fn expressions_are_written_as_in_jinja2() {
         ("' a  b c '.rsplit(none, 1)", "[' a  b', 'c']"),
         ("' a  b c '.split(maxsplit=9)", "['a', 'b', 'c']"),
         ("[1, 2, 3].index(2)", "1"),
-        ("raise_exception is callable, 'x' is callable", "(True, False)"),
+        ("(raise_exception is callable, 'x' is callable)", "(True, False)"),
     ] {
         let date = "2026-02-05".parse().expect("a date");
         let source = format!("{{{{ {expression} }}}}").as_str().into();

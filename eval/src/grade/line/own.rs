@@ -131,6 +131,11 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
             line.push(Reading::from_text(None, ending(value, 0)));
         }
+        // A conversation that ends with the completion.
+        (None, None) if ends_with_answer(&value["messages"]) => {
+            let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+            line.push(Reading::new(last_answer(messages), ending(value, 0)));
+        }
         (None, None) => bail!("{} has no completion", line.shown()),
     }
     Ok(line)
@@ -229,6 +234,13 @@ fn ending(value: &Value, index: usize) -> Ending {
         Some(reason) => Ending::from_reason(reason),
         None => Ending::Unknown,
     }
+}
+
+/// Whether a conversation ends with a turn of the assistant.
+fn ends_with_answer(messages: &Value) -> bool {
+    let last = messages.as_array().and_then(|messages| messages.last());
+    let role = last.and_then(|last| first(last, &["role", "from"]));
+    role.is_some_and(|role| matches!(role.as_str(), "assistant" | "gpt"))
 }
 
 /// Whether a value is a message of a conversation.

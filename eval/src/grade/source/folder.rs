@@ -25,7 +25,10 @@ pub(super) fn steps(path: &str) -> Result<(Vec<PathBuf>, Option<String>)> {
         // verl's files, each of another checkpoint, are not joined: each may have all problems.
         let such = numbered("", ".jsonl").pop_last();
         let such = such.map_or(String::new(), |(_, name)| format!(", such as {name}"));
-        bail!("{path}: a folder; name one of its files of completions{such}");
+        bail!(
+            "{path}: a folder; name one of its files of completions{such} (parts of one file are joined by cat, into a file \
+             or `-`, standard input)"
+        );
     };
     let several = (steps.len() > 1).then(|| {
         format!(

@@ -79,7 +79,12 @@ struct Bounded<R> {
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(buffer)?;
+        let count = self.reader.read(buffer).map_err(|error| {
+            let why = format!(
+                "{error}: the packed file is damaged or was cut off; copy it again, or unpack what can be read yourself"
+            );
+            io::Error::new(error.kind(), why)
+        })?;
         self.unpacked += count as u64;
         check(self.packed.get(), self.unpacked)?;
         Ok(count)

@@ -127,7 +127,7 @@ fn altered_archives_are_refused() {
         .collect();
     says("overlapping.eval", &restored, "whose members overlap");
     let message = Source::open(&folder.path().display().to_string()).err().unwrap().to_string();
-    assert!(message.ends_with("a folder; name one of its files of completions"), "{message}");
+    assert!(message.contains("a folder; name one of its files of completions"), "{message}");
 }
 
 /// Every prefix and single changed byte of binary fixtures is read or refused, never a panic.
@@ -231,7 +231,7 @@ fn a_folder_of_trl_is_read_step_by_step_and_another_one_is_refused() {
         std::fs::copy(fixture("verl.jsonl"), steps.path().join(format!("{step}.jsonl"))).unwrap();
     }
     let message = run(&steps.path().display().to_string()).unwrap_err().to_string();
-    assert!(message.ends_with("name one of its files of completions, such as 100.jsonl"));
+    assert!(message.contains("name one of its files of completions, such as 100.jsonl"));
 }
 
 #[test]

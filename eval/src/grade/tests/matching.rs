@@ -230,3 +230,12 @@ fn a_list_of_finish_reasons_has_one_for_each_completion() {
     let error = GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).err().unwrap();
     assert!(format!("{error:#}").contains("2 completions and 1 finish reason"), "{error:#}");
 }
+
+#[test]
+fn a_conversation_may_end_with_the_completion() {
+    let row = |answer: &str| {
+        json!({"id": "a", "gold": "1", "messages": [
+        {"role": "user", "content": "2 - 1?"}, {"role": "assistant", "content": answer}]})
+    };
+    assert_eq!(counts(&[row("1"), row("2")]), [(2, 1)]);
+}
