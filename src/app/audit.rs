@@ -24,7 +24,6 @@ use tealight_eval::store::Index;
 
 use crate::app::directory::{self, Destination, Existing, as_argument};
 use crate::app::evaluate::Doubtful;
-use crate::app::evaluate::outcome;
 use crate::app::grading::{self, FileToGrade, GradingOptions};
 use crate::system::files::{readable_folder, write_atomic};
 use crate::system::process::Process;
@@ -143,11 +142,6 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
             config: serde_json::to_value(options)?,
         };
         let graded = options.grading.grade(source, to_grade, folder.path(), process)?;
-        if let Some(models) = graded.results.config.get("file_models") {
-            bail!(
-                "{file}: records are of several models or steps ({models}): give each a file of its own"
-            );
-        }
         notes.extend(graded.notes.iter().map(|note| format!("{name}: {note}")));
         judged.push(JudgedFile::new(name, graded, folder)?);
     }
@@ -169,10 +163,8 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         scorer: scorer.as_ref().map(|scorer| scorer as &dyn PromptScorer),
     };
     let audit = Audit { warnings, notes, ..audit::audit(&input)? };
-    let doubt = judged.iter().find_map(|file| {
-        let verifiers = std::iter::once(&*verifier);
-        outcome::doubt(&file.results, verifiers, &file.unjudged, options.grading.max_unjudged)
-    });
+    let most = options.grading.max_unjudged;
+    let doubt = judged.iter().find_map(|file| file.doubt(&*verifier, most));
     if destination.is_saved() {
         begin()?;
         judged.iter().try_for_each(|file| file.save(output))?;

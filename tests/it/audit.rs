@@ -1,4 +1,4 @@
-//! `tealight audit`: what was planted is found, files of harnesses are paired, nothing is written that was not asked for.
+//! `tealight audit`: what was planted is found, files of harnesses are paired, nothing else is written.
 
 use std::path::Path;
 

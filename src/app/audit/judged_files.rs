@@ -14,6 +14,7 @@ use tealight_eval::{comparable, report};
 use tempfile::TempDir;
 
 use super::SECOND_DRAW;
+use crate::app::evaluate::{Doubtful, outcome};
 use crate::app::grading::{DRAFT, GradedFile};
 use crate::system::files::writable_subfolder;
 
@@ -22,15 +23,25 @@ pub(super) struct JudgedFile {
     pub(super) name: String,
     pub(super) results: Results,
     pub(super) index: Arc<Index>,
-    pub(super) unjudged: Vec<String>,
+    unjudged: Vec<String>,
     folder: TempDir,
 }
 
 impl JudgedFile {
     pub(super) fn new(name: &str, graded: GradedFile, folder: TempDir) -> Result<Self> {
         let GradedFile { results, index, unjudged, .. } = graded;
+        if let (Some(models), file) = (results.config.get("file_models"), &results.config["file"]) {
+            bail!(
+                "{file}: records are of several models or steps ({models}): give each a file of its own"
+            );
+        }
         let index = index.context("samples were written")?;
         Ok(Self { name: name.to_owned(), results, index, unjudged, folder })
+    }
+
+    /// Why its numbers are not to be relied on.
+    pub(super) fn doubt(&self, verifier: &dyn Verifier, most: f64) -> Option<Doubtful> {
+        outcome::doubt(&self.results, std::iter::once(verifier), &self.unjudged, most)
     }
 
     /// Gives its problems the base's names.
