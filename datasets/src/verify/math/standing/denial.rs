@@ -72,7 +72,8 @@ tables! {
     MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
     forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
     (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?\
-    (?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out of the question|would only \
+    (?:upper|lower) bound|\
+    is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out of the question|would only \
     be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as (?:wrong|incorrect|\
     false))\\b|is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|\
     guess)\\b)|^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|\
