@@ -99,7 +99,7 @@ const HINTS: &[(&str, &str)] = &[
 const REMOVED: &[(&str, &str)] = &[
     (
         "target-validity beta-per",
-        "tealight beta prints the beta that leads to a validity: give it as --beta",
+        "tealight beta (--validity) prints the beta that leads to a validity: give it as --beta",
     ),
     ("base-perplexity", "leave it out"),
     ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
@@ -115,7 +115,7 @@ const REMOVED: &[(&str, &str)] = &[
     ("audit label", "tealight audit compares two verifiers (docs/how-to/verifier.md)"),
     ("log-format", "leave it out; the judged samples are files of --output"),
     ("table sampled iterations", "lab prints one optimum for each beta or alpha: leave it out"),
-    ("measure", "evaluate the base, and give its Pass@1 to tealight beta"),
+    ("measure", "evaluate the base, and give its Pass@1 to tealight beta (--validity)"),
     ("log-divergences", "tealight compare shows which problems and answers a policy has lost"),
     ("few-shot-seed", "all problems get the same examples: leave it out"),
 ];
