@@ -157,8 +157,12 @@ const KEYS: [&str; 6] = [
 impl Ending {
     /// The finish reason of a record, or a list of them: its own, or SGLang's in `meta_info`.
     pub(crate) fn reasons(record: &Value) -> Option<&Value> {
+        // One pass: records have few keys, and this is asked of every completion.
         fn of(record: &Value) -> Option<&Value> {
-            KEYS.iter().find_map(|key| record.get(*key).filter(|found| !found.is_null()))
+            let found = record.as_object()?.iter().filter(|(_, value)| !value.is_null());
+            let place = |key: &str| KEYS.iter().position(|known| *known == key);
+            let found = found.filter_map(|(key, value)| Some((place(key)?, value)));
+            found.min_by_key(|(place, _)| *place).map(|(_, value)| value)
         }
         of(record).or_else(|| of(record.get("meta_info")?))
     }

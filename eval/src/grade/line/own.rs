@@ -129,12 +129,12 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         (Some(found), _) => completions(&mut line, value, found, several.is_some())?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
-            line.push(Reading::from_text(None, ending(value, 0)));
+            line.push(Reading::from_text(None, ending(Ending::reasons(value), 0)));
         }
         // A conversation that ends with the completion.
         (None, None) if ends_with_answer(&value["messages"]) => {
             let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-            line.push(Reading::new(last_answer(messages), ending(value, 0)));
+            line.push(Reading::new(last_answer(messages), ending(Ending::reasons(value), 0)));
         }
         (None, None) => bail!("{} has no completion", line.shown()),
     }
@@ -183,7 +183,8 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         }
         one => std::slice::from_ref(one),
     };
-    if let Some(Value::Array(reasons)) = Ending::reasons(value)
+    let reasons = Ending::reasons(value);
+    if let Some(Value::Array(reasons)) = reasons
         && reasons.len() != items.len()
     {
         bail!(
@@ -195,10 +196,8 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
     }
     let finished = get(value, "is_finished").and_then(Value::as_bool);
     for (index, item) in items.iter().take(MAX_ANSWERS + 1).enumerate() {
-        let ending = match item.as_object() {
-            Some(_) if !ending(item, 0).eq(&Ending::Unknown) => ending(item, 0),
-            _ => ending(value, index),
-        };
+        let own = ending(Ending::reasons(item), 0);
+        let ending = if own == Ending::Unknown { ending(reasons, index) } else { own };
         let mut reading = Reading::new(content(item)?, ending);
         let one = &mut reading.completion;
         if let Some(is_finished) = finished {
@@ -227,9 +226,9 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// The ending of a record, or of the completion of this index where it lists them.
-fn ending(value: &Value, index: usize) -> Ending {
-    match Ending::reasons(value) {
+/// The ending by a finish reason, or by that of the completion of this index where these are several.
+fn ending(reasons: Option<&Value>, index: usize) -> Ending {
+    match reasons {
         Some(Value::Array(items)) => items.get(index).map_or(Ending::Unknown, Ending::from_reason),
         Some(reason) => Ending::from_reason(reason),
         None => Ending::Unknown,
