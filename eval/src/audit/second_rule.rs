@@ -56,6 +56,12 @@ pub struct Disagreement {
 }
 
 impl SecondRule {
+    /// The measures that were compared, or those of them that the rules conclude otherwise on: "pass@1 and pass@8".
+    pub(crate) fn measures(&self, is_other: bool) -> String {
+        let some = self.changes.iter().filter(|change| change.is_other || !is_other);
+        some.map(|change| change.measure.as_str()).collect::<Vec<_>>().join(" and ")
+    }
+
     /// Of the base's rows and the tuned model's; none without a second rule.
     pub(super) fn new(
         set: &Aligned<'_>,

@@ -222,20 +222,12 @@ pub(super) fn trusted(tuned: &TunedAudit) -> String {
                 has verdicts for both models."
             .into();
     };
-    let others: Vec<&str> = second
-        .changes
-        .iter()
-        .filter(|change| change.is_other)
-        .map(|change| change.measure.as_str())
-        .collect();
+    let others = second.measures(true);
     let share =
         |counts: &[usize; 3]| 100.0 * (counts[1] + counts[2]) as f64 / counts[0].max(1) as f64;
     let conclusion = match others.is_empty() {
-        true => {
-            let all: Vec<&str> = second.changes.iter().map(|change| &*change.measure).collect();
-            format!("no conclusion on {} changes", all.join(" and "))
-        }
-        false => format!("the conclusion on {} changes", others.join(" and ")),
+        true => format!("no conclusion on {} changes", second.measures(false)),
+        false => format!("the conclusion on {others} changes"),
     };
     format!(
         "By {} in place of {} {conclusion}: they disagree on {:.1} % of the base's completions and {:.1} % of the \

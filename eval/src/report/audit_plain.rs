@@ -99,17 +99,12 @@ fn templates(tuned: &TunedAudit) -> Option<String> {
 
 fn trusted(second: &SecondRule) -> String {
     let [first, other] = &second.rules;
-    let others = second.changes.iter().filter(|change| change.is_other);
-    let others: Vec<&str> = others.map(|change| change.measure.as_str()).collect();
+    let others = second.measures(true);
     match others.is_empty() {
-        true => {
-            let all: Vec<&str> = second.changes.iter().map(|change| &*change.measure).collect();
-            format!(
-                "The verifiers {first} and {other} lead to the same conclusions on {} (the other answers are by {first} \
-                 alone).",
-                all.join(" and ")
-            )
-        }
-        false => format!("By {other} in place of {first}, {} would change.", others.join(" and ")),
+        true => format!(
+            "The verifiers {first} and {other} lead to the same conclusions on {} (the other answers are by {first} alone).",
+            second.measures(false)
+        ),
+        false => format!("By {other} in place of {first}, {others} would change."),
     }
 }
