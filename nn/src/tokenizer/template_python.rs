@@ -76,6 +76,7 @@ fn float(value: &Value, other: Option<f64>, options: Kwargs) -> Result<f64, Erro
     options.assert_all_used()?;
     Ok(match value.as_str() {
         Some(text) => text.trim().parse().unwrap_or(other),
+        None if value.kind() == ValueKind::Bool => f64::from(value.is_true()),
         None => f64::try_from(value.clone()).unwrap_or(other),
     })
 }

@@ -76,6 +76,7 @@ fn expressions_are_written_as_in_jinja2() {
         ("missing | d(default_value=3)", "3"),
         ("none | default('d')", "None"),
         ("'x' | float", "0.0"),
+        ("true | float", "1.0"),
         ("'x' | float(2.5)", "2.5"),
         ("'abcabc' | replace('a', 'x', 1)", "xbcabc"),
         ("'hello world foo' | truncate(9)", "hello..."),
