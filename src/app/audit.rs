@@ -148,8 +148,9 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     pair(&mut judged, &*verifier, &mut notes)?;
     let (models, second_draw) = judged.split_at(options.files.len());
     let (set, more, warnings) = aligned(models, second_draw.first(), options.intersect)?;
+    // The notes of grading were said with their files.
+    more.iter().chain(&warnings).for_each(|note| tracing::warn!("{note}"));
     notes.extend(more);
-    notes.iter().chain(&warnings).for_each(|note| tracing::warn!("{note}"));
     let results: Vec<&Results> = models.iter().map(|file| &file.results).collect();
     let ways = options.ways(&*verifier, &results);
     let samples: Vec<Arc<Index>> = models.iter().map(|file| file.index.clone()).collect();

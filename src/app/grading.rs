@@ -111,6 +111,8 @@ pub(crate) struct GradedFile {
     pub unjudged: Vec<String>,
     /// What was left out, repeated or not known, one sentence each.
     pub notes: Vec<String>,
+    /// The models, or steps of training, that records name.
+    pub models: Vec<String>,
 }
 
 impl GradingOptions {
@@ -159,8 +161,9 @@ impl GradingOptions {
         graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
         let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;
         let (unjudged, notes) = (graded.unjudged.clone(), graded.notes.clone());
+        let models = graded.models.clone();
         let results = self.results(to_grade, graded, seconds)?;
-        Ok(GradedFile { results, index, unjudged, notes })
+        Ok(GradedFile { results, index, unjudged, notes, models })
     }
 
     /// The results of a file's completions.
@@ -169,9 +172,6 @@ impl GradingOptions {
         config["file"] = file.into();
         if graded.classes > 0 {
             config["file_classes"] = graded.classes.into();
-        }
-        if graded.models.len() > 1 {
-            config["file_models"] = graded.models.into();
         }
         if !graded.sampling.is_empty() {
             config["file_sampling"] = serde_json::to_value(&graded.sampling)?;

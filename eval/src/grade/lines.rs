@@ -154,7 +154,10 @@ impl<'a> Lines<'a> {
                 return Ok(());
             }
         };
-        if let Some(model) = line.model.as_ref().filter(|_| self.models.len() < MAX_MODELS) {
+        if let Some(model) = &line.model
+            && self.models.len() < MAX_MODELS
+            && !self.models.contains(model)
+        {
             self.models.insert(model.chars().take(80).collect());
         }
         for (key, value) in &line.sampling {
@@ -266,6 +269,10 @@ impl<'a> Lines<'a> {
         if models.len() > 1 {
             self.notes.say(several_models(&models));
         }
+        // What a problem has once may be a sample of another one.
+        if self.job.dataset.is_none() && self.counts.iter().all(|count| *count == 1) {
+            self.problems.seem_samples().into_iter().for_each(|note| self.notes.say(note));
+        }
         let sampling = self.sampling;
         let notes = self.notes.sentences(&self.problems, self.filter.as_deref(), self.job);
         Ok(Graded {
@@ -280,10 +287,10 @@ impl<'a> Lines<'a> {
 }
 
 /// That records are of several models.
-fn several_models(models: &[String]) -> String {
+pub fn several_models(models: &[String]) -> String {
     let names: Vec<String> = models.iter().map(|name| format!("`{name}`")).collect();
     format!(
-        "records are of several models or steps ({}) and count as those of one: give each a file of its own",
+        "records are of several models or steps ({}), which count as one: give each a file of its own",
         names.join(", ")
     )
 }

@@ -32,6 +32,7 @@ pub use judged::{EncodedSamples, JudgedChunk};
 use known::Known;
 use line::Keys;
 pub use line::{plausible_logp, token_count};
+pub use lines::several_models;
 use lines::{Lines, Parsed, parsed};
 use source::Record;
 pub use source::Source;

@@ -225,10 +225,7 @@ impl Notes {
                 self.missing
             ));
         }
-        let Some(known) = &problems.dataset else {
-            notes.extend(problems.seem_samples());
-            return notes;
-        };
+        let Some(known) = &problems.dataset else { return notes };
         if let Some((id, problem)) = &known.numbered_example {
             notes.push(format!(
                 "the ids of {} name a problem of the dataset and the number of a sample, such as `{id}` of `{problem}`",

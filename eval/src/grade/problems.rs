@@ -256,7 +256,8 @@ impl<'a> Problems<'a> {
         }
     }
 
-    /// That ids seem to number the samples of problems, where each came once.
+    /// That the ids seem to be those of samples: each has a number at its end, and what is before it comes twice or
+    /// more on average.
     pub(super) fn seem_samples(&self) -> Option<String> {
         let ids = self.list.iter().map(|target| target.problem.id.as_str());
         let stems: Vec<&str> = ids.filter_map(before_number).collect();

@@ -7,6 +7,7 @@ use anyhow::{Context, Error, Result, bail};
 use tealight_core::Prompt;
 use tealight_datasets::{Problem, Verifier, judge};
 use tealight_eval::audit::{self, Pairing};
+use tealight_eval::grade::several_models;
 use tealight_eval::results::Results;
 use tealight_eval::store::Index;
 use tealight_eval::transition::{Aligned, align};
@@ -29,11 +30,9 @@ pub(super) struct JudgedFile {
 
 impl JudgedFile {
     pub(super) fn new(name: &str, graded: GradedFile, folder: TempDir) -> Result<Self> {
-        let GradedFile { results, index, unjudged, .. } = graded;
-        if let (Some(models), file) = (results.config.get("file_models"), &results.config["file"]) {
-            bail!(
-                "{file}: records are of several models or steps ({models}): give each a file of its own"
-            );
+        let GradedFile { results, index, unjudged, models, .. } = graded;
+        if models.len() > 1 {
+            bail!("{}: {}", results.sets[0].dataset, several_models(&models));
         }
         let index = index.context("samples were written")?;
         Ok(Self { name: name.to_owned(), results, index, unjudged, folder })

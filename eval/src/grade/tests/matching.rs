@@ -200,6 +200,10 @@ fn samples_of_problems_without_a_name_of_their_own_are_noted() {
     let noted = graded(&lines(&noted), None);
     assert_eq!(noted.problems.len(), 6);
     assert!(noted.notes.iter().any(|note| note.contains("\"problem_id\"")), "{:?}", noted.notes);
+    // Several samples of each say that the ids are those of problems.
+    let twice =
+        rows(&|p, j| json!({"id": format!("p{p}-{j}"), "gold": "1", "completions": ["1", "2"]}));
+    assert_eq!(graded(&lines(&twice), None).notes, Vec::<String>::new());
     // Beside the id of the problem, `id` is that of the record.
     let named =
         rows(&|p, j| json!({"id": 3 * p + j, "problem_id": p, "gold": "1", "completion": "1"}));
