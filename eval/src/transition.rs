@@ -81,9 +81,17 @@ pub fn align<'a>(
         if shared.is_empty() {
             bail!("{}: the runs share no problem", set.name);
         }
-        if shared.len() < set.problems.len() {
+        let left_out = |name: &str, set: &SetResult| {
+            let count = set.problems.len() - shared.len();
+            (count > 0).then(|| format!("{count} of {} of {name}", set.problems.len()))
+        };
+        let names = std::iter::once(first_name).chain(others.iter().map(|(name, _)| name));
+        let out: Vec<String> =
+            names.zip(&all).filter_map(|(name, set)| left_out(name, set)).collect();
+        if !out.is_empty() {
             let problems = counted(shared.len(), "problem");
-            notes.push(format!("{}: {problems} that all runs have", set.name));
+            let out = out.join(", ");
+            notes.push(format!("{}: {problems} that all runs have; left out: {out}", set.name));
         }
         aligned.push(one(set, &all, &shared, second.is_some())?);
     }
@@ -297,6 +305,7 @@ mod tests {
         );
         let (aligned, notes) = align(&runs, None, true).unwrap();
         assert_eq!(aligned[0].runs[0].len(), 1);
-        assert!(notes[0].ends_with("1 problem that all runs have"), "{}", notes[0]);
+        let left_out = "1 problem that all runs have; left out: 1 of 2 of one, 1 of 2 of two";
+        assert!(notes[0].ends_with(left_out), "{}", notes[0]);
     }
 }

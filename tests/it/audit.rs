@@ -105,7 +105,8 @@ fn a_planted_narrowing_is_found_by_equations_and_not_by_entropy() {
         numbers.words(6, 16) + " " + &worked(numbers, ab, is_correct, way)
     };
     let narrow = folder.write("narrow.jsonl", file(3, &narrow));
-    let equal = audit(&folder, &[&base, &same], &[]);
+    let equal = audit(&folder, &[&base, &same, &narrow], &[]);
+    assert_eq!(equal["tuned"][1]["findings"][0][1]["tests"], 12, "both models are one family");
     for path in [ALIKE, "/diversity/incorrect", TEMPLATES, "/lost/lost/beyond"] {
         assert!(holds_zero(interval(&equal, path)), "{path}: {equal}");
     }
@@ -259,10 +260,8 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
     refused!("audit {lm_eval} {batch} --dataset {dataset}" => "judged by two rules", "--truncated judged");
     let one_rule = ["--dataset", dataset.as_str(), "--truncated", "judged"];
     let three = audit(&folder, &[&lm_eval, &own, &batch], &one_rule);
-    assert_eq!(
-        (&three["problems"], three["tuned"].as_array().map(Vec::len)),
-        (&json!(all), Some(2))
-    );
+    let tuned = three["tuned"].as_array().map(Vec::len);
+    assert_eq!((&three["problems"], tuned), (&json!(all), Some(2)));
     let counts = &three["counts"][2];
     assert_eq!((&counts["truncated"], &counts["failed"]), (&json!(2), &json!(1)));
     // A second draw in place of halves.

@@ -36,7 +36,7 @@ pub(crate) use templates::CANDIDATES;
 pub use templates::Templates;
 
 use crate::crossing::CrossingPoint;
-use crate::inference::{Family, Tested, TestedFamily};
+use crate::inference::{Effect, Family, Tested};
 use crate::number::counted;
 use crate::planner::{LEAST_OBSERVED, PassRates, Plan, plans};
 use crate::results::Results;
@@ -146,7 +146,7 @@ pub struct TunedAudit {
     pub information: Option<PromptInformation>,
     /// 6: a second rule.
     pub second_rule: Option<SecondRule>,
-    /// The headline of each question, tested together (Holm).
+    /// The headline of each question, tested together with those of the other tuned models (Holm).
     pub findings: Vec<(String, Tested)>,
 }
 
@@ -202,8 +202,8 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
         if let (Some(scorer), Some(scores)) = (input.scorer, &scores) {
             one.information = Some(PromptInformation::new(scorer, &scores[0], &scores[run]));
         }
-        one.findings = one.tested(set.most());
     }
+    test_together(&mut tuned, set.most());
     Ok(Audit {
         models: input.names.to_vec(),
         problems: problems.len(),
@@ -258,8 +258,8 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
 }
 
 impl TunedAudit {
-    /// The headline of each question, tested together.
-    fn tested(&self, most: usize) -> Vec<(String, Tested)> {
+    /// The headline of each question.
+    fn headlines(&self, most: usize) -> Vec<(String, Option<Effect>)> {
         let mut all = vec![];
         let pass = |k: usize| self.change.contrast.pass.iter().find(|(at, _)| *at == k);
         for k in if most > 1 { vec![1, most] } else { vec![1] } {
@@ -274,16 +274,27 @@ impl TunedAudit {
             Some(found) => named(finding::INFORMATION, Some(found.change)),
             None => named(finding::TEMPLATES, self.templates.as_ref().map(|found| found.change)),
         });
-        let mut family = Family::new(true);
-        all.iter().for_each(|(name, effect)| family.add((1, 0), name, *effect));
-        let tested: TestedFamily = family.tested();
-        let names = all.into_iter().map(|(name, _)| name);
-        names.filter_map(|name| Some((name.clone(), tested.get((1, 0), &name)?))).collect()
+        all
     }
 
     /// A finding by its name.
     pub fn finding(&self, name: &str) -> Option<&Tested> {
         self.findings.iter().find(|(known, _)| known == name).map(|(_, tested)| tested)
+    }
+}
+
+/// Tests the headlines of all tuned models as one family: of ten equal models one would otherwise seem to differ.
+fn test_together(tuned: &mut [TunedAudit], most: usize) {
+    let headlines: Vec<_> = tuned.iter().map(|one| one.headlines(most)).collect();
+    let mut family = Family::new(true);
+    for (run, all) in headlines.iter().enumerate() {
+        all.iter().for_each(|(name, effect)| family.add((run + 1, 0), name, *effect));
+    }
+    let tested = family.tested();
+    for (run, (one, all)) in tuned.iter_mut().zip(headlines).enumerate() {
+        let names = all.into_iter().map(|(name, _)| name);
+        let found = names.filter_map(|name| Some((name.clone(), tested.get((run + 1, 0), &name)?)));
+        one.findings = found.collect();
     }
 }
 

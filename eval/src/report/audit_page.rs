@@ -121,7 +121,10 @@ fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
     )
     .titled(
         "Findings",
-        format!("* p < .05 after Holm's adjustment for {}.", counted(tuned.findings.len(), "test")),
+        format!(
+            "* p < .05 after Holm's adjustment for {}.",
+            counted(tuned.findings.first().map_or(0, |(_, found)| found.tests), "test")
+        ),
     );
     vec![
         Section::new("Better on one try, and overtaken at many?")

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use crate::grade::line::hash;
 
 /// The files of a folder in the order of their steps, and what is to be said of several.
 ///
@@ -38,4 +41,21 @@ pub(super) fn steps(path: &str) -> Result<(Vec<PathBuf>, Option<String>)> {
         )
     });
     Ok((steps.values().map(|name| Path::new(path).join(name)).collect(), several))
+}
+
+/// What the rows of a step hash to, in any order and without the number of the step: TRL writes the completions that it
+/// trains on several times at each of these steps.
+///
+/// # Errors
+/// A row that cannot be read.
+pub(super) fn digest<E>(
+    rows: impl Iterator<Item = Result<Map<String, Value>, E>>,
+) -> Result<u64, E> {
+    let mut sum = 0_u64;
+    for row in rows {
+        let mut row = row?;
+        row.shift_remove("step");
+        sum = sum.wrapping_add(hash([Value::Object(row).to_string().as_str()]));
+    }
+    Ok(sum)
 }

@@ -37,6 +37,8 @@ pub struct Source<'a> {
     /// The files of a folder: which one is read, and those after it.
     member: Option<String>,
     rest: std::vec::IntoIter<PathBuf>,
+    /// What the completions of the file that is read hash to.
+    digest: Option<u64>,
     /// What is to be said of all of it.
     remark: Option<String>,
 }
@@ -189,7 +191,7 @@ impl<'a> Source<'a> {
 
     fn of(name: &str, records: Records<'a>) -> Self {
         let rest = Vec::new().into_iter();
-        Self { name: name.to_owned(), records, member: None, rest, remark: None }
+        Self { name: name.to_owned(), records, member: None, rest, digest: None, remark: None }
     }
 
     /// What messages call it.
@@ -216,15 +218,30 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Opens the next file of a folder; false where there is none.
+    /// Opens the next file of a folder that has other completions than the one before; false where there is none.
     fn open_next(&mut self) -> Result<bool> {
-        let Some(path) = self.rest.next() else { return Ok(false) };
-        self.records = Source::open(&path.display().to_string())?.records;
-        if !matches!(self.records, Records::Parquet(..)) {
-            bail!("{}: not a Parquet file", path.display());
+        while let Some(path) = self.rest.next() {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            let Records::Parquet(rows, _) = Source::open(&path.display().to_string())?.records
+            else {
+                bail!("{}: not a Parquet file", path.display());
+            };
+            let digest =
+                folder::digest(rows).map_err(|why| anyhow!("{}: {why}", path.display()))?;
+            if self.digest.replace(digest) == Some(digest) {
+                let repeated = format!(
+                    "; {} has the completions of the step before (num_iterations or steps_per_generation above 1) \
+                     and is left out",
+                    name.unwrap_or_default().escape_debug()
+                );
+                self.remark.get_or_insert_default().push_str(&repeated);
+                continue;
+            }
+            self.records = Source::open(&path.display().to_string())?.records;
+            self.member = name;
+            return Ok(true);
         }
-        self.member = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        Ok(true)
+        Ok(false)
     }
 
     fn next_of_file(&mut self) -> Result<Option<Record>> {

@@ -207,24 +207,30 @@ fn the_status_of_an_inspect_log_that_did_not_end_is_a_note() {
 fn a_folder_of_trl_is_read_step_by_step_and_another_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();
-    for step in [9, 10] {
-        let name = format!("completions_{step}.parquet");
-        std::fs::copy(fixture("trl.parquet"), folder.path().join(name)).unwrap();
+    // The second step trains on the completions of the first once more.
+    for (step, name) in [(9, "trl.parquet"), (10, "trl.parquet"), (11, "trl_next.parquet")] {
+        let to = format!("completions_{step}.parquet");
+        std::fs::copy(fixture(name), folder.path().join(to)).unwrap();
     }
     let verifier = verify::open("math").unwrap();
     let mut source = Source::open(&path).unwrap();
     let graded = GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).unwrap();
     let numbers: Vec<_> = graded.tallies.iter().map(|one| (one.samples, one.correct)).collect();
     assert_eq!(numbers, [(4, 2), (4, 4)]);
-    assert!(graded.notes[0].contains("2 training steps (9 to 10)"), "{:?}", graded.notes);
+    for part in [
+        "3 training steps (9 to 11)",
+        "completions_10.parquet has the completions of the step before",
+    ] {
+        assert!(graded.notes[0].contains(part), "{:?}", graded.notes);
+    }
     // The file and the row of a mistake.
-    std::fs::write(folder.path().join("completions_11.parquet"), "no table").unwrap();
+    std::fs::write(folder.path().join("completions_12.parquet"), "no table").unwrap();
     let run = |path: &str| {
         let mut source = Source::open(path)?;
         GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).map(|_| ())
     };
     let message = format!("{:#}", run(&path).unwrap_err());
-    assert!(message.contains("completions_11.parquet: not a Parquet file"), "{message}");
+    assert!(message.contains("completions_12.parquet: not a Parquet file"), "{message}");
     // verl's validation: each step has all problems.
     let steps = tempfile::tempdir().unwrap();
     for step in [0, 20, 100] {
