@@ -9,7 +9,6 @@
 
 pub mod countdown;
 mod error;
-pub mod features;
 pub mod json;
 pub mod judge;
 mod open;
@@ -28,7 +27,6 @@ use serde::{Deserialize, Serialize};
 use tealight_core::{Message, Prompt};
 
 pub use error::{DataError, Result};
-pub use features::Features;
 pub use open::{open, open_files};
 pub use prompting::Prompting;
 use read::Purpose;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Problem;
 use crate::verify::math::answer::found::Location;
-use crate::{Features, Problem};
 
 /// A verifier's judgement of one completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,9 +16,6 @@ pub enum Verdict {
         /// Canonical form of the final answer.
         #[serde(default)]
         value: String,
-        /// The features of its answer, where the verifier lists them.
-        #[serde(default, skip_serializing_if = "Features::is_empty")]
-        features: Features,
     },
     /// An answer was found and it is incorrect.
     Wrong {
@@ -54,14 +51,9 @@ impl Verdict {
         Verdict::Unjudged { why, is_too_costly: false }
     }
 
-    /// A correct completion of which no features are known.
+    /// A correct completion.
     pub fn correct(class: &str, value: &str) -> Self {
-        Self::with_features(class, value, Features::default())
-    }
-
-    /// A correct completion, and what it is made of.
-    pub fn with_features(class: &str, value: &str, features: Features) -> Self {
-        Verdict::Correct { class: class.into(), value: value.into(), features }
+        Verdict::Correct { class: class.into(), value: value.into() }
     }
 
     /// A wrong one of which there is nothing to say.

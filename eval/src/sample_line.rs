@@ -1,8 +1,8 @@
 //! A line of a samples file to its sample.
 
 use serde::Deserialize;
+use tealight_datasets::Verdict;
 use tealight_datasets::verify::math::Location;
-use tealight_datasets::{Features, Verdict};
 
 use crate::sample::Thinking;
 use crate::{Sample, Truncated};
@@ -18,8 +18,6 @@ struct Fields {
     class: Option<String>,
     #[serde(default)]
     value: String,
-    #[serde(default)]
-    features: Features,
     why: Option<String>,
     answer: Option<String>,
     found: Option<String>,
@@ -56,10 +54,7 @@ impl Fields {
     /// The sample, unless its verdict lacks a key.
     fn sample(self) -> Option<Sample> {
         let verdict = match self.verdict {
-            Kind::Correct => {
-                let (value, features) = (self.value, self.features);
-                Verdict::Correct { class: self.class?, value, features }
-            }
+            Kind::Correct => Verdict::Correct { class: self.class?, value: self.value },
             Kind::Wrong => Verdict::Wrong { why: self.why, answer: self.answer },
             Kind::NoAnswer => Verdict::NoAnswer,
             Kind::Unparsable => Verdict::Unparsable { found: self.found? },
@@ -132,7 +127,7 @@ mod tests {
             line
         };
         let lines = [
-            json!({"verdict": "correct", "class": "c", "value": "7", "features": ["a:b"],
+            json!({"verdict": "correct", "class": "c", "value": "7",
                 "answer_location": {"rule": "box", "start": 1, "end": 2}}),
             json!({"verdict": "correct", "class": "c"}),
             json!({"verdict": "wrong", "why": "w", "answer": "8", "reward": 0.25, "truncated": "judged"}),

@@ -23,8 +23,6 @@ pub(crate) struct Verdict {
     value: Option<String>,
     /// Why the completion is wrong, unparsable or unjudged, where the verifier says so.
     reason: Option<String>,
-    /// The features of a correct answer, `KIND:NAME` each.
-    features: Vec<String>,
     /// Whether the verdict is missing because comparing the answer would exceed the budget of work.
     too_costly: bool,
     /// The reward that the verifier granted, between 0 and 1; of a verifier that does not grade 1.0 for a correct
@@ -55,17 +53,11 @@ impl Verdict {
             solution: None,
             value: None,
             reason: None,
-            features: Vec::new(),
             too_costly: false,
             reward: None,
         };
         verdict.kind = match judged {
-            Judged::Correct { class, value, features } => {
-                let names = features.iter().map(|(kind, name)| match name {
-                    name if kind == tealight_datasets::features::OTHER => name.to_owned(),
-                    name => format!("{kind}:{name}"),
-                });
-                verdict.features = names.collect();
+            Judged::Correct { class, value } => {
                 verdict.answer = verdict.answer.or_else(|| Some(value.clone()));
                 (verdict.solution, verdict.value) = (Some(class), Some(value));
                 "correct"
@@ -104,7 +96,6 @@ type Fields = (
     Option<String>,
     Option<String>,
     Option<String>,
-    Vec<String>,
     bool,
     Option<f64>,
 );
@@ -113,8 +104,7 @@ type Fields = (
 impl Verdict {
     /// From the fields, in order: what unpickling calls.
     #[new]
-    #[pyo3(signature = (kind, answer=None, rule=None, solution=None, value=None, reason=None, features=Vec::new(),
-        too_costly=false, reward=None))]
+    #[pyo3(signature = (kind, answer=None, rule=None, solution=None, value=None, reason=None, too_costly=false, reward=None))]
     #[expect(clippy::too_many_arguments, reason = "the fields, in order")]
     fn from_fields(
         kind: String,
@@ -123,12 +113,11 @@ impl Verdict {
         solution: Option<String>,
         value: Option<String>,
         reason: Option<String>,
-        features: Vec<String>,
         too_costly: bool,
         reward: Option<f64>,
     ) -> Self {
         let reward = binary(&kind).map(|binary| reward.unwrap_or(binary));
-        Self { kind, answer, rule, solution, value, reason, features, too_costly, reward }
+        Self { kind, answer, rule, solution, value, reason, too_costly, reward }
     }
 
     /// Whether the answer is correct.
@@ -183,7 +172,6 @@ impl Verdict {
             it.solution,
             it.value,
             it.reason,
-            it.features,
             it.too_costly,
             it.reward,
         );

@@ -70,11 +70,6 @@ def test_other_verifiers(verifier, gold, right, wrong):
     assert tealight_rl.verify(gold, wrong, verifier).reward == 0.0
 
 
-def test_countdown_lists_features():
-    features = tealight_rl.verify("3,3,8,8=24", "8/(3-8/3)", "countdown").features
-    assert "operator:/" in features or any(one.startswith("op") for one in features), features
-
-
 def test_programs_judge_and_fail_openly():
     grader = 'while read -r line; do n=${line#*\\"request\\":}; n=${n%%,*}; case "$line" in *hang*) sleep 9 ;; esac; ' \
         'echo "{\\"request\\":$n,\\"verdict\\":\\"correct\\"}"; done'

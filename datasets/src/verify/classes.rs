@@ -32,9 +32,9 @@ impl WithClasses {
     /// The verdict with the function's class. Where the function fails, nothing is known of the completion's class, and
     /// the verdict says so.
     fn classed(&self, problem: &Problem, completion: &str, verdict: Verdict) -> Verdict {
-        let Verdict::Correct { class, value, features } = verdict else { return verdict };
+        let Verdict::Correct { class, value } = verdict else { return verdict };
         match self.function.class(problem, completion) {
-            Ok(named) => Verdict::Correct { class: named.unwrap_or(class), value, features },
+            Ok(named) => Verdict::Correct { class: named.unwrap_or(class), value },
             Err(why) => Verdict::unjudged(format!("its solution class: {why}")),
         }
     }

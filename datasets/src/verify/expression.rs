@@ -7,8 +7,6 @@
 
 use dashu_ratio::RBig;
 
-use crate::Features;
-
 /// Deepest nesting of parentheses that is read; deeper text is refused, never a stack overflow.
 const MAX_DEPTH: usize = 32;
 /// Most digits of one number that are read.
@@ -101,31 +99,6 @@ impl Expression {
         format!("({text})")
     }
 
-    /// Features of the answer, the same for all spellings: an `operator:` for each operation of the canonical form and
-    /// the `shape:` of its tree, `n` for a number and a pair of parentheses for a chain of `+ -` or of `* /`.
-    pub fn features(&self) -> Features {
-        let mut features = vec![format!("shape:{}", self.shape())];
-        self.operators(&mut features);
-        Features::bounded(features)
-    }
-
-    fn shape(&self) -> String {
-        let Some(chain) = self.as_chain() else { return "n".into() };
-        let mut members: Vec<String> = chain.members().map(Expression::shape).collect();
-        members.sort();
-        format!("({})", members.join(" "))
-    }
-
-    fn operators(&self, features: &mut Vec<String>) {
-        let Some(chain) = self.as_chain() else { return };
-        // The first member has no operator: a chain is never inverted as a whole.
-        let counts = [chain.direct.len().saturating_sub(1), chain.inverted.len()];
-        for (symbol, count) in chain.symbols.iter().zip(counts) {
-            features.extend((0..count).map(|_| format!("operator:{symbol}")));
-        }
-        chain.members().for_each(|member| member.operators(features));
-    }
-
     fn as_chain(&self) -> Option<Chain<'_>> {
         let Expression::Binary(operator, ..) = self else { return None };
         let symbols = match operator {
@@ -147,10 +120,6 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    fn members(&self) -> impl Iterator<Item = &'a Expression> {
-        self.direct.iter().chain(&self.inverted).copied()
-    }
-
     fn collect(&mut self, from: &'a Expression, is_inverted: bool) {
         let (direct, inverse) = match self.symbols[0] {
             "+" => (Operator::Add, Operator::Sub),
@@ -295,32 +264,6 @@ mod tests {
         assert_ne!(canonical("3*8"), canonical("3*(2*4)"));
         assert_ne!(canonical("(1+2)*3"), canonical("1+2*3"));
         assert_ne!(canonical("9-3"), canonical("3-9"));
-    }
-
-    #[test]
-    fn features_are_those_of_every_spelling() {
-        let features =
-            |text: &str| -> Vec<String> { Expression::parse(text).unwrap().features().into() };
-        assert_eq!(
-            features("8/(3-8/3)"),
-            ["operator:-", "operator:/", "operator:/", "shape:(((n n) n) n)"]
-        );
-        assert_eq!(features("7"), ["shape:n"]);
-        assert_eq!(
-            features("2*(3+4)-1-5"),
-            ["operator:*", "operator:+", "operator:-", "operator:-", "shape:(((n n) n) n n)"]
-        );
-        for (one, other) in [("9-(3-1)", "1+9-3"), ("8/(4/2)", "2*8/4"), ("(1+2)+3*4", "4*3+(2+1)")]
-        {
-            assert_eq!(canonical(one), canonical(other));
-            assert_eq!(features(one), features(other), "{one} {other}");
-        }
-        // The same shape with other operators, and the other way round.
-        assert_eq!(features("1+2*3").last(), features("(1-2)*3").last());
-        assert_ne!(features("1+2*3"), features("(1-2)*3"));
-        assert_ne!(features("1*2+3*4").last(), features("(1*2+3)*4").last());
-        let long = features(&vec!["1"; 100].join("+"));
-        assert!(long.len() == 64 && long.iter().all(|name| name.len() <= 64), "{long:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
 //! `{"request", "id", "prompt", "messages", "gold", "completion"}`, and answers each with one:
-//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ..., "features":
-//! [...]}`, the last three optional. Features count of a correct completion alone.
+//! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ...}`, the last two
+//! optional.
 //!
 //! `prompt` is the prompt as plain text and `messages` the same prompt as a conversation; `gold` is the gold answer
 //! alone, without the worked solution that it may stand in. All commands give the same.
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{CompletionText, Features, Grade, Grading, Problem, Verdict, Verifier};
+use crate::{CompletionText, Grade, Grading, Problem, Verdict, Verifier};
 use tealight_core::lines::{BadLine, Line, Lines};
 use tealight_core::{Message, Prompt};
 
@@ -97,8 +97,6 @@ struct Reply {
     reward: Option<f64>,
     class: Option<String>,
     why: Option<String>,
-    #[serde(default)]
-    features: Features,
     /// Whether `why` is an exception, or a result that is none: a fault of the function, not of a completion.
     #[serde(default)]
     raised: bool,
@@ -301,7 +299,7 @@ impl Program {
         let verdict = match verdict {
             "correct" => {
                 let class = reply.class.unwrap_or_else(|| super::text_class(completion));
-                Verdict::with_features(&class, &problem.answer, reply.features)
+                Verdict::correct(&class, &problem.answer)
             }
             "wrong" => Verdict::Wrong { why: reply.why, answer: reply.class },
             "no_answer" => Verdict::NoAnswer,

@@ -146,7 +146,7 @@ class Batch:
         return result
 
 
-KEYS = ("verdict", "reward", "class", "why", "features", "advantages")
+KEYS = ("verdict", "reward", "class", "why", "advantages")
 
 
 def number(value):

@@ -16,7 +16,6 @@ class Verdict:
         solution: Optional[str] = None,
         value: Optional[str] = None,
         reason: Optional[str] = None,
-        features: Sequence[str] = ...,
         too_costly: bool = False,
         reward: Optional[float] = None,
     ) -> None: ...
@@ -48,9 +47,6 @@ class Verdict:
     @property
     def reason(self) -> Optional[str]:
         """Why the completion is wrong, unparsable or unjudged, where the verifier says so."""
-    @property
-    def features(self) -> list[str]:
-        """The features of a correct answer, KIND:NAME each."""
     @property
     def too_costly(self) -> bool:
         """Whether the verdict is missing because comparing would exceed the budget of work."""

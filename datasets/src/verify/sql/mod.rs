@@ -3,7 +3,7 @@
 //! Rows are compared by a [`Compare`]: our own strict rule, Spider's or BIRD's; numbers by value, texts as they
 //! are. The prediction runs read-only under a budget of steps (see `database`). A statement that is malformed or
 //! forbidden is wrong, with the reason; one that is too costly is not judged. The class of a right query is its
-//! normal form (see [`canonical`]); its features are its clauses, joins, subqueries, aggregates and set operations.
+//! normal form (see [`canonical`]).
 //!
 //! The problem's [`Database`] is the database: the name of a file in the verifier's folder or, in tests and fuzzing,
 //! the script that builds it.
@@ -15,7 +15,6 @@ mod compare;
 #[cfg(test)]
 mod costly;
 mod database;
-mod features;
 mod functions;
 mod golds;
 mod lengths;
@@ -83,9 +82,7 @@ impl Verifier for Sql {
         match rows.and_then(|rows| self.compare.differs(&problem.answer, &gold, &rows)) {
             Err(QueryError::Invalid(why)) | Ok(Some(why)) => Verdict::because(why),
             Err(QueryError::TooCostly(why)) => Verdict::Unjudged { why, is_too_costly: true },
-            Ok(None) => {
-                Verdict::with_features(&canonical(query), "rows", features::features(query))
-            }
+            Ok(None) => Verdict::correct(&canonical(query), "rows"),
         }
     }
 }
