@@ -24,7 +24,11 @@ impl Reading {
             Some(message) => Content::of_message(message),
             None => Content::read(&choice["content"]),
         };
-        content.text = content.text.or_else(|| choice["text"].as_str().map(str::to_owned));
+        // FastChat's and LiveBench's answers, of one turn.
+        let turns = choice["turns"].as_array().filter(|turns| turns.len() == 1);
+        let turn = turns.and_then(|turns| turns[0].as_str());
+        let text = choice["text"].as_str().or(turn);
+        content.text = content.text.or_else(|| text.map(str::to_owned));
         let ending = Ending::reasons(choice).map_or(Ending::Unknown, Ending::from_reason);
         match &choice["error"] {
             Value::Null => Self::new(content, ending),

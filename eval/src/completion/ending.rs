@@ -145,14 +145,18 @@ fn folded(text: &str) -> String {
 }
 
 /// The keys of a finish reason, or of a list of them, the first with a value counts.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
     "finish_reason",
     "finish_reasons",
     "finishReason",
     "done_reason",
     "stop_reason",
     "stop_reasons",
+    "status",
 ];
+
+/// The values of `status` that say how a completion ended (slime); others say something else.
+const STATUSES: [&str; 3] = ["completed", "truncated", "aborted"];
 
 impl Ending {
     /// The finish reason of a record, or a list of them: its own, or SGLang's in `meta_info`.
@@ -161,6 +165,9 @@ impl Ending {
         fn of(record: &Value) -> Option<&Value> {
             let found = record.as_object()?.iter().filter(|(_, value)| !value.is_null());
             let place = |key: &str| KEYS.iter().position(|known| *known == key);
+            let is_ending =
+                |value: &Value| value.as_str().is_some_and(|text| STATUSES.contains(&text));
+            let found = found.filter(|(key, value)| *key != "status" || is_ending(value));
             let found = found.filter_map(|(key, value)| Some((place(key)?, value)));
             found.min_by_key(|(place, _)| *place).map(|(_, value)| value)
         }

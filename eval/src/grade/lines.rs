@@ -16,6 +16,7 @@ use super::seen::{Named, Seen};
 use super::source::{Place, Record};
 use super::{GradeJob, Graded};
 use crate::Tally;
+use crate::number::counted;
 
 /// A record that was parsed: where it stood, whether it was whole, its lines.
 pub(super) type Parsed = (Place, bool, Result<Vec<Line>>);
@@ -48,6 +49,9 @@ pub(super) struct Lines<'a> {
     answered: HashMap<usize, usize>,
     /// Why the first record without a gold answer has none.
     no_gold: Option<anyhow::Error>,
+    /// Completions that began with their prompts, and those with several turns.
+    with_prompts: usize,
+    with_turns: usize,
     has_begun: bool,
     /// The models that records name, and the settings of sampling.
     models: BTreeSet<String>,
@@ -70,6 +74,8 @@ impl<'a> Lines<'a> {
             failed: Vec::new(),
             answered: HashMap::new(),
             no_gold: None,
+            with_prompts: 0,
+            with_turns: 0,
             has_begun: false,
             models: BTreeSet::new(),
             sampling: BTreeMap::new(),
@@ -127,6 +133,8 @@ impl<'a> Lines<'a> {
 
     fn line(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
         line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
+        self.with_prompts += line.with_prompts;
+        self.with_turns += line.with_turns;
         if line.answers.is_empty() {
             self.notes.empty += 1;
             return Ok(());
@@ -261,6 +269,23 @@ impl<'a> Lines<'a> {
                 return Err(error);
             }
             self.notes.no_gold_example = Some(format!("{error:#}"));
+        }
+        let several = self.problems.several_golds().with_context(|| self.name.clone())?;
+        several.into_iter().for_each(|note| self.notes.say(note));
+        if self.with_prompts > 0 {
+            let (count, verb) = (
+                counted(self.with_prompts, "completion"),
+                if self.with_prompts == 1 { "s" } else { "" },
+            );
+            self.notes.say(format!("{count} begin{verb} with the prompt, which is cut off"));
+        }
+        if self.with_turns > 0 {
+            let has = if self.with_turns == 1 { "has" } else { "have" };
+            self.notes.say(format!(
+                "{} {has} further turns of the assistant behind the end of the first, which alone is judged: of rollouts of \
+                 several turns give the last one",
+                counted(self.with_turns, "completion")
+            ));
         }
         self.notes.repeated += self.runs.repeated;
         self.notes.joined = self.runs.joined;

@@ -10,6 +10,7 @@ use tealight_datasets::{Database, Dataset, Problem, judge};
 
 use super::known::{Known, before_number};
 use super::line::{Format, Line, hash};
+use crate::number::counted;
 
 /// What completions are judged by.
 pub(super) struct Target {
@@ -23,7 +24,12 @@ pub(super) struct Problems<'a> {
     /// The problems, in the order of their first lines.
     pub(super) list: Vec<Arc<Target>>,
     by_id: HashMap<String, Named>,
+    /// By prompt and gold answer, and the problems of each prompt.
     by_prompt: HashMap<u64, usize>,
+    of_prompt: HashMap<u64, Vec<usize>>,
+    /// Records with a verdict and an `answer` that is no gold answer then, and those whose `answer` was taken for one.
+    judged: usize,
+    gold_answers: usize,
     /// Ids that name several problems.
     pub(super) shared_ids: usize,
     /// One of them, with the id that a later problem was given.
@@ -36,6 +42,22 @@ pub(super) struct Problems<'a> {
     /// Problems with another gold answer in the file than in the dataset, and the first of them.
     pub(super) other_golds: usize,
     pub(super) other_gold_example: Option<String>,
+}
+
+/// Most gold answers of one prompt that a further one is compared with.
+const MOST_GOLDS: usize = 16;
+/// Prompts with several gold answers that are no accident.
+const MANY_GOLDS: usize = 3;
+
+/// Whether two gold answers are one.
+fn is_same_gold(one: &str, other: &str) -> bool {
+    one.trim() == other.trim()
+        || judge::check(other, &math::gold(one), math::Mode::Flexible)
+            .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
+}
+
+fn short(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect()
 }
 
 /// The problems of an id.
@@ -53,6 +75,9 @@ impl<'a> Problems<'a> {
             list: Vec::new(),
             by_id: HashMap::new(),
             by_prompt: HashMap::new(),
+            of_prompt: HashMap::new(),
+            judged: 0,
+            gold_answers: 0,
             shared_ids: 0,
             shared_example: None,
             dataset: dataset.map(Known::new).transpose()?,
@@ -89,6 +114,8 @@ impl<'a> Problems<'a> {
             Some(dataset) => dataset.find(line)?,
             None => None,
         };
+        self.judged += usize::from(known.is_none() && line.is_judged && line.golds.is_empty());
+        self.gold_answers += usize::from(known.is_none() && line.is_gold_answer);
         if known.is_none() && line.golds.is_empty() && !self.is_known(line) {
             return Ok(Err(self.no_gold(line)));
         }
@@ -103,14 +130,8 @@ impl<'a> Problems<'a> {
     /// Notes where a file has another gold answer than the dataset, which decides.
     fn compare_golds(&mut self, line: &Line, problem: &Problem, at: &dyn Fn() -> String) {
         let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
-        let is_same = |gold: &String| {
-            gold.trim() == problem.answer.trim()
-                || judge::check(&problem.answer, &math::gold(gold), math::Mode::Flexible)
-                    .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
-        };
-        if !line.golds.iter().any(is_same) {
+        if !line.golds.iter().any(|gold| is_same_gold(gold, &problem.answer)) {
             self.other_golds += 1;
-            let short = |text: &str| text.chars().take(80).collect::<String>();
             self.other_gold_example.get_or_insert_with(|| {
                 format!(
                     "{}: `{}` in the record, `{}` in {}",
@@ -188,19 +209,71 @@ impl<'a> Problems<'a> {
         let prompt = line.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
         let key = hash(std::iter::once(prompt.trim()).chain(line.golds.iter().map(String::as_str)));
         if let Some(index) = self.by_prompt.get(&key) {
-            return self.check(line, *index);
+            return Ok(*index);
+        }
+        let of_prompt = hash([prompt.trim()]);
+        let others = self.of_prompt.get(&of_prompt).map_or(&[][..], Vec::as_slice);
+        if let Some(gold) = line.golds.first() {
+            let is_same = |index: &&usize| is_same_gold(gold, &self.list[**index].problem.answer);
+            if let Some(index) = others.iter().take(MOST_GOLDS).find(is_same).copied() {
+                self.by_prompt.insert(key, index);
+                return Ok(index);
+            }
         }
         let name = name.unwrap_or_else(|| format!("prompt-{key:016x}"));
         let index = self.add(line, name, None)?;
         self.by_prompt.insert(key, index);
+        self.of_prompt.entry(of_prompt).or_default().push(index);
         Ok(index)
+    }
+
+    /// What prompts say that stand beside several gold answers, of which each makes a problem.
+    ///
+    /// # Errors
+    /// A file in which most prompts do, or whose records have an `answer` with and without a verdict: what is taken for the
+    /// gold answer is what the completions said.
+    pub(super) fn several_golds(&self) -> Result<Option<String>> {
+        if self.judged > 0 && self.gold_answers > 0 {
+            bail!(
+                "{} with a verdict, so that their `answer` is what the completion said, stand beside {} without one, whose `answer` \
+                 would be the gold answer: say --gold-key answer if it is the gold answer in all, or name the dataset \
+                 with --dataset",
+                counted(self.judged, "record"),
+                self.gold_answers
+            );
+        }
+        let several: Vec<&Vec<usize>> =
+            self.of_prompt.values().filter(|problems| problems.len() > 1).collect();
+        let Some(first) = several.iter().min_by_key(|problems| problems[0]) else {
+            return Ok(None);
+        };
+        let shown = |index: usize| short(&self.list[index].problem.answer);
+        let example = format!(
+            "the prompt `{}` has the gold answers `{}` and `{}`",
+            short(self.list[first[0]].problem.prompt.plain().trim()),
+            shown(first[0]),
+            shown(first[1])
+        );
+        if several.len() >= MANY_GOLDS && 2 * several.len() >= self.of_prompt.len() {
+            bail!(
+                "{} of {} stand beside several gold answers in this file: {example}. If that is what the completions \
+                 said, name the key of the gold answer with --gold-key, or the dataset with --dataset; otherwise give \
+                 each problem an \"id\"",
+                several.len(),
+                counted(self.of_prompt.len(), "prompt")
+            );
+        }
+        Ok(Some(format!(
+            "{example} (so do {} in all): each gold answer is taken for a problem of its own",
+            counted(several.len(), "prompt")
+        )))
     }
 
     /// Refuses another gold answer for a problem that is known.
     fn check(&self, line: &Line, index: usize) -> Result<usize> {
         let problem = &self.list[index].problem;
         match line.golds.first() {
-            Some(gold) if *gold != problem.answer => bail!(
+            Some(gold) if !is_same_gold(gold, &problem.answer) => bail!(
                 "problem `{}` has the gold `{gold}` here and `{}` before: ids must be unique",
                 problem.id,
                 problem.answer

@@ -4,6 +4,7 @@ mod cases;
 mod formats;
 mod matching;
 mod overlap;
+mod strangers;
 
 use super::*;
 use crate::Truncated;

@@ -78,10 +78,10 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         },
         made: titles::made(output, "audit"),
         lead: vec![format!(
-            "The base is {}. {} that all files have; {} each at most.",
+            "The base is {}. {} that all files have; k is at most {}.",
             audit.models[0],
             counted(audit.problems, "problem"),
-            counted(set.most(), "sample"),
+            set.most(),
         )],
         verdict: all_of(&|tuned| audit_plain::plain(tuned)),
         statistics: all_of(&|tuned| verdict(tuned).to_vec()),

@@ -47,7 +47,8 @@ pub(super) fn first(value: &Value, names: &[&str]) -> Option<String> {
 }
 
 /// Keys of an object that holds gold answers, as verl's rewards get it.
-const IN_OBJECT: [&str; 6] = ["ground_truth", "target", "gold", "answer", "answers", "value"];
+const IN_OBJECT: [&str; 7] =
+    ["ground_truth", "target", "gold", "answer", "answers", "value", "text"];
 
 /// The list that stands in a text, as JSON or as Python prints it: a table has no other way to hold one. Only texts:
 /// `[1, 2]` may be an interval.
@@ -67,7 +68,9 @@ pub(super) fn golds(value: &Value) -> Vec<String> {
         return golds(&list);
     }
     match value {
-        Value::Array(items) => items.iter().filter_map(gold_of).collect(),
+        Value::Array(items) => {
+            items.iter().filter(|item| !item.is_array()).flat_map(golds).collect()
+        }
         Value::Object(_) => {
             let found = IN_OBJECT.iter().filter_map(|key| value.get(key));
             found.map(golds).find(|golds| !golds.is_empty()).unwrap_or_default()
@@ -127,6 +130,8 @@ fn message(value: &Value) -> Option<Message> {
 pub(super) fn tokens(value: &Value) -> Result<usize> {
     match value {
         Value::Null => Ok(0),
+        // Their ids.
+        Value::Array(ids) => Ok(ids.len()),
         Value::String(text) if text.parse::<u64>().is_ok() => {
             Ok(super::token_count(&Value::from(text.parse::<u64>()?)))
         }

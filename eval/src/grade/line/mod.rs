@@ -22,6 +22,23 @@ pub(super) use format::Format;
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
 
+/// Least bytes of a prompt that a completion is found to begin with.
+const LEAST_PROMPT: usize = 16;
+
+/// Tokens at the beginning of a text.
+const BEGINNINGS: [&str; 4] = ["<|begin_of_text|>", "<bos>", "<|endoftext|>", "<s>"];
+
+/// What a turn of a user or of the system begins with in a chat template, and what the assistant's does.
+const TURNS: [(&str, &str); 7] = [
+    ("<|im_start|>system", "<|im_start|>assistant"),
+    ("<|im_start|>user", "<|im_start|>assistant"),
+    ("<|start_header_id|>", "<|start_header_id|>assistant<|end_header_id|>"),
+    ("<start_of_turn>user", "<start_of_turn>model"),
+    ("<|system|>", "<|assistant|>"),
+    ("<|user|>", "<|assistant|>"),
+    ("[INST]", "[/INST]"),
+];
+
 /// Most completions of a line: the shortest take a hundred times their text in memory.
 pub(super) const MAX_ANSWERS: usize = 1 << 20;
 
@@ -38,6 +55,11 @@ pub(super) struct Line {
     pub(super) context: Option<String>,
     /// Whether the line holds a verdict, so that its `answer` is what the completion said.
     pub(super) is_judged: bool,
+    /// Whether its `answer` was taken for the gold answer, since it holds no verdict.
+    pub(super) is_gold_answer: bool,
+    /// Completions that began with their prompt, and those with turns of the assistant behind the end of the first.
+    pub(super) with_prompts: usize,
+    pub(super) with_turns: usize,
     /// A hash of what tells problems with one id apart.
     pub(super) variant: Option<u64>,
     /// A hash of what tells this sample from others of the problem: its index, its seed, the id of its request.
@@ -83,6 +105,20 @@ impl Line {
         self.unknown_endings.extend(reading.unknown_ending);
     }
 
+    /// Cuts prompts off the completions that begin with theirs, as `generated_text` of transformers does: as it stands in
+    /// the record, or as a chat template wrote it.
+    fn cut_prompts(&mut self) {
+        let prompt = self.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
+        for answer in &mut self.answers {
+            let behind =
+                answer.text.strip_prefix(&*prompt).filter(|_| prompt.len() >= LEAST_PROMPT);
+            if let Some(rest) = behind.or_else(|| behind_turns(&answer.text)) {
+                answer.text = rest.to_owned();
+                self.with_prompts += 1;
+            }
+        }
+    }
+
     /// The completions of a response, up to one more than a line may have.
     fn push_choices(&mut self, choices: &[Value]) {
         for choice in choices.iter().take(MAX_ANSWERS + 1) {
@@ -91,8 +127,25 @@ impl Line {
     }
 }
 
+/// The start of a text on one line.
 fn short(text: &str) -> String {
-    text.chars().take(80).collect()
+    let words: Vec<&str> = text.split_whitespace().take(80).collect();
+    words.join(" ").chars().take(80).collect()
+}
+
+/// Whether a turn of the assistant stands in a text, behind the end of the first.
+fn has_turns(text: &str) -> bool {
+    let headers = TURNS.iter().map(|(_, assistant)| assistant);
+    text.contains("<|")
+        && headers.filter(|header| header.starts_with("<|")).any(|one| text.contains(one))
+}
+
+/// What stands behind the last turn of a rendered conversation that a text begins with: its completion.
+fn behind_turns(text: &str) -> Option<&str> {
+    let start = text.trim_start();
+    let start = BEGINNINGS.iter().find_map(|token| start.strip_prefix(token)).unwrap_or(start);
+    let (_, header) = TURNS.iter().find(|(turn, _)| start.trim_start().starts_with(turn))?;
+    text.rsplit_once(header).map(|(_, completion)| completion.trim_start())
 }
 
 /// The hash of values that tell things apart.
@@ -199,6 +252,7 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
 /// Reads a record; `key` is its own where it stands in an object.
 fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
     let mut line = Format::read(value, key)?;
+    line.with_turns = line.answers.iter().filter(|answer| has_turns(&answer.text)).count();
     let format = line.format;
     let document = value["doc"].as_object().filter(|_| format == Format::LmEval);
     if let (Some(why), None) = (document.and_then(other_kind), keys.gold) {

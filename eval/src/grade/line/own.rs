@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use tealight_core::Prompt;
 use tealight_datasets::read::IDS;
+use tealight_datasets::verify::math;
 
 use super::fields::{first, first_golds, first_id, get, printed_list, prompt_of, text_of, tokens};
-use super::{Line, MAX_ANSWERS, hash, plausible_logp};
+use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 use crate::number::counted;
@@ -36,8 +37,28 @@ const GOLDS: [&str; 12] = [
     "solution",
 ];
 /// Keys of lines that somebody has judged already.
-const VERDICTS: [&str; 7] =
-    ["verdict", "correct", "is_correct", "exact_match", "score", "reward", "filtered_resps"];
+const VERDICTS: [&str; 18] = [
+    "verdict",
+    "correct",
+    "is_correct",
+    "exact_match",
+    "score",
+    "reward",
+    "filtered_resps",
+    "passed",
+    "is_passed",
+    "pass",
+    "success",
+    "matched",
+    "correctness",
+    "acc",
+    "em",
+    "judge",
+    "grade",
+    "eval_res",
+];
+/// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
+const MOST_WORDS: usize = 8;
 /// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
 const SAMPLES: [&str; 5] =
     ["sample", "sample_index", "sample_idx", "generation_index", "request_id"];
@@ -77,7 +98,8 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
-    let is_judged = VERDICTS.iter().any(|key| is_there(&key));
+    // A verdict that lacks in one record (null, NaN) is one of the file all the same.
+    let is_judged = VERDICTS.iter().any(|key| get(value, key).is_some());
     let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
     if let (Some(one), Some(several)) = (one, several) {
         bail!("`{one}` beside `{several}`: leave one of them out");
@@ -91,12 +113,13 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         None => id = first_id(value, &["problem"]),
     }
     if id.is_none() && prompt.is_none() {
-        bail!("no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this?");
+        bail!(
+            "no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this? The record has {}",
+            keys_of(value)
+        );
     }
     let is_solution = one.is_none() && several.is_none() && get(value, "task_id").is_some();
-    let is_gold =
-        |key: &&&str| !(is_judged && **key == "answer" || is_solution && **key == "solution");
-    let keys: Vec<&str> = GOLDS.iter().filter(is_gold).copied().collect();
+    let (golds, is_answer) = golds_of(value, is_judged, is_solution)?;
     let mut sample: Vec<String> =
         SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
     if !sample.is_empty() {
@@ -104,7 +127,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     }
     let mut line = Line {
         id,
-        golds: first_golds(value, &keys),
+        golds,
+        is_gold_answer: is_answer && !is_judged,
         variant: prompt.as_ref().map(|prompt| hash([prompt.plain().trim()])),
         prompt,
         context: first(value, &["context", "db_id"]),
@@ -126,6 +150,10 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         _ if choices.is_some() => {
             line.push_choices(choices.map(Vec::as_slice).unwrap_or_default());
         }
+        // A request that failed has no text, whatever stands where it would be.
+        (Some(found), Some(error)) if is_empty(found) => {
+            line.answers.push(Completion::failed(reason(error)));
+        }
         (Some(found), _) => completions(&mut line, value, found, several.is_some())?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
@@ -136,9 +164,82 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
             line.push(Reading::new(last_answer(messages), ending(Ending::reasons(value), 0)));
         }
-        (None, None) => bail!("{} has no completion", line.shown()),
+        (None, None) => bail!(
+            "{} has no completion (under `completion`, `response`, `output` and the like); the record has {}",
+            line.shown(),
+            keys_of(value)
+        ),
     }
+    line.cut_prompts();
     Ok(line)
+}
+
+/// The gold answers of a record, and whether they are those under `answer`.
+///
+/// # Errors
+/// The index of a choice: whether it counts from 0 or 1, one record does not say.
+fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Result<(Vec<String>, bool)> {
+    let has_answer = get(value, "answer").is_some();
+    let is_prose = |text: &str| {
+        math::gold(text) == text.trim() && text.split_whitespace().count() > MOST_WORDS
+    };
+    let is_gold = |key: &&&str| match **key {
+        "answer" => !is_judged,
+        // Beside an answer, whether somebody found it right.
+        "label" => !has_answer,
+        "solution" => {
+            let text = get(value, "solution").and_then(Value::as_str);
+            !is_solution && !text.is_some_and(is_prose)
+        }
+        _ => true,
+    };
+    let found = GOLDS.iter().filter(is_gold).map(|key| (*key, first_golds(value, &[key])));
+    let Some((key, golds)) = found.into_iter().find(|(_, golds)| !golds.is_empty()) else {
+        return Ok((Vec::new(), false));
+    };
+    let choices = get(value, "choices").and_then(Value::as_array);
+    let choices = choices.filter(|all| all.len() > 1 && all.iter().all(Value::is_string));
+    if let (Some(choices), Some(index)) = (choices, get(value, key).and_then(Value::as_u64))
+        && index <= choices.len() as u64
+        && !choices.iter().any(|choice| choice.as_str() == Some(golds[0].as_str()))
+    {
+        bail!(
+            "the gold answer {index} under `{key}` is the place of one of the `choices`, counted from 0 or from 1: name the \
+             dataset with --dataset, or give the letter"
+        );
+    }
+    Ok((golds, key == "answer"))
+}
+
+/// The keys of a record, the first few, as messages name them.
+fn keys_of(value: &Value) -> String {
+    let keys = value.as_object().into_iter().flat_map(|map| map.keys());
+    let shown: Vec<String> =
+        keys.take(12).map(|key| format!("`{}`", short(key).escape_debug())).collect();
+    if shown.is_empty() { "no key".into() } else { shown.join(", ") }
+}
+
+/// Whether there is no text where a completion would be.
+fn is_empty(found: &Value) -> bool {
+    match found {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.iter().all(is_empty),
+        _ => false,
+    }
+}
+
+/// Whether a completion, or the one of this index, ended by itself, where a key says yes or no.
+fn is_finished(value: &Value, index: usize) -> Option<bool> {
+    let of = |key: &str| match get(value, key)? {
+        Value::Array(each) => each.get(index)?.as_bool(),
+        one => one.as_bool(),
+    };
+    let not = |key: &str| of(key).map(|is_cut| !is_cut);
+    of("is_finished")
+        .or_else(|| of("finished"))
+        .or_else(|| not("is_truncated"))
+        .or_else(|| not("truncated"))
 }
 
 /// What a record asks: the first of its prompts, and behind it the texts of the others that it does not contain, such
@@ -165,9 +266,6 @@ fn asked(value: &Value) -> Option<Prompt> {
 pub(super) fn verifiers(value: &Value) -> Result<Line> {
     let mut line = own(value, None)?;
     line.golds = first_golds(value, &["answer", "info.answer", "info.ground_truth"]);
-    if value["is_truncated"] == true {
-        line.answers.iter_mut().for_each(|answer| answer.is_finished = false);
-    }
     Ok(line)
 }
 
@@ -194,13 +292,12 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
             counted(reasons.len(), "finish reason")
         );
     }
-    let finished = get(value, "is_finished").and_then(Value::as_bool);
     for (index, item) in items.iter().take(MAX_ANSWERS + 1).enumerate() {
         let own = ending(Ending::reasons(item), 0);
         let ending = if own == Ending::Unknown { ending(reasons, index) } else { own };
         let mut reading = Reading::new(content(item)?, ending);
         let one = &mut reading.completion;
-        if let Some(is_finished) = finished {
+        if let Some(is_finished) = is_finished(value, index) {
             (one.is_finished, one.is_end_unknown) = (one.is_finished && is_finished, false);
         }
         one.tokens = count;
