@@ -9,7 +9,7 @@ use tealight::learn::objective::Objective;
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
 use tealight::learn::train::rlvr::{
-    self, End, Metrics, Rewarding, RlvrConfig, Run, Sampling, Settings, TrainingData,
+    self, Data, End, Metrics, Models, Rewarding, RlvrConfig, Run, Sampling, Settings, TrainingData,
 };
 use tealight::learn::train::{AdamW, checkpoint::State};
 use tealight::nn::generate::LocalSampler;
@@ -76,16 +76,20 @@ fn train(config: &RlvrConfig) -> Trained {
     let data = TrainingData::new(&plan, encoded.len(), presamples.as_ref()).expect("some");
     let rewarding = Rewarding::new(config, &plan, StartsAlike.grading()).expect("binary");
     let run = Run {
-        sampling: Sampling::default(),
         config,
         plan: &plan,
-        policy: &policy,
-        reference: Some(base.decoder()),
-        problems: &encoded,
-        data: &data,
-        tokenizer: &Letters,
-        verifier: &StartsAlike,
-        rewarding: &rewarding,
+        models: Models {
+            policy: &policy,
+            base: Some(base.decoder()),
+            tokenizer: &Letters,
+            sampling: Sampling::default(),
+        },
+        data: Data {
+            problems: &encoded,
+            training: &data,
+            verifier: &StartsAlike,
+            rewarding: &rewarding,
+        },
         ranks: &Ranks::alone(),
         device_link: None,
     };

@@ -15,39 +15,30 @@
 //! there; a rule for advantages, a row in `rule`; a named combination, a row in `preset`.
 
 mod advantage;
-mod baseline;
-mod catalogue;
 mod correction;
-mod group_stats;
-mod keys;
 mod loss;
-mod loss_inputs;
-mod named;
+mod naming;
 mod offsets;
 mod plan;
 mod pointwise;
-mod preset;
 mod rule;
-mod surrogate;
 pub mod target;
 pub mod vocabulary;
 
-pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
-pub use baseline::Baseline;
-pub use catalogue::{Description, SYMBOLS, describe, kinds};
-pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
-pub use group_stats::GroupStats;
-pub use keys::HELP as KEYS;
-pub use loss::Shares;
-pub use loss_inputs::{
-    Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
+pub use advantage::{
+    Baseline, GroupStats, advantages, clipped_reward_ratio, partition_of, shaped_reward,
+    subtract_penalty_to_go,
 };
-pub use named::Objective;
-pub use offsets::Offsets;
+pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
+pub use loss::{
+    Loss, LossInputs, LossType, Normaliser, Shares, StoredInputs, StoredLoss, TrustRegion,
+    VocabularyInputs,
+};
+pub use naming::{Description, KEYS, Objective, SYMBOLS, describe, kinds};
+pub use offsets::{Completions, Offsets};
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
 pub use rule::{Call, FUNCTION, HELP as RULES, Load, Loaded, Rule};
-pub use surrogate::{LossType, Normaliser, TrustRegion};
 pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};

@@ -1,6 +1,8 @@
-//! Flat columns of token values, and where each completion begins in them.
+//! Flat columns of token values, and where each completion begins in them: on the host, and on the device of a loss.
 
 use std::ops::Range;
+
+use candle_core::{Device, Result, Tensor};
 
 /// Where completions begin in a flat column: completion `i` has the tokens `offsets[i]..offsets[i + 1]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +67,45 @@ impl Offsets {
     pub fn spread<T: Copy>(&self, values: &[T]) -> Vec<T> {
         let tokens = values.iter().zip(self.0.windows(2));
         tokens.flat_map(|(value, ends)| std::iter::repeat_n(*value, ends[1] - ends[0])).collect()
+    }
+}
+
+/// Which completion each packed token belongs to.
+#[derive(Debug, Clone)]
+pub struct Completions {
+    /// Tokens of each completion, B of them.
+    lengths: Vec<usize>,
+    /// The completion of each token, `[N]`.
+    owner: Tensor,
+}
+
+impl Completions {
+    /// Of completions with so many tokens each.
+    pub fn new(lengths: Vec<usize>, device: &Device) -> Result<Self> {
+        let owner = lengths.iter().enumerate();
+        let owner: Vec<u32> =
+            owner.flat_map(|(row, length)| std::iter::repeat_n(row as u32, *length)).collect();
+        let count = owner.len();
+        Ok(Self { lengths, owner: Tensor::from_vec(owner, count, device)? })
+    }
+
+    /// Sums `[B]` of the tokens of each completion, of `x` `[N]`.
+    pub fn sum(&self, x: &Tensor) -> Result<Tensor> {
+        let zeros = Tensor::zeros(self.lengths.len(), x.dtype(), x.device())?;
+        // By index and not by a mask [B, N], which would be quadratic in the completions.
+        zeros.index_add(&self.owner, x, 0)
+    }
+
+    /// Means `[B]` of the tokens of each completion.
+    pub fn mean(&self, x: &Tensor) -> Result<Tensor> {
+        let lengths = self.lengths.iter().map(|length| *length as f64).collect();
+        let lengths = Tensor::from_vec(lengths, self.lengths.len(), &Device::Cpu)?;
+        self.sum(x)? / lengths.to_dtype(x.dtype())?.to_device(x.device())?
+    }
+
+    /// `[N]` with the value of its completion at every token, of `x` `[B]`.
+    pub fn spread(&self, x: &Tensor) -> Result<Tensor> {
+        x.index_select(&self.owner, 0)
     }
 }
 

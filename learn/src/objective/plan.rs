@@ -6,17 +6,12 @@
 //! p_beta, whose distribution is matched. [`Plan::check`] refuses what cannot work, with the reason.
 
 mod check;
-mod kl_form;
 
-use super::baseline::Baseline;
+use super::Divergence;
+use super::advantage::Baseline;
+use super::loss::{LossType, TrustRegion};
 use super::rule::Rule;
-use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
-use super::{Divergence, PointwiseLoss};
-
-/// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
-pub(super) const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO with the \
-KL of its paper), reverse-kl or forward-kl (tealight objectives)";
 
 /// Every choice of an objective.
 #[derive(Debug, Clone, PartialEq)]
@@ -305,30 +300,6 @@ impl Plan {
     pub fn matching(&self) -> Option<&Matching> {
         match &self.anchor {
             Anchor::Target(matching) => Some(matching),
-            _ => None,
-        }
-    }
-
-    /// The pointwise loss that the log-ratio of each token of a rollout adds to the loss, and its weight.
-    pub fn token_loss(&self) -> Option<(PointwiseLoss, f64)> {
-        let regulariser = self.regulariser()?;
-        match regulariser.estimator {
-            Estimator::K2 => Some((PointwiseLoss::K2, regulariser.beta)),
-            Estimator::K3 => Some((PointwiseLoss::K3, regulariser.beta)),
-            // JS is half of either KL to the mean; DPH-RL adds the policy's to one micro-batch in ten.
-            Estimator::Definition => Some((PointwiseLoss::MixturePolicy, 0.05 * regulariser.beta)),
-            _ => None,
-        }
-    }
-
-    /// The same for stored samples, token by token.
-    pub fn rehearsal_loss(&self) -> Option<(PointwiseLoss, f64)> {
-        let regulariser = self.regulariser()?;
-        match regulariser.estimator {
-            Estimator::Generator => {
-                Some((PointwiseLoss::Generator(regulariser.divergence), regulariser.beta))
-            }
-            Estimator::Definition => Some((PointwiseLoss::MixtureBase, 0.5 * regulariser.beta)),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use tealight_divergence::expression::{Expression, similar};
 
-use super::group_stats::GroupStats;
+use super::advantage::GroupStats;
 use evaluate::Scope;
 use function::Function;
 pub use function::{Call, Load, Loaded, PREFIX as FUNCTION};

@@ -1,8 +1,12 @@
-//! Who samples the rollouts of a step: this process, all ranks together, or an engine that the first of them asks.
+//! Who samples the rollouts of a step: this process, all ranks together, or an engine that the first of them asks, which
+//! may draw the rollouts of the next steps while this one trains.
 
-use anyhow::Result;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Scope;
 
-use super::ahead::Ahead;
+use anyhow::{Result, bail};
+
 use super::rollouts::{Rollouts, sample};
 use super::run::{RolloutEngine, Run};
 use crate::train::checkpoint::State;
@@ -17,7 +21,7 @@ pub(super) fn with_rollouts<T>(
     (step, round): (usize, usize),
     steps: impl FnOnce(&mut Source<'_>) -> Result<T>,
 ) -> Result<T> {
-    let Some(RolloutEngine { engine, max_staleness }) = &run.sampling.engine else {
+    let Some(RolloutEngine { engine, max_staleness }) = &run.models.sampling.engine else {
         return steps(&mut |state| sample(run, state.rounds));
     };
     let Some(engine) = engine else {
@@ -54,4 +58,97 @@ fn from_engine(run: &Run<'_>, sample: impl FnOnce() -> Result<Rollouts>) -> Resu
         rollouts => rollouts.map(Ok),
     })?;
     rollouts.map_err(|lost: String| EngineLost(lost).into())
+}
+
+/// The progress of training and of sampling.
+struct Ahead {
+    max_staleness: usize,
+    first_step: usize,
+    first_round: usize,
+    progress: Mutex<Progress>,
+    moved: Condvar,
+}
+
+struct Progress {
+    /// The step whose weights the engine has; none before the first.
+    published: Option<usize>,
+    is_over: bool,
+}
+
+/// The rollouts of the next steps; sampling ends when this is dropped.
+struct AheadRollouts<'a> {
+    ahead: &'a Ahead,
+    rollouts: Receiver<Result<Rollouts>>,
+}
+
+impl Ahead {
+    /// From a step and a round of prompts on.
+    fn new(max_staleness: usize, first_step: usize, first_round: usize) -> Self {
+        let progress = Mutex::new(Progress { published: None, is_over: false });
+        Self { max_staleness, first_step, first_round, progress, moved: Condvar::new() }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts to sample with `sample`, which is given the number of a step's first round, until `steps` are done.
+    fn start<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        steps: usize,
+        sample: impl Fn(usize) -> Result<Rollouts> + Send + 'scope,
+    ) -> AheadRollouts<'scope> {
+        let (send, rollouts) = channel();
+        scope.spawn(move || {
+            let mut round = self.first_round;
+            for step in self.first_step..steps {
+                // Sampled with weights at most `max_staleness` steps older than those that train on it.
+                let Some(published) = self.wait_for(step.saturating_sub(self.max_staleness)) else {
+                    break;
+                };
+                let sampled = sample(round).map(|rollouts| {
+                    round = rollouts.rounds;
+                    Rollouts { staleness: step - published, ..rollouts }
+                });
+                let is_last = sampled.is_err();
+                if send.send(sampled).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        AheadRollouts { ahead: self, rollouts }
+    }
+
+    /// The step whose weights the engine has, once it is this one or a later; none when all is over.
+    fn wait_for(&self, step: usize) -> Option<usize> {
+        let mut progress = self.progress();
+        loop {
+            match progress.published {
+                _ if progress.is_over => return None,
+                Some(published) if published >= step => return Some(published),
+                _ => {}
+            }
+            progress = self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl AheadRollouts<'_> {
+    /// The rollouts of a step, whose weights the engine has now.
+    fn at(&self, step: usize) -> Result<Rollouts> {
+        self.ahead.progress().published = Some(step);
+        self.ahead.moved.notify_all();
+        match self.rollouts.recv() {
+            Ok(rollouts) => rollouts,
+            Err(_) => bail!("nothing more is sampled ahead"),
+        }
+    }
+}
+
+impl Drop for AheadRollouts<'_> {
+    fn drop(&mut self) {
+        self.ahead.progress().is_over = true;
+        self.ahead.moved.notify_all();
+    }
 }

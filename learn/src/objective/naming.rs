@@ -1,5 +1,9 @@
 //! `--objective NAME[:VALUE...][:KEY=VALUE...]`: a preset and what the user changed of it.
 
+mod catalogue;
+mod keys;
+mod preset;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,11 +11,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::catalogue::presets;
-use super::keys::{Keys, canonical, settings};
 use super::plan::Plan;
-use super::preset::Preset;
 use super::rule::Load;
+use catalogue::presets;
+pub use catalogue::{Description, KEYS, SYMBOLS, describe, kinds};
+use keys::{Keys, canonical, settings};
+use preset::Preset;
 
 /// A named objective with its resolved plan.
 ///
@@ -139,7 +144,7 @@ const ELSEWHERE: [(&str, &str); 22] = [
 ];
 
 /// The preset of that name.
-pub(super) fn preset(name: &str) -> Result<&'static Preset> {
+fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     presets().find(|preset| preset.name == known).with_context(|| {
         if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == known) {
