@@ -5,8 +5,6 @@
 //! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
 //! continued: a sample depends on the seed and its index alone.
 
-mod split;
-
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::BufReader;
@@ -26,8 +24,6 @@ use tealight_system::files::{
     MAX_SMALL, open_regular, read_text, writable_directory, write_atomic,
 };
 use tealight_system::telemetry::JsonLines;
-
-pub use split::{Split, SplitRule};
 
 /// Keys the randomness of pre-sampling apart from that of training steps.
 const STEP: u64 = u64::MAX;

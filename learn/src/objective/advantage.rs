@@ -93,9 +93,8 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Result<Vec<Vec<f64>>> {
             Anchor::None | Anchor::Base(_) => stats.rewards.clone(),
         })
         .collect();
-    let masses = groups.iter().map(|stats| stats.mass.as_deref());
     // Moments of the whole batch, which `batch` and `batch-std` divide by; no other baseline looks outside its group.
-    let batch = BatchMoments::new(worths.iter().map(Vec::as_slice).zip(masses));
+    let batch = BatchMoments::new(&worths, groups);
     groups
         .iter()
         .zip(worths)
@@ -135,22 +134,18 @@ struct BatchMoments {
 
 impl BatchMoments {
     /// Of the worths of each group, and the mass of each where they are whole distributions.
-    fn new<'a>(groups: impl Iterator<Item = (&'a [f64], Option<&'a [f64]>)>) -> Self {
-        let (mut worths, mut masses, mut count, mut valid) = (vec![], vec![], 0.0, 0.0);
-        for (group, mass) in groups {
-            worths.extend_from_slice(group);
-            masses.extend_from_slice(mass.unwrap_or_default());
-            count += 1.0;
-            valid += f64::from(u8::from(group.iter().any(|worth| *worth != group[0])));
-        }
-        masses.iter_mut().for_each(|mass| *mass /= count);
+    fn new(worths: &[Vec<f64>], groups: &[GroupStats]) -> Self {
+        let (all, count) = (worths.concat(), groups.len() as f64);
+        let masses = groups.iter().flat_map(|stats| stats.mass.iter().flatten());
+        let masses: Vec<f64> = masses.map(|mass| mass / count).collect();
         let mass = (!masses.is_empty()).then_some(&masses[..]);
+        let differs = |group: &&Vec<f64>| group.iter().any(|worth| *worth != group[0]);
         // Equal worths are exactly 0 apart; their mean rounds, and a deviation of 1e-17 would divide.
-        let is_even = worths.iter().all(|worth| *worth == worths[0]);
+        let is_even = all.iter().all(|worth| *worth == all[0]);
         Self {
-            mean: mean(&worths, mass),
-            deviation: if is_even { 0.0 } else { deviation(&worths, mass) },
-            per_valid: count / f64::max(valid, 1.0),
+            mean: mean(&all, mass),
+            deviation: if is_even { 0.0 } else { deviation(&all, mass) },
+            per_valid: count / worths.iter().filter(differs).count().max(1) as f64,
         }
     }
 }
@@ -206,7 +201,7 @@ pub(super) fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
 }
 
 /// The sample standard deviation, or that of the whole distribution.
-pub(super) fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
+pub(crate) fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
     let centre = mean(values, mass);
     let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
     match mass {

@@ -5,14 +5,14 @@
 //!
 //! - [`advantages`] turns judged samples of the policy into advantages (rewards, baselines, pseudo-rewards
 //!   of a target, the cost of being far from the base);
-//! - [`Plan::loss`] turns advantages and log-probabilities of packed tokens into a loss, [`Plan::vocabulary_loss`]
-//!   adds the terms that look at full next-token distributions, [`Plan::stored_loss`] is that of the base's own
-//!   completions;
+//! - [`Plan::loss`] turns advantages, log-probabilities of packed tokens and outputs of full next-token distributions
+//!   into a loss, [`Plan::stored_loss`] is that of the base's own completions;
 //! - [`TrustRegion`] bounds how far a batch may move the policy;
 //! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching.
 //!
 //! All divergences come from one definition in `divergence`. To add a divergence, add a variant
-//! there; a rule for advantages, a row in `rule`; a named combination, a row in `preset`.
+//! there; a rule for advantages, a row in `rule`; a named combination, a row in `naming/preset.rs`. ARCHITECTURE.md has
+//! the order in which to read a loss.
 
 mod advantage;
 mod correction;
@@ -25,6 +25,7 @@ mod rule;
 pub mod target;
 pub mod vocabulary;
 
+pub(crate) use advantage::deviation;
 pub use advantage::{
     Baseline, GroupStats, advantages, clipped_reward_ratio, partition_of, shaped_reward,
     subtract_penalty_to_go,

@@ -121,7 +121,7 @@ pub enum SampleSource {
 /// | score | the advantage, `advantage.rs` |
 /// | k2 | [`Plan::loss`], and the advantage of earlier tokens in `train/rlvr/batch.rs` |
 /// | k3 | [`Plan::loss`] |
-/// | full | [`Plan::vocabulary_loss`], and the advantage of earlier tokens in `train/rlvr/deferred.rs` |
+/// | full | [`Plan::loss`], and the advantage of earlier tokens in `train/rlvr/batch.rs` |
 /// | generator, definition | [`Plan::stored_loss`], on samples of the base |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimator {
@@ -195,6 +195,11 @@ impl Plan {
                 matching.sampler != SampleSource::Policy || matching.partition == Partition::Fixed
             }
         }
+    }
+
+    /// Whether prompts to rehearse are confirmed by one further sample of the base.
+    pub fn wants_extra_check(&self) -> bool {
+        self.regulariser().is_some_and(|regulariser| regulariser.split.extra_check)
     }
 
     /// Whether a divergence from the base is held on stored samples beside the rollouts.

@@ -126,14 +126,10 @@ fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
 #[test]
 fn a_cumulative_partition_is_the_mean_over_all_groups_of_a_prompt() {
     let stats = |correct: usize| GroupStats {
-        rewards: vec![0.0; 4],
-        classes: (0..4).map(|i| (i < correct).then_some(i)).collect(),
         behavior_logp: vec![-1.0; 4],
         base_logp: vec![-1.0; 4],
-        lengths: vec![1; 4],
         solve_rate: 0.9,
-        beta: 0.0,
-        ..GroupStats::default()
+        ..stats(&[0, 1, 2, 3].map(|i| f64::from(u8::from(i < correct))))
     };
     let mut sums = BTreeMap::new();
     let mut estimate = |text: &str, correct: usize| {

@@ -10,7 +10,7 @@ use tealight_core::turns::end_of_turn;
 use tealight_datasets::Verdict;
 
 use super::rewarding::Rewarding;
-use crate::objective::Mismatch;
+use crate::objective::{Mismatch, deviation};
 use crate::rollout::{Group, Rollout};
 use crate::train::checkpoint::State;
 use tealight_nn::generate::Finish;
@@ -187,10 +187,8 @@ impl Metrics {
                 if rewards.len() > 1 && rewards.iter().all(|reward| *reward == rewards[0]) {
                     return 0.0;
                 }
-                let mean = rewards.iter().sum::<f64>() / rewards.len() as f64;
-                let squares: f64 = rewards.iter().map(|r| (r - mean) * (r - mean)).sum();
                 // The sample deviation, as the advantages divide by it.
-                (squares / (rewards.len() as f64 - 1.0)).sqrt()
+                deviation(&rewards, None)
             })
             .collect();
         let of_groups = groups.len() as f64;

@@ -34,4 +34,4 @@ pub use rewarding::Rewarding;
 pub use run::{Data, Models, RolloutEngine, Run, Sampling};
 pub use settings::{LENGTH, LogKl, Settings};
 pub use training::{End, Report, Step, train};
-pub use training_data::{Rehearsal, TrainingData, wants_extra_check};
+pub use training_data::{Rehearsal, TrainingData};

@@ -118,7 +118,7 @@ pub(super) fn score(
     }
     let base = base_scores(run, &sequences)?;
     let base_logp = base.as_ref().map(|base| base.logp.as_slice());
-    let mut stats = stats(run, groups, &offsets, (&behavior_logp, base_logp), step);
+    let mut stats = stats(run, groups, &offsets, &behavior_logp, base_logp, step);
     if let Some(matching) = plan.matching() {
         // The state of the run holds the estimates, so that a resumed run has them too.
         let ids = groups.iter().map(|group| run.id(group.problem));
@@ -194,7 +194,8 @@ fn stats(
     run: &Run<'_>,
     groups: &[Group],
     offsets: &Offsets,
-    (behavior_logp, base_logp): (&[f32], Option<&[f32]>),
+    behavior_logp: &[f32],
+    base_logp: Option<&[f32]>,
     step: usize,
 ) -> Vec<GroupStats> {
     let longest = run.config.settings.length();

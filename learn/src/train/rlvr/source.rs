@@ -1,5 +1,5 @@
-//! Who samples the rollouts of a step: this process, all ranks together, or an engine that the first of them asks, which
-//! may draw the rollouts of the next steps while this one trains.
+//! Who samples the rollouts of a step: this process, all ranks together, or an engine that the first of them asks. The
+//! engine may draw the rollouts of the next steps while this one trains.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
