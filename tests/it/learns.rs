@@ -26,8 +26,11 @@ fn config(objective: &str, max_steps: usize) -> RlvrConfig {
         "--learning-rate 3e-3 --micro-batch-tokens 10000 --max-num-seqs 64 --save-steps 0 --log-kl all --max-steps",
     ];
     let plan = objective.parse::<Objective>().expect("possible").plan;
-    let split =
-        if plan.rehearses() { ":pef-threshold=0.01:extra-check=false:explore=all" } else { "" };
+    let split = if plan.rehearsal_loss().is_some() {
+        ":pef-threshold=0.01:extra-check=false:explore=all"
+    } else {
+        ""
+    };
     let line = format!("{} {max_steps} --objective {objective}{split}", flags.join(" "));
     let matches = RlvrConfig::augment_args(Command::new("test")).get_matches_from(line.split(' '));
     RlvrConfig::from_arg_matches(&matches).expect("settings")

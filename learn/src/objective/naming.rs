@@ -12,7 +12,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::plan::Plan;
-use super::rule::Load;
 use catalogue::presets;
 pub use catalogue::{Description, KEYS, SYMBOLS, describe, kinds};
 use keys::{Keys, canonical, settings};
@@ -80,14 +79,6 @@ impl Objective {
             positional.position(|known| known == key).unwrap_or(usize::MAX)
         });
         Ok(given)
-    }
-
-    /// Loads the function that gives the advantages, where the user named one: [`crate::group_function::open`].
-    ///
-    /// # Errors
-    /// A function that cannot be loaded, or fails on a group.
-    pub fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
-        self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group, load))
     }
 
     /// The key of the objective's own coefficient: `beta` or `weight` where its name takes one, else the first value it

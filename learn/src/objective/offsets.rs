@@ -24,11 +24,6 @@ impl Offsets {
         self.0.len() - 1
     }
 
-    /// Number of tokens.
-    pub fn tokens(&self) -> usize {
-        self.0[self.completions()]
-    }
-
     /// Tokens of each completion.
     pub fn lengths(&self) -> Vec<usize> {
         self.0.windows(2).map(|ends| ends[1] - ends[0]).collect()
@@ -116,7 +111,7 @@ mod tests {
     #[test]
     fn columns_are_split_gathered_and_spread_by_completion() {
         let offsets = Offsets::new([2, 0, 3]);
-        assert_eq!((offsets.completions(), offsets.tokens()), (3, 5));
+        assert_eq!((offsets.completions(), offsets.span(0..3)), (3, 0..5));
         let column = [1, 2, 3, 4, 5];
         let parts: Vec<&[i32]> = offsets.split(&column).collect();
         assert_eq!(parts, [&[1, 2][..], &[], &[3, 4, 5]]);
@@ -125,6 +120,6 @@ mod tests {
         assert_eq!(offsets.slice(1..3), Offsets::new([0, 3]));
         assert_eq!((offsets.span(1..3), offsets.lengths()), (2..5, vec![2, 0, 3]));
         assert_eq!(offsets.spread(&[7, 8, 9]), [7, 7, 9, 9, 9]);
-        assert_eq!(Offsets::new([]).tokens(), 0);
+        assert_eq!(Offsets::new([]).completions(), 0);
     }
 }

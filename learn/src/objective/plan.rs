@@ -181,11 +181,6 @@ impl Plan {
             || self.needs_presamples()
     }
 
-    /// The share of `total` steps that is over: 0 at the first step, 1 at the last and after it.
-    pub fn progress(step: usize, total: usize) -> f64 {
-        (step as f64 / total.saturating_sub(1).max(1) as f64).min(1.0)
-    }
-
     /// Whether the base must be sampled before training starts.
     pub fn needs_presamples(&self) -> bool {
         match &self.anchor {
@@ -200,11 +195,6 @@ impl Plan {
     /// Whether prompts to rehearse are confirmed by one further sample of the base.
     pub fn wants_extra_check(&self) -> bool {
         self.regulariser().is_some_and(|regulariser| regulariser.split.extra_check)
-    }
-
-    /// Whether a divergence from the base is held on stored samples beside the rollouts.
-    pub fn rehearses(&self) -> bool {
-        self.regulariser().is_some_and(|regulariser| regulariser.sampler != SampleSource::Policy)
     }
 
     /// Whether a step samples the policy; supervised objectives train on stored samples alone.

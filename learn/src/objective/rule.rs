@@ -160,7 +160,7 @@ impl Rule {
     ///
     /// # Errors
     /// A function that cannot be loaded, or fails on a group.
-    pub(super) fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
+    pub fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
         let Source::Function(function) = &self.source else { return Ok(()) };
         function.load(load)?;
         self.try_every(group).map_err(|error| anyhow!("{error:#}"))

@@ -21,12 +21,21 @@ fn plan(text: &str) -> Plan {
     text.parse::<Objective>().unwrap().plan
 }
 
+/// A group with one correct sample of four, and one whose samples are all correct.
+fn groups() -> [GroupStats; 2] {
+    [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])]
+}
+
+fn with_baseline(baseline: &str) -> Vec<Vec<f64>> {
+    advantages(&plan(&format!("rloo:baseline={baseline}")), &groups()).unwrap()
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() < 1e-5, "{a} is not {b}");
+}
+
 #[test]
 fn baselines_match_their_papers() {
-    let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-    let with_baseline =
-        |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups).unwrap();
-    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
     close(with_baseline("group-mean")[0][0], 0.75);
     close(with_baseline("loo")[0][0], 1.0);
     close(with_baseline("loo")[0][1], -1.0 / 3.0);
@@ -101,10 +110,6 @@ fn an_online_partition_is_replaced_only_where_it_is_zero() {
 
 #[test]
 fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
-    let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-    let with_baseline =
-        |baseline: &str| advantages(&plan(&format!("rloo:baseline={baseline}")), &groups).unwrap();
-    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
     // Five of eight are correct: mean .625, sample deviation .5175.
     let white = with_baseline("batch");
     close(white[0][0], 0.375 / 0.517_549);
@@ -116,9 +121,9 @@ fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
     // One group of two differs: twice the weight, and nothing for the other.
     let valid = with_baseline("valid-mean");
     assert_eq!((valid[0][0], valid[0][1], valid[1][0]), (1.5, -0.5, 0.0));
-    let even = advantages(&plan("rloo:baseline=batch"), &groups[1..]).unwrap();
+    let even = advantages(&plan("rloo:baseline=batch"), &groups()[1..]).unwrap();
     assert_eq!(even[0], [0.0; 4]);
-    let greedy = GroupStats { greedy: Some(1.0), ..groups[0].clone() };
+    let greedy = GroupStats { greedy: Some(1.0), ..groups()[0].clone() };
     let remax = advantages(&plan("remax"), &[greedy]).unwrap();
     assert_eq!(remax[0], [0.0, -1.0, -1.0, -1.0]);
 }

@@ -9,7 +9,6 @@ use tealight_system::range::SEED;
 use super::settings::{LogKl, Settings};
 use crate::objective::{Baseline, Objective, Plan};
 use crate::train::Scheduler;
-use crate::train::sft::SftConfig;
 use tealight_system::telemetry::ReportTo;
 
 /// One run: an objective, a seed, and everything else.
@@ -69,11 +68,6 @@ impl RlvrConfig {
         self.objective.with(beta.as_slice())
     }
 
-    /// The objective with its coefficient, in words.
-    pub fn resolved_objective(&self) -> Result<String> {
-        Ok(self.resolved()?.resolved())
-    }
-
     /// These settings with what the result does not depend on left at nothing: how long to go on, what to save and to
     /// log, how work is split up.
     pub fn identity(&self) -> Self {
@@ -93,20 +87,6 @@ impl RlvrConfig {
         settings.presamples = None;
         settings.report_to = vec![ReportTo::Tensorboard];
         identity
-    }
-}
-
-impl SftConfig {
-    /// The same of supervised training.
-    pub fn identity(&self) -> Self {
-        let is_constant = self.schedule.lr_scheduler_type == Scheduler::Constant;
-        Self {
-            max_steps: if is_constant { 0 } else { self.max_steps },
-            save_steps: 0,
-            save_total_limit: 0,
-            micro_batch_tokens: 0,
-            ..self.clone()
-        }
     }
 }
 

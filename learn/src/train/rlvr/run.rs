@@ -103,9 +103,10 @@ impl Run<'_> {
         self.models.policy.decoder().device()
     }
 
-    /// The share of the run that is over at a step.
+    /// The share of the run that is over at a step: 0 at the first, 1 at the last.
     pub(super) fn progress(&self, step: usize) -> f64 {
-        Plan::progress(step, self.config.settings.max_steps)
+        let last = self.config.settings.max_steps.saturating_sub(1).max(1);
+        (step as f64 / last as f64).min(1.0)
     }
 
     /// The weight of the entropy bonus: where it adapts, none while entropy is above its target.

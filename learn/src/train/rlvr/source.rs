@@ -1,6 +1,7 @@
 //! Who samples the rollouts of a step: this process, all ranks together, or an engine that the first of them asks. The
 //! engine may draw the rollouts of the next steps while this one trains.
 
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
@@ -35,10 +36,10 @@ pub(super) fn with_rollouts<T>(
             })
         });
     }
-    let ahead = Ahead::new(*max_staleness, step, round);
+    let ahead = Ahead { max_staleness: *max_staleness, ..Ahead::default() };
     std::thread::scope(|scope| {
-        let steps_in_all = run.config.settings.max_steps;
-        let rollouts = ahead.start(scope, steps_in_all, move |round| sample(run, round));
+        let all = step..run.config.settings.max_steps;
+        let rollouts = ahead.start(scope, all, round, move |round| sample(run, round));
         steps(&mut |state| {
             from_engine(run, || {
                 engine.publish(state.global_step)?;
@@ -61,14 +62,14 @@ fn from_engine(run: &Run<'_>, sample: impl FnOnce() -> Result<Rollouts>) -> Resu
 }
 
 /// The progress of training and of sampling.
+#[derive(Default)]
 struct Ahead {
     max_staleness: usize,
-    first_step: usize,
-    first_round: usize,
     progress: Mutex<Progress>,
     moved: Condvar,
 }
 
+#[derive(Default)]
 struct Progress {
     /// The step whose weights the engine has; none before the first.
     published: Option<usize>,
@@ -82,27 +83,22 @@ struct AheadRollouts<'a> {
 }
 
 impl Ahead {
-    /// From a step and a round of prompts on.
-    fn new(max_staleness: usize, first_step: usize, first_round: usize) -> Self {
-        let progress = Mutex::new(Progress { published: None, is_over: false });
-        Self { max_staleness, first_step, first_round, progress, moved: Condvar::new() }
-    }
-
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to sample with `sample`, which is given the number of a step's first round, until `steps` are done.
+    /// Starts to sample the rollouts of `steps` with `sample`, which is given the number of a step's first round, from
+    /// `round` on.
     fn start<'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        steps: usize,
+        steps: Range<usize>,
+        mut round: usize,
         sample: impl Fn(usize) -> Result<Rollouts> + Send + 'scope,
     ) -> AheadRollouts<'scope> {
         let (send, rollouts) = channel();
         scope.spawn(move || {
-            let mut round = self.first_round;
-            for step in self.first_step..steps {
+            for step in steps {
                 // Sampled with weights at most `max_staleness` steps older than those that train on it.
                 let Some(published) = self.wait_for(step.saturating_sub(self.max_staleness)) else {
                     break;
