@@ -54,40 +54,6 @@ pub(super) struct BaseScores {
     pub(super) distributions: Option<Vec<Distributions>>,
 }
 
-/// What the training pass over each completion is left to compute. Where each completion passes through the model once,
-/// as it was sampled, that pass computes what a pass of its own would: a tenth to a fifth of a step of `kl-full` is
-/// saved.
-#[derive(Default)]
-pub(super) struct Deferred {
-    /// The importance correction of tokens that another model sampled.
-    pub(super) importance: Option<ImportanceCorrection>,
-    /// Whether the penalty-to-go is still to be subtracted from advantages.
-    pub(super) costs: bool,
-}
-
-impl Deferred {
-    /// Of a step with these completions and groups. Importance weights of the first step are not deferred:
-    /// [`check_engine`] reads them before anything is trained on.
-    fn new(run: &Run<'_>, step: usize, sequences: &[Sequence], groups: &[Range<usize>]) -> Self {
-        let (plan, settings) = (run.plan, &run.config.settings);
-        if plan.updates() > 1 || run.ranks.size() > 1 || settings.lora.lora_dropout > 0.0 {
-            return Self::default();
-        }
-        let reads_first = step == 0 || run.logs_kl(step) || plan.reads_policy_first();
-        // The baseline of the penalty-to-go is the mean of the group's others, which must be in the same pass.
-        let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
-            passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
-        };
-        Self {
-            importance: run.models.sampling.correction.filter(|_| !reads_first),
-            costs: plan.vocabulary_regulariser().is_some() && {
-                let passes = micro_batches(sequences, settings.micro_batch_tokens);
-                groups.iter().all(|group| is_in_one_pass(&passes, group))
-            },
-        }
-    }
-}
-
 /// Scores the groups of a step.
 pub(super) fn score(
     run: &Run<'_>,
@@ -162,6 +128,40 @@ fn sequences(run: &Run<'_>, groups: &[Group]) -> Vec<Sequence> {
 fn ranges(groups: &[Group]) -> Vec<Range<usize>> {
     let groups = Offsets::new(groups.iter().map(|group| group.rollouts.len()));
     (0..groups.completions()).map(|group| groups.span(group..group + 1)).collect()
+}
+
+/// What the training pass over each completion is left to compute. Where each completion passes through the model once,
+/// as it was sampled, that pass computes what a pass of its own would: a tenth to a fifth of a step of `kl-full` is
+/// saved.
+#[derive(Default)]
+pub(super) struct Deferred {
+    /// The importance correction of tokens that another model sampled.
+    pub(super) importance: Option<ImportanceCorrection>,
+    /// Whether the penalty-to-go is still to be subtracted from advantages.
+    pub(super) costs: bool,
+}
+
+impl Deferred {
+    /// Of a step with these completions and groups. Importance weights of the first step are not deferred:
+    /// [`check_engine`] reads them before anything is trained on.
+    fn new(run: &Run<'_>, step: usize, sequences: &[Sequence], groups: &[Range<usize>]) -> Self {
+        let (plan, settings) = (run.plan, &run.config.settings);
+        if plan.updates() > 1 || run.ranks.size() > 1 || settings.lora.lora_dropout > 0.0 {
+            return Self::default();
+        }
+        let reads_first = step == 0 || run.logs_kl(step) || plan.reads_policy_first();
+        // The baseline of the penalty-to-go is the mean of the group's others, which must be in the same pass.
+        let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
+            passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
+        };
+        Self {
+            importance: run.models.sampling.correction.filter(|_| !reads_first),
+            costs: plan.vocabulary_regulariser().is_some() && {
+                let passes = micro_batches(sequences, settings.micro_batch_tokens);
+                groups.iter().all(|group| is_in_one_pass(&passes, group))
+            },
+        }
+    }
 }
 
 /// Refuses an engine that samples from another model than the policy.
