@@ -50,35 +50,27 @@ impl Objective {
     /// A key that is not known, to which the objective itself gives another value, that has no effect on it or makes it
     /// impossible.
     pub fn with(&self, more: &[(&str, String)]) -> Result<Self> {
-        let more = more.iter().map(|(key, value)| (canonical(key, value), value.clone()));
-        let given = self.given_and(more)?;
-        let plan = plan(self.preset, &given).with_context(|| format!("objective `{self}`"))?;
-        // A function of advantages stays loaded.
-        let rule = self.plan.rule.clone().filter(|rule| plan.rule.as_ref() == Some(rule));
-        let plan = Plan { rule: rule.or(plan.rule), ..plan };
-        Ok(Self { preset: self.preset, given, plan })
-    }
-
-    /// The user's settings and further ones; those that are written without their key stand first.
-    fn given_and(
-        &self,
-        more: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Vec<(String, String)>> {
         let mut given = self.given.clone();
         for (key, value) in more {
+            let key = canonical(key, value);
             match given.iter().find(|(known, _)| *known == key) {
-                None => given.push((key, value)),
-                Some((_, known)) if *known == value => {}
+                None => given.push((key, value.clone())),
+                Some((_, known)) if known == value => {}
                 Some((_, known)) => bail!(
                     "objective `{self}` says {key}={known}, and --{key} says {value}: leave one of them out"
                 ),
             }
         }
+        // Those that are written without their key stand first.
         given.sort_by_key(|(key, _)| {
             let mut positional = self.preset.positional.iter();
             positional.position(|known| known == key).unwrap_or(usize::MAX)
         });
-        Ok(given)
+        let plan = plan(self.preset, &given).with_context(|| format!("objective `{self}`"))?;
+        // A function of advantages stays loaded.
+        let rule = self.plan.rule.clone().filter(|rule| plan.rule.as_ref() == Some(rule));
+        let plan = Plan { rule: rule.or(plan.rule), ..plan };
+        Ok(Self { preset: self.preset, given, plan })
     }
 
     /// The key of the objective's own coefficient: `beta` or `weight` where its name takes one, else the first value it
