@@ -46,8 +46,8 @@ pub struct SftConfig {
 }
 
 impl SftConfig {
-    /// These settings with what the result does not depend on left at nothing: how long to go on, what to save, how work
-    /// is split up.
+    /// These settings with what the result does not depend on left at nothing: how long to go on, what to save, how
+    /// work is split up.
     pub fn identity(&self) -> Self {
         let is_constant = self.schedule.lr_scheduler_type == Scheduler::Constant;
         Self {
