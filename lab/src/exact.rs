@@ -7,8 +7,7 @@ use candle_core::{Device, Tensor};
 use super::{Class, Table, World};
 use tealight_learn::objective::{
     Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
-    SampleSource, StoredInputs, StoredWeight, VocabularyInputs, advantages, subtract_penalty_to_go,
-    vocabulary,
+    SampleSource, StoredInputs, VocabularyInputs, advantages, subtract_penalty_to_go, vocabulary,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -161,12 +160,15 @@ impl<'a> Setting<'a> {
         (rows, mass): (&[usize], &[f64]),
     ) -> Result<Tensor> {
         let to_tensor = |values: Vec<f64>| Tensor::from_slice(&values, values.len(), &Device::Cpu);
-        let inputs = |weight| StoredInputs { completions, policy_logp: logp, base_logp, weight };
+        let loss = |weight: &Tensor, log_weight| {
+            let inputs =
+                StoredInputs { completions, policy_logp: logp, base_logp, weight, log_weight };
+            self.plan.stored_loss(&inputs).map(|loss| loss.total)
+        };
         if let Some((_, beta)) = self.plan.rehearsal_loss() {
             let (token, length) = (self.token_weight(), self.world.length());
             let weight = to_tensor(mass.iter().flat_map(|m| vec![m * token; length]).collect())?;
-            let loss = self.plan.stored_loss(&inputs(StoredWeight::Tokens(&weight)))?;
-            return Ok((loss.total * (beta * self.plan.shares(EVEN, EVEN).stored))?);
+            return Ok((loss(&weight, None)? * (beta * self.plan.shares(EVEN, EVEN).stored))?);
         }
         let Some(matching) = self.plan.matching() else { bail!("nothing is stored") };
         let outputs = self.world.outputs.len();
@@ -179,8 +181,7 @@ impl<'a> Setting<'a> {
             log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();
         let weight = weight.iter().zip(mass).map(|(weight, mass)| weight * mass).collect();
         let (weight, log_weight) = (to_tensor(weight)?, to_tensor(log_weight)?);
-        let weight = StoredWeight::Samples { weight: &weight, log_weight: &log_weight };
-        Ok(self.plan.stored_loss(&inputs(weight))?.total)
+        Ok(loss(&weight, Some(&log_weight))?)
     }
 
     /// The penalty at every token of every row: the divergence there, or where k2 estimates it the
@@ -256,36 +257,31 @@ impl Terms<'_> {
     pub(super) fn loss(&self, plan: &Plan) -> Result<Tensor> {
         let (logp, next) = self.policy;
         let vector = |values: &[f64]| Tensor::from_slice(values, values.len(), &Device::Cpu);
-        let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
-        let penalty_weight = self.weight.iter().map(|weight| plan.penalty_weight(*weight, beta));
+        let penalty_weight = self.weight.iter().map(|weight| plan.penalty_weight(*weight));
         let penalty_weight = vector(&penalty_weight.collect::<Vec<_>>())?;
         let (advantage, weight) = (vector(&self.advantage)?, vector(&self.weight)?);
-        let total = plan.loss(&LossInputs {
+        let bonus = plan.entropy.bonus;
+        let divergence = plan
+            .vocabulary_regulariser()
+            .map(|regulariser| vocabulary::divergence(regulariser.divergence, next, self.base.1))
+            .transpose()?;
+        let is_read = plan.reads_vocabulary(bonus);
+        let entropy = is_read.then(|| vocabulary::entropy(next)).transpose()?;
+        let loss = plan.loss(&LossInputs {
             completions: self.completions,
             policy_logp: logp,
             behavior_logp: &logp.detach(),
             base_logp: Some(self.base.0),
             advantage: &advantage,
             weight: &weight,
-            penalty_weight: Some(&penalty_weight),
-        })?;
-        let share = plan.shares(EVEN, EVEN).rollouts;
-        let bonus = plan.entropy.bonus;
-        if !plan.reads_vocabulary(bonus) {
-            return Ok((total.total * share)?);
-        }
-        let divergence = plan
-            .vocabulary_regulariser()
-            .map(|regulariser| vocabulary::divergence(regulariser.divergence, next, self.base.1))
-            .transpose()?;
-        let full_vocabulary = plan.vocabulary_loss(&VocabularyInputs {
-            entropy: &vocabulary::entropy(next)?,
-            divergence: divergence.as_ref(),
-            weight: &weight,
             penalty_weight: &penalty_weight,
-            entropy_bonus: bonus,
+            vocabulary: entropy.as_ref().map(|entropy| VocabularyInputs {
+                entropy,
+                divergence: divergence.as_ref(),
+                entropy_bonus: bonus,
+            }),
         })?;
-        Ok(((total.total + full_vocabulary)? * share)?)
+        Ok((loss.total * plan.shares(EVEN, EVEN).rollouts)?)
     }
 }
 

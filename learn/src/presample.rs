@@ -5,8 +5,6 @@
 //! line a prompt with every completion's token ids and log-probabilities. An interrupted one is
 //! continued: a sample depends on the seed and its index alone.
 
-mod split;
-
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::BufReader;
@@ -26,8 +24,6 @@ use tealight_system::files::{
     MAX_SMALL, open_regular, read_text, writable_directory, write_atomic,
 };
 use tealight_system::telemetry::JsonLines;
-
-pub use split::{Split, SplitRule};
 
 /// Keys the randomness of pre-sampling apart from that of training steps.
 const STEP: u64 = u64::MAX;
@@ -158,44 +154,15 @@ pub fn presample(
     for _ in 0..problems.len() - missing.len() {
         progress()?;
     }
-    draw_missing(collector, problems, &missing, request, &mut |entry| {
+    let count = request.num_presamples + usize::from(request.extra_check);
+    let rng_key = RngKey { seed: request.seed, step: STEP };
+    collect(collector, problems, &missing, 0..count, rng_key, &mut |group| {
+        let entry = entry(&problems[group.problem], group, request);
         lines.as_mut().map_or(Ok(()), |lines| lines.write(&entry))?;
         known.insert(entry.problem.clone(), entry);
         progress()
     })?;
     assemble(known, problems, request.clone())
-}
-
-/// Draws all of `request` and stores nothing.
-///
-/// # Errors
-/// An error of the sampler.
-pub fn draw(
-    collector: &Collector<'_>,
-    problems: &[Encoded<'_>],
-    request: &PresampleSpec,
-) -> Result<Presamples> {
-    let (mut known, all) = (BTreeMap::new(), (0..problems.len()).collect::<Vec<_>>());
-    draw_missing(collector, problems, &all, request, &mut |entry| {
-        known.insert(entry.problem.clone(), entry);
-        Ok(())
-    })?;
-    assemble(known, problems, request.clone())
-}
-
-/// Draws the completions of these problems and hands each problem's to `sink`.
-fn draw_missing(
-    collector: &Collector<'_>,
-    problems: &[Encoded<'_>],
-    missing: &[usize],
-    request: &PresampleSpec,
-    sink: &mut dyn FnMut(PromptSamples) -> Result<()>,
-) -> Result<()> {
-    let count = request.num_presamples + usize::from(request.extra_check);
-    let rng_key = RngKey { seed: request.seed, step: STEP };
-    collect(collector, problems, missing, 0..count, rng_key, &mut |group| {
-        sink(entry(&problems[group.problem], group, request))
-    })
 }
 
 /// The request of the samples in `directory`.

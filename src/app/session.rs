@@ -13,7 +13,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Plan;
 use crate::learn::presample::{self, Presamples, presample};
 use crate::learn::rollout::{Collector, Encoded, RewardUse};
-use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check};
+use crate::learn::train::rlvr::RlvrConfig;
 use crate::nn::generate::{Filters, LocalSampler, SamplingParams};
 use crate::nn::model::Decoder;
 use crate::nn::policy::Policy;
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
         presample::load(
             directory,
             problems,
-            &self.request(dataset, config, wants_extra_check(plan)),
+            &self.request(dataset, config, plan.wants_extra_check()),
         )
     }
 
@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
             return Ok(None);
         }
         let settings = &config.settings;
-        let request = self.request(dataset, config, wants_extra_check(plan));
+        let request = self.request(dataset, config, plan.wants_extra_check());
         let named = settings.presamples.as_deref();
         let (own, is_named) = (output.join("presamples"), named.is_some());
         let place = (named.unwrap_or(&own), is_named);

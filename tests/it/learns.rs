@@ -9,7 +9,7 @@ use tealight::learn::objective::Objective;
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
 use tealight::learn::train::rlvr::{
-    self, End, Metrics, Rewarding, RlvrConfig, Run, Sampling, Settings, TrainingData,
+    self, Data, End, Metrics, Models, Rewarding, RlvrConfig, Run, Sampling, Settings, TrainingData,
 };
 use tealight::learn::train::{AdamW, checkpoint::State};
 use tealight::nn::generate::LocalSampler;
@@ -26,8 +26,11 @@ fn config(objective: &str, max_steps: usize) -> RlvrConfig {
         "--learning-rate 3e-3 --micro-batch-tokens 10000 --max-num-seqs 64 --save-steps 0 --log-kl all --max-steps",
     ];
     let plan = objective.parse::<Objective>().expect("possible").plan;
-    let split =
-        if plan.rehearses() { ":pef-threshold=0.01:extra-check=false:explore=all" } else { "" };
+    let split = if plan.rehearsal_loss().is_some() {
+        ":pef-threshold=0.01:extra-check=false:explore=all"
+    } else {
+        ""
+    };
     let line = format!("{} {max_steps} --objective {objective}{split}", flags.join(" "));
     let matches = RlvrConfig::augment_args(Command::new("test")).get_matches_from(line.split(' '));
     RlvrConfig::from_arg_matches(&matches).expect("settings")
@@ -76,16 +79,20 @@ fn train(config: &RlvrConfig) -> Trained {
     let data = TrainingData::new(&plan, encoded.len(), presamples.as_ref()).expect("some");
     let rewarding = Rewarding::new(config, &plan, StartsAlike.grading()).expect("binary");
     let run = Run {
-        sampling: Sampling::default(),
         config,
         plan: &plan,
-        policy: &policy,
-        reference: Some(base.decoder()),
-        problems: &encoded,
-        data: &data,
-        tokenizer: &Letters,
-        verifier: &StartsAlike,
-        rewarding: &rewarding,
+        models: Models {
+            policy: &policy,
+            base: Some(base.decoder()),
+            tokenizer: &Letters,
+            sampling: Sampling::default(),
+        },
+        data: Data {
+            problems: &encoded,
+            training: &data,
+            verifier: &StartsAlike,
+            rewarding: &rewarding,
+        },
         ranks: &Ranks::alone(),
         device_link: None,
     };

@@ -1,24 +1,80 @@
 //! Judged samples of the policy to advantages: the number that each completion's log-probability is
 //! multiplied by.
 //!
-//! Either what a completion is worth (its reward, or the pseudo-reward of a target) minus a [`super::Baseline`], or a
+//! Either what a completion is worth (its reward, or the pseudo-reward of a target) minus a [`Baseline`], or a
 //! [`super::Rule`] over the group; then minus the cost of being far from the base.
 
-use anyhow::Result;
+use std::collections::BTreeMap;
 
-use super::Offsets;
-use super::baseline::{BatchMoments, centred, less_the_others};
-use super::group_stats::GroupStats;
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use super::offsets::Offsets;
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
-/// Replaces a Z that was estimated as exactly 0 (alpha-DPG's default).
-const NO_PARTITION: f64 = 1e-4;
+/// Statistics of the samples of one prompt, in their order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GroupStats {
+    /// Rewards, an overlong penalty included.
+    pub rewards: Vec<f64>,
+    /// The solution class of each, as the verifier numbers them in this group; none where it is incorrect.
+    pub classes: Vec<Option<usize>>,
+    /// Log-probability of each whole completion under the policy that drew it.
+    pub behavior_logp: Vec<f64>,
+    /// Log-probability under the base; as many zeros where the plan does not need it.
+    pub base_logp: Vec<f64>,
+    /// Number of tokens of each completion.
+    pub lengths: Vec<usize>,
+    /// The estimated accuracy of the base on this prompt; only targets read it.
+    pub solve_rate: f64,
+    /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
+    pub beta: f64,
+    /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
+    pub greedy: Option<f64>,
+    /// The number of the step, from 0.
+    pub step: usize,
+    /// The share of the run that is over: 0 at the first step, 1 at the last.
+    pub progress: f64,
+    /// Probability of each, where these are all outputs there are instead of samples: baselines are
+    /// then exact means, the limit of infinitely many samples. Rules of finite groups do not read it.
+    pub mass: Option<Vec<f64>>,
+}
 
-/// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is
-/// exactly 0, as alpha-DPG's repository does. A small estimate stays what it is: a floor would turn the pseudo-reward
-/// of a prompt's one correct sample from G - 1 to about -1.
-pub fn partition_of(estimate: f64) -> f64 {
-    if estimate == 0.0 { NO_PARTITION } else { estimate.min(1.0) }
+/// The reward of a completion with the overlong penalty (DAPO): it falls by 1 over the last `buffer` share of the
+/// longest completion allowed.
+pub fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64 {
+    // min(0, -(length - (longest - buffer)) / buffer), DAPO's soft penalty with factor 1.
+    let buffer_tokens = longest as f64 * buffer;
+    let over = length as f64 - (longest as f64 - buffer_tokens);
+    if buffer_tokens > 0.0 && over > 0.0 {
+        reward - (over / buffer_tokens).min(1.0)
+    } else {
+        reward
+    }
+}
+
+/// The number that is subtracted from a reward, and the divisor of the difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Baseline {
+    /// No baseline.
+    None,
+    /// Mean of the other samples (RLOO, arXiv 2402.14740): unbiased.
+    Loo,
+    /// Group mean (Dr. GRPO, arXiv 2503.20783): (G - 1) / G of leave-one-out.
+    GroupMean,
+    /// Group mean, divided by the group's standard deviation (GRPO, arXiv 2402.03300).
+    GroupStd,
+    /// Group mean, divided by the standard deviation of the whole batch.
+    BatchStd,
+    /// Mean of the whole batch, divided by its standard deviation: whitening, as in PPO and REINFORCE++.
+    Batch,
+    /// Group mean, with a loss averaged over groups of nonzero variance (GPG, arXiv 2504.02546).
+    ValidMean,
+    /// Reward of the policy's greedy completion of the prompt, sampled beside the group (ReMax, arXiv 2310.10505):
+    /// unbiased.
+    Greedy,
 }
 
 /// Advantages of the groups of a step, in their order. Standard deviations are sample ones (divided by
@@ -30,13 +86,15 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Result<Vec<Vec<f64>>> {
     let worths: Vec<Vec<f64>> = groups
         .iter()
         .map(|stats| match &plan.anchor {
-            Anchor::Target(matching) => pseudo_rewards(matching, stats),
+            Anchor::Target(matching) => {
+                let samples = 0..stats.rewards.len();
+                samples.map(|i| pseudo_reward(matching, stats, i).0).collect()
+            }
             Anchor::None | Anchor::Base(_) => stats.rewards.clone(),
         })
         .collect();
-    let masses = groups.iter().map(|stats| stats.mass.as_deref());
     // Moments of the whole batch, which `batch` and `batch-std` divide by; no other baseline looks outside its group.
-    let batch = BatchMoments::new(worths.iter().map(Vec::as_slice).zip(masses));
+    let batch = BatchMoments::new(&worths, groups);
     groups
         .iter()
         .zip(worths)
@@ -63,13 +121,98 @@ pub fn advantages(plan: &Plan, groups: &[GroupStats]) -> Result<Vec<Vec<f64>>> {
         .collect()
 }
 
-/// `-f'(pi / p)` of every sample, scaled so that a sample outside the target's support gets -1
-/// (alpha-DPG's own scale).
-fn pseudo_rewards(matching: &Matching, stats: &GroupStats) -> Vec<f64> {
-    (0..stats.rewards.len()).map(|i| pseudo_reward(matching, stats, i).0).collect()
+/// Added to a standard deviation before it divides, as the field does.
+const EPSILON: f64 = 1e-6;
+
+/// The worths of all samples of a batch.
+struct BatchMoments {
+    mean: f64,
+    deviation: f64,
+    /// Groups over groups whose worths differ.
+    per_valid: f64,
 }
 
-/// The pseudo-reward of sample `i`, and whether it was cut.
+impl BatchMoments {
+    /// Of the worths of each group, and the mass of each where they are whole distributions.
+    fn new(worths: &[Vec<f64>], groups: &[GroupStats]) -> Self {
+        let (all, count) = (worths.concat(), groups.len() as f64);
+        let masses = groups.iter().flat_map(|stats| stats.mass.iter().flatten());
+        let masses: Vec<f64> = masses.map(|mass| mass / count).collect();
+        let mass = (!masses.is_empty()).then_some(&masses[..]);
+        let differs = |group: &&Vec<f64>| group.iter().any(|worth| *worth != group[0]);
+        // Equal worths are exactly 0 apart; their mean rounds, and a deviation of 1e-17 would divide.
+        let is_even = all.iter().all(|worth| *worth == all[0]);
+        Self {
+            mean: mean(&all, mass),
+            deviation: if is_even { 0.0 } else { deviation(&all, mass) },
+            per_valid: count / worths.iter().filter(differs).count().max(1) as f64,
+        }
+    }
+}
+
+/// Each worth of a group less the baseline's centre, times its scale.
+fn centred(
+    baseline: Baseline,
+    group: &[f64],
+    batch: &BatchMoments,
+    stats: &GroupStats,
+) -> Vec<f64> {
+    let mass = stats.mass.as_deref();
+    let (centre, scale) = match baseline {
+        Baseline::None => return group.to_vec(),
+        Baseline::Greedy => (stats.greedy.unwrap_or(0.0), 1.0),
+        Baseline::Batch if batch.deviation == 0.0 => return vec![0.0; group.len()],
+        Baseline::Batch => (batch.mean, 1.0 / (batch.deviation + EPSILON)),
+        _ if group.iter().all(|worth| *worth == group[0]) => return vec![0.0; group.len()],
+        Baseline::GroupMean => (mean(group, mass), 1.0),
+        // A mean over the groups that have a gradient: those without one would only shrink the step.
+        Baseline::ValidMean => (mean(group, mass), batch.per_valid),
+        Baseline::Loo => (mean(group, mass), leave_one_out(group.len(), mass)),
+        Baseline::BatchStd if mass.is_none() => {
+            (mean(group, mass), 1.0 / (batch.deviation + EPSILON))
+        }
+        Baseline::GroupStd | Baseline::BatchStd => {
+            (mean(group, mass), 1.0 / (deviation(group, mass) + EPSILON))
+        }
+    };
+    group.iter().map(|worth| (worth - centre) * scale).collect()
+}
+
+/// `r - mean of the others = (r - mean of all) G / (G - 1)`.
+fn leave_one_out(count: usize, mass: Option<&[f64]>) -> f64 {
+    // A whole distribution is infinitely many samples, of which one changes no mean.
+    if mass.is_some() { 1.0 } else { count as f64 / (count as f64 - 1.0) }
+}
+
+/// Each value minus the mean of the others, which leaves a gradient unbiased; 0 in a group of one.
+pub(super) fn less_the_others(values: &[f64], mass: Option<&[f64]>) -> Vec<f64> {
+    if values.len() < 2 {
+        return vec![0.0; values.len()];
+    }
+    let (centre, scale) = (mean(values, mass), leave_one_out(values.len(), mass));
+    values.iter().map(|value| (value - centre) * scale).collect()
+}
+
+pub(super) fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
+    match mass {
+        Some(mass) => values.iter().zip(mass).map(|(x, m)| x * m).sum(),
+        None => values.iter().sum::<f64>() / values.len() as f64,
+    }
+}
+
+/// The sample standard deviation, or that of the whole distribution.
+pub(crate) fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
+    let centre = mean(values, mass);
+    let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
+    match mass {
+        Some(_) => mean(&squares, mass).sqrt(),
+        // Divided by G - 1, as in verl and TRL.
+        None => (squares.iter().sum::<f64>() / (values.len() as f64 - 1.0)).sqrt(),
+    }
+}
+
+/// The pseudo-reward of sample `i`, and whether it was cut: `-f'(pi / p)`, scaled so that a sample outside the target's
+/// support gets -1 (alpha-DPG's own scale).
 ///
 /// With a fixed Z the cut is of `(a / pi)^power`, Z's own power taken out: at the base nothing is cut
 /// however hard the prompt, and what is cut later is what the policy has lost. With the group's own Z the
@@ -110,6 +253,58 @@ pub fn clipped_reward_ratio(matching: &Matching, groups: &[GroupStats]) -> f64 {
     all.iter().filter(|is_cut| **is_cut).count() as f64 / all.len().max(1) as f64
 }
 
+/// Replaces a Z that was estimated as exactly 0 (alpha-DPG's default).
+const NO_PARTITION: f64 = 1e-4;
+
+/// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is
+/// exactly 0, as alpha-DPG's repository does. A small estimate stays what it is: a floor would turn the pseudo-reward
+/// of a prompt's one correct sample from G - 1 to about -1.
+pub fn partition_of(estimate: f64) -> f64 {
+    if estimate == 0.0 { NO_PARTITION } else { estimate.min(1.0) }
+}
+
+impl GroupStats {
+    /// The accuracy of the base on the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
+    /// multiplies it by the same samples again is self-normalised, and biased in small groups.
+    pub fn online_solve_rate(&self) -> f64 {
+        let weight = |i: usize| match self.classes[i].is_some() {
+            // E_pi[v a / pi] = a(v = 1) = Z.
+            true => (self.base_logp[i] - self.behavior_logp[i]).exp(),
+            false => 0.0,
+        };
+        let count = self.classes.len();
+        (0..count).map(weight).sum::<f64>() / count as f64
+    }
+}
+
+impl Matching {
+    /// Replaces the stored solve rate of groups by importance sampling from the groups themselves, where the target
+    /// asks for it. `sums` has the sum of the estimates of a prompt, by its id, and their number.
+    pub fn estimate_partition<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a str>,
+        groups: &mut [GroupStats],
+        sums: &mut BTreeMap<String, (f64, usize)>,
+    ) {
+        if self.partition == Partition::Fixed || self.sampler != SampleSource::Policy {
+            return;
+        }
+        for (id, stats) in ids.zip(groups) {
+            // The group's own Z makes p* / pi self-normalised, at most G: with few samples it seeks few answers.
+            let online = stats.online_solve_rate();
+            stats.solve_rate = partition_of(match self.partition {
+                Partition::Cumulative => {
+                    let (sum, count) = sums.entry(id.to_owned()).or_default();
+                    *sum += online;
+                    *count += 1;
+                    *sum / *count as f64
+                }
+                Partition::Online | Partition::Fixed => online,
+            });
+        }
+    }
+}
+
 /// Subtracts from each token's advantage `beta` times the cost of the positions after it, less the mean
 /// of the same over the group's other samples. `values` hold the cost of each position; with its own
 /// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
@@ -146,132 +341,4 @@ pub fn subtract_penalty_to_go(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::objective::Objective;
-
-    fn stats(rewards: &[f64]) -> GroupStats {
-        GroupStats {
-            rewards: rewards.to_vec(),
-            classes: rewards.iter().map(|reward| (*reward > 0.5).then_some(0)).collect(),
-            behavior_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
-            base_logp: vec![-2.0; rewards.len()],
-            lengths: vec![1; rewards.len()],
-            solve_rate: 0.25,
-            beta: 0.05,
-            greedy: None,
-            ..GroupStats::default()
-        }
-    }
-
-    fn plan(text: &str) -> Plan {
-        text.parse::<Objective>().unwrap().plan
-    }
-
-    #[test]
-    fn baselines_match_their_papers() {
-        let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-        let with_baseline = |baseline: &str| {
-            advantages(&plan(&format!("rloo:baseline={baseline}")), &groups).unwrap()
-        };
-        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
-        close(with_baseline("group-mean")[0][0], 0.75);
-        close(with_baseline("loo")[0][0], 1.0);
-        close(with_baseline("loo")[0][1], -1.0 / 3.0);
-        close(with_baseline("group-std")[0][0], 1.5);
-        assert_eq!(with_baseline("none")[0], [1.0, 0.0, 0.0, 0.0]);
-        for kind in ["group-std", "batch-std", "loo", "group-mean"] {
-            assert_eq!(with_baseline(kind)[1], [0.0; 4]);
-        }
-    }
-
-    #[test]
-    fn a_group_of_equal_rewards_feels_the_divergence_at_its_true_size() {
-        let advantages = advantages(&plan("kl-reward:0.05"), &[stats(&[1.0; 4])]).unwrap();
-        // Log-ratios 1, 0.5, 0, -0.5 less the mean of the others.
-        let exact = [1.0, 1.0 / 3.0, -1.0 / 3.0, -1.0].map(|cost| -0.05 * cost);
-        for (ours, exact) in advantages[0].iter().zip(exact) {
-            assert!((ours - exact).abs() < 1e-12, "{ours} {exact}");
-        }
-    }
-
-    #[test]
-    fn alpha_dpg_pseudo_reward_equals_the_papers() {
-        let group = stats(&[1.0, 0.0, 1.0]);
-        for alpha in [0.0, 0.5, 0.9] {
-            let text = format!("alpha-dpg:{alpha}:baseline=none");
-            let ours = advantages(&plan(&text), std::slice::from_ref(&group)).unwrap().remove(0);
-            let ratio = |i: usize| ((-2.0 - group.behavior_logp[i]).exp() / 0.25).powf(1.0 - alpha);
-            assert_eq!(ours[1], -1.0);
-            for i in [0, 2] {
-                let exact = ratio(i) - 1.0;
-                assert!((ours[i] - exact).abs() < 1e-12, "{alpha}: {} {exact}", ours[i]);
-            }
-        }
-    }
-
-    #[test]
-    fn hard_prompts_are_not_cut_at_the_base() {
-        // At the base, on a prompt that is solved once in a hundred tries.
-        let at_base = |validity: f64| GroupStats {
-            behavior_logp: vec![-2.0; 3],
-            solve_rate: validity,
-            ..stats(&[1.0, 0.0, 1.0])
-        };
-        let evaluate = |text: &str, stats: &GroupStats| {
-            let plan = plan(text);
-            let cut = clipped_reward_ratio(plan.matching().unwrap(), std::slice::from_ref(stats));
-            (advantages(&plan, std::slice::from_ref(stats)).unwrap()[0][0], cut)
-        };
-        let (ours, cut) = evaluate("alpha-dpg:0:baseline=none", &at_base(0.01));
-        assert!((ours - 99.0).abs() < 1e-9 && cut == 0.0, "{ours} {cut}");
-        // The paper's, with the group's own Z, cuts the pseudo-reward itself.
-        assert_eq!(
-            evaluate("alpha-dpg:0:baseline=none:partition=online", &at_base(0.01)),
-            (10.0, 1.0)
-        );
-        // A sample that lost a factor of e^5 under the policy has its ratio cut at 10, times the worth of its prompt.
-        let lost = GroupStats { behavior_logp: vec![-7.0; 3], ..at_base(0.5) };
-        assert_eq!(evaluate("alpha-dpg:0:baseline=none", &lost), (19.0, 1.0));
-    }
-
-    #[test]
-    fn an_online_partition_is_replaced_only_where_it_is_zero() {
-        // One of four is correct, of which the policy has made much more than the base: Z is 6e-6 / 4.
-        let mut group = GroupStats {
-            behavior_logp: vec![-2.0; 4],
-            base_logp: vec![-2.0 + 6e-6_f64.ln(); 4],
-            ..stats(&[1.0, 0.0, 0.0, 0.0])
-        };
-        group.solve_rate = partition_of(group.online_solve_rate());
-        let plan = plan("alpha-dpg:0:baseline=none:partition=online");
-        let ours = advantages(&plan, std::slice::from_ref(&group)).unwrap()[0][0];
-        assert!((ours - 3.0).abs() < 1e-9, "{ours}: G - 1, and -.94 with a floor of 1e-4");
-        assert_eq!((partition_of(0.0), partition_of(1.7)), (1e-4, 1.0));
-    }
-
-    #[test]
-    fn whitening_and_averaging_over_valid_groups_are_of_the_batch() {
-        let groups = [stats(&[1.0, 0.0, 0.0, 0.0]), stats(&[1.0; 4])];
-        let with_baseline = |baseline: &str| {
-            advantages(&plan(&format!("rloo:baseline={baseline}")), &groups).unwrap()
-        };
-        let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-5, "{a} is not {b}");
-        // Five of eight are correct: mean .625, sample deviation .5175.
-        let white = with_baseline("batch");
-        close(white[0][0], 0.375 / 0.517_549);
-        close(white[0][1], -0.625 / 0.517_549);
-        close(white[1][3], 0.375 / 0.517_549);
-        let all = white.concat();
-        close(all.iter().sum(), 0.0);
-        close(all.iter().map(|x| x * x).sum::<f64>() / 7.0, 1.0);
-        // One group of two differs: twice the weight, and nothing for the other.
-        let valid = with_baseline("valid-mean");
-        assert_eq!((valid[0][0], valid[0][1], valid[1][0]), (1.5, -0.5, 0.0));
-        let even = advantages(&plan("rloo:baseline=batch"), &groups[1..]).unwrap();
-        assert_eq!(even[0], [0.0; 4]);
-        let greedy = GroupStats { greedy: Some(1.0), ..groups[0].clone() };
-        let remax = advantages(&plan("remax"), &[greedy]).unwrap();
-        assert_eq!(remax[0], [0.0, -1.0, -1.0, -1.0]);
-    }
-}
+mod tests;

@@ -5,49 +5,41 @@
 //!
 //! - [`advantages`] turns judged samples of the policy into advantages (rewards, baselines, pseudo-rewards
 //!   of a target, the cost of being far from the base);
-//! - [`Plan::loss`] turns advantages and log-probabilities of packed tokens into a loss, [`Plan::vocabulary_loss`]
-//!   adds the terms that look at full next-token distributions, [`Plan::stored_loss`] is that of the base's own
-//!   completions;
+//! - [`Plan::loss`] turns advantages, log-probabilities of packed tokens and outputs of full next-token distributions
+//!   into a loss, [`Plan::stored_loss`] is that of the base's own completions;
 //! - [`TrustRegion`] bounds how far a batch may move the policy;
 //! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching.
 //!
 //! All divergences come from one definition in `divergence`. To add a divergence, add a variant
-//! there; a rule for advantages, a row in `rule`; a named combination, a row in `preset`.
+//! there; a rule for advantages, a row in `rule`; a named combination, a row in `naming/preset.rs`. ARCHITECTURE.md has
+//! the order in which to read a loss.
 
 mod advantage;
-mod baseline;
-mod catalogue;
 mod correction;
-mod group_stats;
-mod keys;
 mod loss;
-mod loss_inputs;
-mod named;
+mod naming;
 mod offsets;
 mod plan;
 mod pointwise;
-mod preset;
 mod rule;
-mod surrogate;
 pub mod target;
 pub mod vocabulary;
 
-pub use advantage::{advantages, clipped_reward_ratio, partition_of, subtract_penalty_to_go};
-pub use baseline::Baseline;
-pub use catalogue::{Description, SYMBOLS, describe, kinds};
-pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
-pub use group_stats::GroupStats;
-pub use keys::HELP as KEYS;
-pub use loss::Shares;
-pub use loss_inputs::{
-    Completions, Loss, LossInputs, StoredInputs, StoredLoss, StoredWeight, VocabularyInputs,
+pub(crate) use advantage::deviation;
+pub use advantage::{
+    Baseline, GroupStats, advantages, clipped_reward_ratio, partition_of, shaped_reward,
+    subtract_penalty_to_go,
 };
-pub use named::Objective;
-pub use offsets::Offsets;
+pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
+pub use loss::{
+    Loss, LossInputs, LossType, Normaliser, Shares, StoredInputs, StoredLoss, TrustRegion,
+    VocabularyInputs,
+};
+pub use naming::{Description, KEYS, Objective, SYMBOLS, describe, kinds};
+pub use offsets::{Completions, Offsets};
 pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
 pub use rule::{Call, FUNCTION, HELP as RULES, Load, Loaded, Rule};
-pub use surrogate::{LossType, Normaliser, TrustRegion};
 pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};

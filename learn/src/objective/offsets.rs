@@ -1,6 +1,8 @@
-//! Flat columns of token values, and where each completion begins in them.
+//! Flat columns of token values, and where each completion begins in them: on the host, and on the device of a loss.
 
 use std::ops::Range;
+
+use candle_core::{Device, Result, Tensor};
 
 /// Where completions begin in a flat column: completion `i` has the tokens `offsets[i]..offsets[i + 1]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,11 +22,6 @@ impl Offsets {
     /// Number of completions.
     pub fn completions(&self) -> usize {
         self.0.len() - 1
-    }
-
-    /// Number of tokens.
-    pub fn tokens(&self) -> usize {
-        self.0[self.completions()]
     }
 
     /// Tokens of each completion.
@@ -68,6 +65,45 @@ impl Offsets {
     }
 }
 
+/// Which completion each packed token belongs to.
+#[derive(Debug, Clone)]
+pub struct Completions {
+    /// Tokens of each completion, B of them.
+    lengths: Vec<usize>,
+    /// The completion of each token, `[N]`.
+    owner: Tensor,
+}
+
+impl Completions {
+    /// Of completions with so many tokens each.
+    pub fn new(lengths: Vec<usize>, device: &Device) -> Result<Self> {
+        let owner = lengths.iter().enumerate();
+        let owner: Vec<u32> =
+            owner.flat_map(|(row, length)| std::iter::repeat_n(row as u32, *length)).collect();
+        let count = owner.len();
+        Ok(Self { lengths, owner: Tensor::from_vec(owner, count, device)? })
+    }
+
+    /// Sums `[B]` of the tokens of each completion, of `x` `[N]`.
+    pub fn sum(&self, x: &Tensor) -> Result<Tensor> {
+        let zeros = Tensor::zeros(self.lengths.len(), x.dtype(), x.device())?;
+        // By index and not by a mask [B, N], which would be quadratic in the completions.
+        zeros.index_add(&self.owner, x, 0)
+    }
+
+    /// Means `[B]` of the tokens of each completion.
+    pub fn mean(&self, x: &Tensor) -> Result<Tensor> {
+        let lengths = self.lengths.iter().map(|length| *length as f64).collect();
+        let lengths = Tensor::from_vec(lengths, self.lengths.len(), &Device::Cpu)?;
+        self.sum(x)? / lengths.to_dtype(x.dtype())?.to_device(x.device())?
+    }
+
+    /// `[N]` with the value of its completion at every token, of `x` `[B]`.
+    pub fn spread(&self, x: &Tensor) -> Result<Tensor> {
+        x.index_select(&self.owner, 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +111,7 @@ mod tests {
     #[test]
     fn columns_are_split_gathered_and_spread_by_completion() {
         let offsets = Offsets::new([2, 0, 3]);
-        assert_eq!((offsets.completions(), offsets.tokens()), (3, 5));
+        assert_eq!((offsets.completions(), offsets.span(0..3)), (3, 0..5));
         let column = [1, 2, 3, 4, 5];
         let parts: Vec<&[i32]> = offsets.split(&column).collect();
         assert_eq!(parts, [&[1, 2][..], &[], &[3, 4, 5]]);
@@ -84,6 +120,6 @@ mod tests {
         assert_eq!(offsets.slice(1..3), Offsets::new([0, 3]));
         assert_eq!((offsets.span(1..3), offsets.lengths()), (2..5, vec![2, 0, 3]));
         assert_eq!(offsets.spread(&[7, 8, 9]), [7, 7, 9, 9, 9]);
-        assert_eq!(Offsets::new([]).tokens(), 0);
+        assert_eq!(Offsets::new([]).completions(), 0);
     }
 }

@@ -6,17 +6,12 @@
 //! p_beta, whose distribution is matched. [`Plan::check`] refuses what cannot work, with the reason.
 
 mod check;
-mod kl_form;
 
-use super::baseline::Baseline;
+use super::Divergence;
+use super::advantage::Baseline;
+use super::loss::{LossType, TrustRegion};
 use super::rule::Rule;
-use super::surrogate::{LossType, TrustRegion};
 use super::target::Target;
-use super::{Divergence, PointwiseLoss};
-
-/// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
-pub(super) const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO with the \
-KL of its paper), reverse-kl or forward-kl (tealight objectives)";
 
 /// Every choice of an objective.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,7 +121,7 @@ pub enum SampleSource {
 /// | score | the advantage, `advantage.rs` |
 /// | k2 | [`Plan::loss`], and the advantage of earlier tokens in `train/rlvr/batch.rs` |
 /// | k3 | [`Plan::loss`] |
-/// | full | [`Plan::vocabulary_loss`], and the advantage of earlier tokens in `train/rlvr/deferred.rs` |
+/// | full | [`Plan::loss`], and the advantage of earlier tokens in `train/rlvr/batch.rs` |
 /// | generator, definition | [`Plan::stored_loss`], on samples of the base |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimator {
@@ -186,11 +181,6 @@ impl Plan {
             || self.needs_presamples()
     }
 
-    /// The share of `total` steps that is over: 0 at the first step, 1 at the last and after it.
-    pub fn progress(step: usize, total: usize) -> f64 {
-        (step as f64 / total.saturating_sub(1).max(1) as f64).min(1.0)
-    }
-
     /// Whether the base must be sampled before training starts.
     pub fn needs_presamples(&self) -> bool {
         match &self.anchor {
@@ -202,9 +192,9 @@ impl Plan {
         }
     }
 
-    /// Whether a divergence from the base is held on stored samples beside the rollouts.
-    pub fn rehearses(&self) -> bool {
-        self.regulariser().is_some_and(|regulariser| regulariser.sampler != SampleSource::Policy)
+    /// Whether prompts to rehearse are confirmed by one further sample of the base.
+    pub fn wants_extra_check(&self) -> bool {
+        self.regulariser().is_some_and(|regulariser| regulariser.split.extra_check)
     }
 
     /// Whether a step samples the policy; supervised objectives train on stored samples alone.
@@ -305,30 +295,6 @@ impl Plan {
     pub fn matching(&self) -> Option<&Matching> {
         match &self.anchor {
             Anchor::Target(matching) => Some(matching),
-            _ => None,
-        }
-    }
-
-    /// The pointwise loss that the log-ratio of each token of a rollout adds to the loss, and its weight.
-    pub fn token_loss(&self) -> Option<(PointwiseLoss, f64)> {
-        let regulariser = self.regulariser()?;
-        match regulariser.estimator {
-            Estimator::K2 => Some((PointwiseLoss::K2, regulariser.beta)),
-            Estimator::K3 => Some((PointwiseLoss::K3, regulariser.beta)),
-            // JS is half of either KL to the mean; DPH-RL adds the policy's to one micro-batch in ten.
-            Estimator::Definition => Some((PointwiseLoss::MixturePolicy, 0.05 * regulariser.beta)),
-            _ => None,
-        }
-    }
-
-    /// The same for stored samples, token by token.
-    pub fn rehearsal_loss(&self) -> Option<(PointwiseLoss, f64)> {
-        let regulariser = self.regulariser()?;
-        match regulariser.estimator {
-            Estimator::Generator => {
-                Some((PointwiseLoss::Generator(regulariser.divergence), regulariser.beta))
-            }
-            Estimator::Definition => Some((PointwiseLoss::MixtureBase, 0.5 * regulariser.beta)),
             _ => None,
         }
     }

@@ -77,7 +77,10 @@ impl PointwiseLoss {
         // A formula's own f'(inf) (t - 1) leaves few digits of f32 for large t, and completions are few numbers.
         let needs_f64 = matches!(self, PointwiseLoss::Matching(Divergence::Formula(_)));
         match (x.device().is_cpu(), needs_f64) {
-            (true, _) => x.contiguous()?.apply_op1(Elementwise(self)),
+            (true, _) => {
+                let value = Elementwise { loss: self, function: Self::value };
+                x.contiguous()?.apply_op1(value)
+            }
             (false, true) => self.apply(&x.to_device(&Device::Cpu)?)?.to_device(x.device()),
             (false, false) => on_device(self, x),
         }
@@ -111,30 +114,10 @@ fn mixture_slope<N: Number>(x: N) -> N {
     x.exp().affine(0.5, 0.0) - logistic
 }
 
-/// The pointwise loss over a CPU tensor of f32 or f64.
-struct Elementwise(PointwiseLoss);
-
-/// Its derivative over the same.
-struct Slope(PointwiseLoss);
-
-fn map(
-    storage: &CpuStorage,
-    layout: &Layout,
-    function: impl Fn(f64) -> f64 + Sync,
-) -> Result<(CpuStorage, Shape)> {
-    let Some((start, end)) = layout.contiguous_offsets() else {
-        bail!("a pointwise loss needs a contiguous tensor");
-    };
-    let mapped = match storage {
-        CpuStorage::F32(values) => CpuStorage::F32(
-            values[start..end].par_iter().map(|x| function(f64::from(*x)) as f32).collect(),
-        ),
-        CpuStorage::F64(values) => {
-            CpuStorage::F64(values[start..end].par_iter().map(|x| function(*x)).collect())
-        }
-        _ => bail!("a pointwise loss needs f32 or f64"),
-    };
-    Ok((mapped, layout.shape().clone()))
+/// The pointwise loss over a CPU tensor of f32 or f64, or its derivative, which is not differentiated again.
+struct Elementwise {
+    loss: PointwiseLoss,
+    function: fn(PointwiseLoss, f64) -> f64,
 }
 
 impl CustomOp1 for Elementwise {
@@ -143,21 +126,25 @@ impl CustomOp1 for Elementwise {
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        map(storage, layout, |x| self.0.value(x))
+        let Some((start, end)) = layout.contiguous_offsets() else {
+            bail!("a pointwise loss needs a contiguous tensor");
+        };
+        let at = |x: f64| (self.function)(self.loss, x);
+        let mapped = match storage {
+            CpuStorage::F32(values) => CpuStorage::F32(
+                values[start..end].par_iter().map(|x| at(f64::from(*x)) as f32).collect(),
+            ),
+            CpuStorage::F64(values) => {
+                CpuStorage::F64(values[start..end].par_iter().map(|x| at(*x)).collect())
+            }
+            _ => bail!("a pointwise loss needs f32 or f64"),
+        };
+        Ok((mapped, layout.shape().clone()))
     }
 
     fn bwd(&self, x: &Tensor, _value: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        Ok(Some((grad * x.detach().apply_op1_no_bwd(&Slope(self.0))?)?))
-    }
-}
-
-impl CustomOp1 for Slope {
-    fn name(&self) -> &'static str {
-        "pointwise-slope"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        map(storage, layout, |x| self.0.slope(x))
+        let slope = Self { loss: self.loss, function: PointwiseLoss::slope };
+        Ok(Some((grad * x.detach().apply_op1_no_bwd(&slope)?)?))
     }
 }
 
@@ -166,7 +153,10 @@ mod tests {
     use super::*;
     use candle_core::Var;
 
-    fn every() -> impl Iterator<Item = PointwiseLoss> {
+    /// The losses of some divergences, and those that need none.
+    fn losses(
+        divergences: impl IntoIterator<Item = Divergence>,
+    ) -> impl Iterator<Item = PointwiseLoss> {
         let both_losses = |divergence| {
             [PointwiseLoss::Generator(divergence), PointwiseLoss::Matching(divergence)]
         };
@@ -176,8 +166,11 @@ mod tests {
             PointwiseLoss::MixtureBase,
             PointwiseLoss::MixturePolicy,
         ];
-        let formulas = FORMULAS.map(|text| text.parse().unwrap());
-        Divergence::ALL.into_iter().chain(formulas).flat_map(both_losses).chain(others)
+        divergences.into_iter().flat_map(both_losses).chain(others)
+    }
+
+    fn every() -> impl Iterator<Item = PointwiseLoss> {
+        losses(Divergence::ALL.into_iter().chain(FORMULAS.map(|text| text.parse().unwrap())))
     }
 
     const FORMULAS: [&str; 3] = ["f=(t-1)^2/(t+1)", "f=t*log(t)+abs(t-1)", "f=(t-1)*log(t)"];
@@ -245,16 +238,7 @@ mod tests {
             -30.0_f64, -8.0, -2.0, -0.3, -0.05, -1e-3, 0.0, 1e-3, 0.09, 0.11, 1.0, 5.0, 19.0, 25.0,
         ];
         let narrow = at.map(|x| x as f32);
-        let generators = Divergence::ALL
-            .iter()
-            .flat_map(|d| [PointwiseLoss::Generator(*d), PointwiseLoss::Matching(*d)]);
-        let others = [
-            PointwiseLoss::K2,
-            PointwiseLoss::K3,
-            PointwiseLoss::MixtureBase,
-            PointwiseLoss::MixturePolicy,
-        ];
-        for loss in generators.chain(others) {
+        for loss in losses(Divergence::ALL) {
             let x = Var::new(&narrow, &Device::Cpu).unwrap();
             let values = on_device(loss, x.as_tensor()).unwrap();
             let slopes = values.sum_all().unwrap().backward().unwrap();

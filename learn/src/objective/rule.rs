@@ -17,7 +17,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use tealight_divergence::expression::{Expression, similar};
 
-use super::group_stats::GroupStats;
+use super::advantage::GroupStats;
 use evaluate::Scope;
 use function::Function;
 pub use function::{Call, Load, Loaded, PREFIX as FUNCTION};
@@ -160,7 +160,7 @@ impl Rule {
     ///
     /// # Errors
     /// A function that cannot be loaded, or fails on a group.
-    pub(super) fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
+    pub fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
         let Source::Function(function) = &self.source else { return Ok(()) };
         function.load(load)?;
         self.try_every(group).map_err(|error| anyhow!("{error:#}"))

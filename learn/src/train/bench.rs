@@ -42,7 +42,6 @@ pub fn step(
     let mut parts = StepParts::default();
     let mut grads = GradAccumulator::default();
     let weight = 1.0 / lengths(rows).iter().sum::<usize>() as f64;
-    let beta = plan.regulariser().map_or(0.0, |regulariser| regulariser.beta);
     for range in micro_batches(rows, micro_batch_tokens) {
         let share = &rows[range];
         let each = |value: &dyn Fn(usize) -> f64| {
@@ -62,7 +61,8 @@ pub fn step(
             base_logp: Some(&base),
             advantage: &each(&|row| if row % 2 == 0 { 1.0 } else { -1.0 })?,
             weight: &each(&|_| weight)?,
-            penalty_weight: Some(&each(&|_| plan.penalty_weight(weight, beta))?),
+            penalty_weight: &each(&|_| plan.penalty_weight(weight))?,
+            vocabulary: None,
         })?;
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();

@@ -22,7 +22,6 @@ use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
 use crate::learn::objective::ImportanceCorrection;
-use crate::learn::train::rlvr::wants_extra_check;
 use crate::system::process::Process;
 use crate::system::telemetry::ReportTo;
 
@@ -168,7 +167,7 @@ impl Prepared {
             let config = options.budget(one, self.seeds[0], Path::new(""))?;
             let plan = config.plan()?;
             if plan.needs_presamples() {
-                let each = config.settings.num_presamples + usize::from(wants_extra_check(&plan));
+                let each = config.settings.num_presamples + usize::from(plan.wants_extra_check());
                 presamples = presamples.max(each * prompts);
             }
             let settings = &config.settings;

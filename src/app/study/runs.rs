@@ -18,7 +18,7 @@ use crate::formats::adapter;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::ImportanceCorrection;
 use crate::learn::train::checkpoint;
-use crate::learn::train::rlvr::{RlvrConfig, wants_extra_check};
+use crate::learn::train::rlvr::RlvrConfig;
 use crate::nn::device::{Dtype, Precision};
 use crate::nn::model::Decoder;
 use crate::nn::model::weights::Weights;
@@ -145,7 +145,7 @@ impl StudyOptions {
             let named = self.settings.presamples.as_deref();
             let place = (named.unwrap_or(&presamples), named.is_some());
             let wants = |other: &&Configuration| {
-                self.config(other, seed).plan().is_ok_and(|plan| wants_extra_check(&plan))
+                self.config(other, seed).plan().is_ok_and(|plan| plan.wants_extra_check())
             };
             session.presample(train, &config, configurations.iter().any(wants), place)?;
             break;

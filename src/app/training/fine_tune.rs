@@ -20,7 +20,7 @@ use crate::learn::rollout::Encoded;
 use crate::learn::train::AdamW;
 use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
 use crate::learn::train::rlvr::{
-    self, Rewarding, RlvrConfig, RolloutEngine, Run, Sampling, TrainingData,
+    self, Data, Models, Rewarding, RlvrConfig, RolloutEngine, Run, Sampling, TrainingData,
 };
 use crate::nn::generate::Engine;
 use crate::nn::policy::Policy;
@@ -93,16 +93,20 @@ impl Session<'_> {
         let is_sampled_elsewhere = engine.is_some() || rollout_dtype.is_some();
         let correction = is_sampled_elsewhere.then_some(setup.correction);
         let run = Run {
-            sampling: Sampling { engine, rollout_dtype, correction },
             config,
             plan: &plan,
-            policy: &policy,
-            reference: self.taken.is_none().then_some(&self.reference),
-            problems: &problems,
-            data: &data,
-            tokenizer: &self.base.tokenizer,
-            verifier: &*dataset.verifier,
-            rewarding: &rewarding,
+            models: Models {
+                policy: &policy,
+                base: self.taken.is_none().then_some(&self.reference),
+                tokenizer: &self.base.tokenizer,
+                sampling: Sampling { engine, rollout_dtype, correction },
+            },
+            data: Data {
+                problems: &problems,
+                training: &data,
+                verifier: &*dataset.verifier,
+                rewarding: &rewarding,
+            },
             ranks: &self.ranks,
             device_link: setup.device_link,
         };
@@ -238,7 +242,7 @@ impl Session<'_> {
 fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     config.settings.check()?;
     let plan = config.plan()?;
-    let resolved = config.resolved_objective()?;
+    let resolved = config.resolved()?.resolved();
     tracing::info!("objective {}: {resolved}", config.objective);
     let settings = &config.settings;
     tracing::info!(

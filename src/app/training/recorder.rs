@@ -35,7 +35,7 @@ impl<'a> Recorder<'a> {
         checkpoints: &'a Checkpoints<'a>,
         step: usize,
     ) -> Result<Self> {
-        let rounding = policy::rounding(run.policy.decoder());
+        let rounding = policy::rounding(run.models.policy.decoder());
         let journal = match session.ranks.is_first() {
             true => Some(Journal::new(run.config, setup, step, rounding)?),
             false => None,
@@ -55,7 +55,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn record(&mut self, step: Step<'_>) -> Result<()> {
         let is_last = !self.run.goes_on(step.state);
         self.session.ranks.first(|| match &mut self.journal {
-            Some(journal) => journal.record(&step, self.run.problems, is_last),
+            Some(journal) => journal.record(&step, self.run.data.problems, is_last),
             None => Ok(()),
         })?;
         let Step { state, optimizer, metrics, .. } = step;
@@ -73,7 +73,8 @@ impl<'a> Recorder<'a> {
         }
         let every = self.run.config.settings.save_steps;
         if every > 0 && (state.global_step.is_multiple_of(every) || is_last) {
-            let path = self.checkpoints.save(&self.run.policy.tensors(), optimizer, state)?;
+            let path =
+                self.checkpoints.save(&self.run.models.policy.tensors(), optimizer, state)?;
             self.session.stop.risks(format!("every step after {}", path.display()));
             self.saved = Some((state.global_step, path));
         }
@@ -86,7 +87,7 @@ impl<'a> Recorder<'a> {
         if end != End::Done {
             let path = match self.saved {
                 Some((step, path)) if step == state.global_step => path,
-                _ => self.checkpoints.save(&self.run.policy.tensors(), optimizer, state)?,
+                _ => self.checkpoints.save(&self.run.models.policy.tensors(), optimizer, state)?,
             };
             tracing::info!("stopped after step {}; saved {}", state.global_step, path.display());
         }
@@ -100,11 +101,11 @@ impl<'a> Recorder<'a> {
     fn evaluate(&mut self, step: usize) -> Result<()> {
         let Some(held_out) = self.setup.held_out else { return Ok(()) };
         let config = self.run.config;
-        let params = config.settings.sampling(self.run.tokenizer);
+        let params = config.settings.sampling(self.run.models.tokenizer);
         let max_num_seqs = config.settings.max_num_seqs;
         // The held-out set has the number of samples a problem.
         let draw = SamplingRequest { n: 0, params: &params, seed: config.seed, max_num_seqs };
-        let (output, decoder) = (self.setup.output, self.run.policy.decoder());
+        let (output, decoder) = (self.setup.output, self.run.models.policy.decoder());
         let (measured, best) = held_out.check(self.session, decoder, &draw, (step, output))?;
         if let Some(best) = best {
             self.session.ranks.first(|| {
@@ -120,7 +121,7 @@ impl<'a> Recorder<'a> {
 
     fn save_model(&self, folder: &Path) -> Result<()> {
         crate::system::files::writable_subfolder(folder)?;
-        let tensors = self.run.policy.tensors();
+        let tensors = self.run.models.policy.tensors();
         self.session.base.save_trained(self.checkpoints.adapter, &tensors, folder)
     }
 }

@@ -3,8 +3,8 @@
 //! Its options are fields of `TrainOptions` (`src/app/training/mod.rs`), most of them of settings that are flattened
 //! there: `learn/src/train/rlvr/settings.rs` has those of the training itself, `learn/src/train/` those of the
 //! optimizer, `src/app/settings.rs` those of the model and the data. A field's comment is its help. Whether an option
-//! changes the result of a run is in `learn/src/train/rlvr/identity.rs`; whether a run's folder may set it on
-//! `--resume`, in `src/app/folder_settings.rs`.
+//! changes the result of a run is in `learn/src/train/rlvr/config.rs` (`RlvrConfig::identity`); whether a run's folder
+//! may set it on `--resume`, in `src/app/folder_settings.rs`.
 
 use std::io::Write;
 

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use tealight_divergence::expression::{Expression, Operator, similar};
 
 use super::{GroupStats, PARAMETERS};
-use crate::objective::baseline;
+use crate::objective::advantage;
 
 /// A number of the group, or one of each sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -150,7 +150,7 @@ impl Scope<'_> {
         if is_even(&all) {
             return Value::Each(all);
         }
-        let centred = baseline::less_the_others(&all, self.stats.mass.as_deref());
+        let centred = advantage::less_the_others(&all, self.stats.mass.as_deref());
         Value::Each(all.iter().zip(centred).map(|(one, less)| one - less).collect())
     }
 
@@ -159,12 +159,14 @@ impl Scope<'_> {
         let counts = |all: &[usize]| Value::Each(all.iter().map(|one| *one as f64).collect());
         match name {
             "r" => Value::Each(stats.rewards.clone()),
-            "correct" => Value::Each(stats.is_correct().into_iter().map(f64::from).collect()),
+            "correct" => {
+                Value::Each(stats.classes.iter().map(|class| f64::from(class.is_some())).collect())
+            }
             "logp" => Value::Each(stats.behavior_logp.clone()),
             "logp_base" => Value::Each(stats.base_logp.clone()),
             "length" => counts(&stats.lengths),
-            "class_size" => counts(&stats.class_sizes()),
-            "rank" => counts(&stats.ranks()),
+            "class_size" => counts(&class_sizes(stats)),
+            "rank" => counts(&ranks(stats)),
             "n" => Value::One(stats.rewards.len() as f64),
             "c" => Value::One(stats.classes.iter().flatten().count() as f64),
             "beta" => Value::One(stats.beta),
@@ -176,6 +178,29 @@ impl Scope<'_> {
             }
         }
     }
+}
+
+/// How many samples of the group are in each one's solution class; 0 where it is incorrect.
+fn class_sizes(stats: &GroupStats) -> Vec<usize> {
+    let size = |class: &Option<usize>| match class {
+        Some(_) => stats.classes.iter().filter(|other| *other == class).count(),
+        None => 0,
+    };
+    stats.classes.iter().map(size).collect()
+}
+
+/// The place of each by mean log-probability, 0 for the least likely.
+fn ranks(stats: &GroupStats) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..stats.rewards.len()).collect();
+    order.sort_by(|a, b| mean_logp(stats, *a).total_cmp(&mean_logp(stats, *b)));
+    let mut ranks = vec![0; order.len()];
+    order.into_iter().enumerate().for_each(|(rank, index)| ranks[index] = rank);
+    ranks
+}
+
+/// The mean log-probability of a sample's tokens.
+pub(super) fn mean_logp(stats: &GroupStats, index: usize) -> f64 {
+    stats.behavior_logp[index] / stats.lengths[index].max(1) as f64
 }
 
 impl Value {
@@ -247,11 +272,11 @@ fn is_even(all: &[f64]) -> bool {
 }
 
 fn mean(all: &[f64], mass: Option<&[f64]>) -> f64 {
-    if is_even(all) { all[0] } else { baseline::mean(all, mass) }
+    if is_even(all) { all[0] } else { advantage::mean(all, mass) }
 }
 
 fn deviation(all: &[f64], mass: Option<&[f64]>) -> f64 {
-    if is_even(all) { 0.0 } else { baseline::deviation(all, mass) }
+    if is_even(all) { 0.0 } else { advantage::deviation(all, mass) }
 }
 
 /// The number of sets of k of n; 0 where there are none.

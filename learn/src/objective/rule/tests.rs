@@ -1,6 +1,7 @@
 //! Rules against the estimators of papers, and what is refused.
 
-use super::super::{Anchor, GroupStats, Objective, Plan, advantages};
+use super::evaluate::mean_logp;
+use crate::objective::{Anchor, GroupStats, Objective, Plan, advantages};
 
 /// A group of eight with classes, lengths and log-probabilities; `correct` has one bit a sample.
 fn group(n: usize, correct: u32) -> GroupStats {
@@ -86,7 +87,7 @@ fn recipe(name: &str) -> String {
 
 /// The rules of papers as loops over the samples, by their definitions: the other side of the rows of text.
 fn by_definition(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
-    let correct = group.is_correct();
+    let correct: Vec<bool> = group.classes.iter().map(Option::is_some).collect();
     let (n, c) = (correct.len(), correct.iter().filter(|one| **one).count());
     let pass = |n: usize, c: usize, k: usize| match n < c + k {
         true => 1.0,
@@ -132,7 +133,7 @@ fn by_definition(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
 
 /// The same of rules that read more than how many samples are correct.
 fn by_group(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
-    let correct = group.is_correct();
+    let correct: Vec<bool> = group.classes.iter().map(Option::is_some).collect();
     let (n, c) = (correct.len(), correct.iter().filter(|one| **one).count());
     match name {
         "noise-corrected" => {
@@ -141,14 +142,14 @@ fn by_group(name: &str, group: &GroupStats, k: usize) -> Vec<f64> {
         }
         "rarity" => grpo(group).iter().zip(sizes(group)).map(|(one, size)| one / size).collect(),
         "unlikeliness" => {
-            let means: Vec<f64> = (0..n).map(|i| group.mean_logp(i)).collect();
+            let means: Vec<f64> = (0..n).map(|i| mean_logp(group, i)).collect();
             let rank = |i: usize| means.iter().filter(|other| **other < means[i]).count() as f64;
             let worth = |i: usize| group.rewards[i] * (1.0 - 0.25 * rank(i) / n as f64);
             grpo(&GroupStats { rewards: (0..n).map(worth).collect(), ..group.clone() })
         }
         "ucpo" => {
             let right: Vec<usize> = (0..n).filter(|i| correct[*i]).collect();
-            let rarity: Vec<f64> = right.iter().map(|i| 1.0 / group.mean_logp(*i).exp()).collect();
+            let rarity: Vec<f64> = right.iter().map(|i| 1.0 / mean_logp(group, *i).exp()).collect();
             let (sum, mut all) = (rarity.iter().sum::<f64>(), grpo(group));
             if c < n {
                 for (i, rarity) in right.iter().zip(&rarity) {

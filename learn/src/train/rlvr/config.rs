@@ -1,4 +1,5 @@
-//! The settings of a run, and which of them contradict each other.
+//! The settings of a run: which of them contradict each other, and which the result depends on: a run may go on with
+//! others, but not with these.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -7,6 +8,8 @@ use tealight_system::range::SEED;
 
 use super::settings::{LogKl, Settings};
 use crate::objective::{Baseline, Objective, Plan};
+use crate::train::Scheduler;
+use tealight_system::telemetry::ReportTo;
 
 /// One run: an objective, a seed, and everything else.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
@@ -65,9 +68,25 @@ impl RlvrConfig {
         self.objective.with(beta.as_slice())
     }
 
-    /// The objective with its coefficient, in words.
-    pub fn resolved_objective(&self) -> Result<String> {
-        Ok(self.resolved()?.resolved())
+    /// These settings with what the result does not depend on left at nothing: how long to go on, what to save and to
+    /// log, how work is split up.
+    pub fn identity(&self) -> Self {
+        let mut identity = self.clone();
+        let settings = &mut identity.settings;
+        // A rate that falls over the run, or a rule that reads the share that is over, depends on its length.
+        let is_constant = settings.schedule.lr_scheduler_type == Scheduler::Constant;
+        let rule = self.objective.plan.rule.as_ref();
+        if is_constant && !rule.is_some_and(|rule| rule.reads("progress")) {
+            settings.max_steps = 0;
+        }
+        (settings.save_steps, settings.save_total_limit) = (0, 0);
+        (settings.max_num_seqs, settings.micro_batch_tokens) = (0, 0);
+        settings.gradient_checkpointing = false;
+        settings.log_completions = 0;
+        settings.log_kl = LogKl::Off;
+        settings.presamples = None;
+        settings.report_to = vec![ReportTo::Tensorboard];
+        identity
     }
 }
 

@@ -1,21 +1,36 @@
-//! A batch to the gradient of one update, micro-batch by micro-batch.
+//! A batch to the gradient of one update, micro-batch by micro-batch: a forward pass, the loss of its tokens, and the
+//! backward pass from the derivatives of that loss; then the same of the base's stored completions.
 
 use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::Result;
+use candle_core::{Device, Tensor};
 
-use super::batch::{TokenBatch, first_values};
-use super::deferred::{MicroBatch, SamplerRatios};
-use super::loss_tensors::LossTensors;
-use super::rehearsal::{self, RehearsalBatch};
+use super::batch::{Columns, MicroBatch, SamplerRatios, TokenBatch};
+use super::metrics::{RolloutStats, StoredStats, Update, UpdateStats, scalar};
 use super::run::Run;
-use super::update_stats::{RolloutStats, Update, UpdateStats, scalar};
-use crate::objective::Shares;
+use super::training_data::Rehearsal;
+use crate::objective::{
+    Completions, LossInputs, Matching, Normaliser, Offsets, Plan, Shares, StoredInputs,
+    VocabularyInputs,
+};
 use crate::train::checkpoint::State;
-use crate::train::micro_batches::DropoutCounter;
-use crate::train::rank_shares;
+use crate::train::micro_batches::{DropoutCounter, column, lengths};
+use crate::train::{order, rank_shares};
 use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
+
+/// Keys the randomness of rehearsal apart from that of prompts.
+const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
+
+/// The gradient of one update, as the passes over its completions add to it.
+struct UpdateGradient<'a> {
+    run: &'a Run<'a>,
+    update: Update,
+    dropout_counter: &'a mut DropoutCounter,
+    grads: GradAccumulator,
+    stats: UpdateStats,
+}
 
 /// The gradient of the loss of one update: on a mini-batch of rollouts, where there are any, and on its share of the
 /// step's stored completions.
@@ -26,154 +41,273 @@ pub(super) fn gradients(
     state: &State,
     dropout_counter: &mut DropoutCounter,
 ) -> Result<(GradAccumulator, UpdateStats)> {
-    let (mut grads, mut stats) = (GradAccumulator::default(), UpdateStats::default());
-    let step = state.global_step;
-    let rehearsed = run
-        .plan
-        .rehearsal_loss()
-        .map(|(_, coefficient)| (coefficient, RehearsalBatch::for_update(run, step, update)));
-    let shares = match (batch, &rehearsed) {
+    let (grads, stats) = (GradAccumulator::default(), UpdateStats::default());
+    let mut sum = UpdateGradient { run, update, dropout_counter, grads, stats };
+    // Rehearsed beside rollouts, or trained on alone.
+    let coefficient = match run.plan.rehearsal_loss() {
+        Some((_, coefficient)) => Some(coefficient),
+        None => batch.is_none().then_some(1.0),
+    };
+    let stored = coefficient.map(|by| (by, StoredBatch::new(run, state.global_step, update)));
+    let shares = match (batch, &stored) {
         (Some(batch), Some((_, stored))) => {
             run.plan.shares(batch.weighted(update.part), (stored.tokens, stored.sequences.len()))
         }
-        _ => Shares::APART,
+        _ => Shares { rollouts: 1.0, stored: 1.0 },
     };
     if let Some(batch) = batch {
-        let share = shares.rollouts;
-        add_rollouts(
-            run,
-            batch,
-            (update, share),
-            state,
-            dropout_counter,
-            (&mut grads, &mut stats),
-        )?;
+        sum.add_rollouts(batch, shares.rollouts, run.entropy_bonus(state))?;
     }
-    if let Some((coefficient, stored)) = rehearsed {
-        let coefficient = coefficient * shares.stored;
-        let on_stored = rehearsal::add_stored(
-            run,
-            &stored,
-            coefficient,
-            update.count,
-            dropout_counter,
-            &mut grads,
-        )?;
-        stats.loss += coefficient * on_stored.value;
-        (stats.stored, stats.is_rehearsal) = (Some(on_stored), true);
+    if let Some((coefficient, stored)) = &stored {
+        sum.add_stored(stored, coefficient * shares.stored)?;
     }
-    if batch.is_none() && run.plan.matching().is_some() {
-        let stored = RehearsalBatch::for_update(run, step, Update::ONLY);
-        let on_stored = rehearsal::add_stored(run, &stored, 1.0, 1, dropout_counter, &mut grads)?;
-        stats.loss += on_stored.value;
-        stats.stored = Some(on_stored);
-    }
+    let UpdateGradient { mut grads, mut stats, .. } = sum;
     if run.ranks.size() > 1 {
-        let started = Instant::now();
-        rank_shares::sum_gradients(&mut grads, run.policy.weights(), run.ranks, run.device_link)?;
+        let (started, weights) = (Instant::now(), run.models.policy.weights());
+        rank_shares::sum_gradients(&mut grads, weights, run.ranks, run.device_link)?;
         stats.sum(run.ranks)?;
         stats.reduction_time = Some(started.elapsed().as_secs_f64());
     }
     Ok((grads, stats))
 }
 
-/// Adds the gradient of a mini-batch, whose weight in the loss is `share`, and the statistics of its passes.
-fn add_rollouts(
-    run: &Run<'_>,
-    batch: &TokenBatch,
-    (update, share): (Update, f64),
-    state: &State,
-    dropout_counter: &mut DropoutCounter,
-    (grads, stats): (&mut GradAccumulator, &mut UpdateStats),
-) -> Result<()> {
-    let (plan, scorer, temperature) = (run.plan, run.scorer(), run.config.settings.temperature);
-    let bonus = run.entropy_bonus(state);
-    let mini_batch = batch.mini_batches[update.part].clone();
-    let (zero_gradient, active) = divided(run, batch, mini_batch.clone(), bonus);
-    let mut measured = RolloutStats { count: active.len(), ..RolloutStats::default() };
-    let mut ratios: Option<SamplerRatios> = None;
-    let mut finished = |completions: &[usize], micro_batch: &MicroBatch| {
-        if let Some(more) = micro_batch.ratios() {
+impl UpdateGradient<'_> {
+    /// Adds the gradient of a mini-batch, whose weight in the loss is `share`, and the statistics of its passes.
+    fn add_rollouts(&mut self, batch: &TokenBatch, share: f64, bonus: f64) -> Result<()> {
+        let (run, update) = (self.run, self.update);
+        let (plan, policy, temperature) =
+            (run.plan, run.models.policy, run.config.settings.temperature);
+        let mini_batch = batch.mini_batches[update.part].clone();
+        // Completions whose gradient is zero need no backward pass.
+        let (zero_gradient, active): (Vec<_>, Vec<_>) = mini_batch
+            .clone()
+            .partition(|row| !plan.reads_vocabulary(bonus) && batch.is_zero_gradient(*row, plan));
+        let mut measured = RolloutStats { count: active.len(), ..RolloutStats::default() };
+        let mut ratios = None;
+        for (completions, number) in self.passes(batch, &active) {
+            let sequences = at(&batch.sequences, &completions);
+            let base = batch.base.as_ref().map(|base| at(base, &completions));
+            let base = run.compared(&sequences, base)?;
+            let forward =
+                policy.forward_compared(&sequences, temperature, number, base.as_ref())?;
+            let micro_batch =
+                batch.finish(plan, &completions, forward.logp(), forward.divergence())?;
+            let tensors = self.tensors(&completions, &micro_batch, &mut ratios)?;
+            let vocabulary = VocabularyInputs {
+                entropy: forward.entropy(),
+                divergence: forward.divergence(),
+                entropy_bonus: bonus,
+            };
+            let vocabulary = plan.reads_vocabulary(bonus).then_some(vocabulary);
+            let mut loss =
+                plan.loss(&LossInputs { vocabulary, ..tensors.inputs(forward.logp()) })?;
+            if share != 1.0 {
+                // Weights are of the whole step's totals, so that micro-batches add up to the gradient of one large
+                // batch.
+                loss.total = (loss.total * share)?;
+            }
+            self.stats.loss += scalar(&loss.total)?;
+            measured.clipped += scalar(&loss.clipped)?;
+            measured.entropy += scalar(&forward.entropy().detach().sum_all()?)?;
+            measured.see_difference(update, &forward.logp().detach(), &tensors.behavior_logp)?;
+            policy.backward(forward, &loss.total, &mut self.grads)?;
+        }
+        for (completions, _) in self.passes(batch, &zero_gradient) {
+            let sequences = at(&batch.sequences, &completions);
+            // These completions only count in the logged means: a forward pass is enough.
+            let scores = token_logp(policy.decoder(), &sequences, temperature)?;
+            let micro_batch = batch.finish(plan, &completions, &scores.logp, None)?;
+            let tensors = self.tensors(&completions, &micro_batch, &mut ratios)?;
+            measured.clipped += scalar(&plan.loss(&tensors.inputs(&scores.logp))?.clipped)?;
+            measured.entropy += scalar(&scores.entropy.sum_all()?)?;
+            measured.see_difference(update, &scores.logp, &tensors.behavior_logp)?;
+        }
+        if active.is_empty() {
+            // A gradient of zero still moves an optimizer with momentum.
+            let weights = policy.weights().iter();
+            let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
+            self.grads.change(&weights, &mut |_| Ok(()))?;
+        }
+        // Means over the tokens of a mini-batch; the updates of a step, added up, come to their mean.
+        let each = 1.0 / (batch.tokens(mini_batch) * update.count) as f64;
+        measured.entropy *= each;
+        measured.clipped *= each;
+        self.stats.mismatch = ratios.map(|ratios| ratios.mismatch());
+        self.stats.rollouts = Some(measured);
+        Ok(())
+    }
+
+    /// Some completions of a batch in this rank's micro-batches, each with its dropout counter.
+    fn passes(
+        &mut self,
+        batch: &TokenBatch,
+        completions: &[usize],
+    ) -> Vec<(Vec<usize>, Option<u64>)> {
+        self.ranges(&at(&batch.sequences, completions))
+            .into_iter()
+            .map(|(range, number)| (completions[range].to_vec(), number))
+            .collect()
+    }
+
+    fn ranges(&mut self, sequences: &[&Sequence]) -> Vec<(Range<usize>, Option<u64>)> {
+        let tokens = self.run.config.settings.micro_batch_tokens;
+        rank_shares::rank_passes(sequences, tokens, self.run.ranks, self.dropout_counter)
+    }
+
+    /// The tensors of a micro-batch, whose advantages and ratios are noted.
+    fn tensors(
+        &mut self,
+        completions: &[usize],
+        MicroBatch { columns, ratios: more }: &MicroBatch,
+        ratios: &mut Option<SamplerRatios>,
+    ) -> Result<LossTensors> {
+        if let Some(more) = more {
             ratios.get_or_insert_default().extend(more);
         }
-        let columns = micro_batch.columns();
-        let advantages = first_values(&columns.offsets, &columns.advantage);
-        stats.advantages.extend(completions.iter().copied().zip(advantages));
-        LossTensors::new(plan, micro_batch, run.device())
-    };
-    for (completions, number) in rank_passes(run, batch, &active, dropout_counter) {
-        let sequences = at(&batch.sequences, &completions);
-        let base = batch.base.as_ref().map(|base| at(base, &completions));
-        let base = scorer.compared(plan, &sequences, base)?;
-        let forward =
-            run.policy.forward_compared(&sequences, temperature, number, base.as_ref())?;
-        let micro_batch = batch.finish(&completions, &(&forward).into())?;
-        let tensors = finished(&completions, &micro_batch)?;
-        let mut loss = plan.loss(&tensors.inputs(forward.logp()))?;
-        if let Some(vocabulary) = tensors.vocabulary_loss(plan, &forward, bonus)? {
-            loss.total = (loss.total + vocabulary)?;
-        }
-        if share != 1.0 {
-            // Weights are of the whole step's totals, so that micro-batches add up to the gradient of one large batch.
-            loss.total = (loss.total * share)?;
-        }
-        stats.loss += scalar(&loss.total)?;
-        measured.clipped += scalar(&loss.clipped)?;
-        measured.entropy += scalar(&forward.entropy().detach().sum_all()?)?;
-        measured.see_difference(update, &forward.logp().detach(), &tensors.behavior_logp)?;
-        run.policy.backward(forward, &loss.total, grads)?;
+        let advantages = completions.iter().copied().zip(columns.first_advantages());
+        self.stats.advantages.extend(advantages);
+        LossTensors::new(self.run.plan, columns, self.run.device())
     }
-    for (completions, _) in rank_passes(run, batch, &zero_gradient, dropout_counter) {
-        let sequences = at(&batch.sequences, &completions);
-        // These completions only count in the logged means: a forward pass is enough.
-        let scores = token_logp(run.policy.decoder(), &sequences, temperature)?;
-        let micro_batch = batch.finish(&completions, &(&scores).into())?;
-        let tensors = finished(&completions, &micro_batch)?;
-        measured.clipped += scalar(&plan.loss(&tensors.inputs(&scores.logp))?.clipped)?;
-        measured.entropy += scalar(&scores.entropy.sum_all()?)?;
-        measured.see_difference(update, &scores.logp, &tensors.behavior_logp)?;
-    }
-    if active.is_empty() {
-        // A gradient of zero still moves an optimizer with momentum.
-        let weights = run.policy.weights().iter();
-        let weights: Vec<_> = weights.map(|(name, weight)| (name.as_str(), weight)).collect();
-        grads.change(&weights, &mut |_| Ok(()))?;
-    }
-    // Means over the tokens of a mini-batch; the updates of a step, added up, come to their mean.
-    let each = 1.0 / (batch.tokens(mini_batch) * update.count) as f64;
-    measured.entropy *= each;
-    measured.clipped *= each;
-    stats.mismatch = ratios.map(|ratios| ratios.mismatch());
-    stats.rollouts = Some(measured);
-    Ok(())
-}
 
-/// The completions of a mini-batch whose gradient is zero, which need no backward pass, and the others.
-fn divided(
-    run: &Run<'_>,
-    batch: &TokenBatch,
-    mini_batch: Range<usize>,
-    entropy_bonus: f64,
-) -> (Vec<usize>, Vec<usize>) {
-    match run.plan.reads_vocabulary(entropy_bonus) {
-        true => (vec![], mini_batch.collect()),
-        false => mini_batch.partition(|completion| batch.is_zero_gradient(*completion, run.plan)),
+    /// Adds the gradient of stored completions times `coefficient`: of every token, averaged as the objective averages
+    /// tokens, where they are rehearsed, and of whole samples where they stand for a target.
+    fn add_stored(&mut self, batch: &StoredBatch<'_>, coefficient: f64) -> Result<()> {
+        let (run, settings, device) = (self.run, &self.run.config.settings, self.run.device());
+        let (policy, matching) = (run.models.policy, run.plan.matching());
+        let StoredBatch { items, sequences, .. } = batch;
+        let mut stats = StoredStats { count: items.len(), ..StoredStats::default() };
+        let tokens = batch.tokens * self.update.count;
+        // Samples of a target count whole, rehearsed completions token by token.
+        let divisor = if matching.is_some() { items.len() } else { tokens };
+        for (range, number) in self.ranges(sequences) {
+            let (items, sequences) = (&items[range.clone()], &sequences[range]);
+            let forward = policy.forward(sequences, settings.temperature, number)?;
+            let base_logp: Vec<f32> = items.iter().flat_map(|item| &item.logp).copied().collect();
+            let base_logp = Tensor::from_slice(&base_logp, base_logp.len(), device)?;
+            let lengths = lengths(sequences);
+            let (weight, log_weight) = match matching {
+                None => (batch.token_weights(run.plan, &lengths, settings.length()), None),
+                Some(matching) => {
+                    let (weight, log_weight) = batch.sample_weights(run, matching, items);
+                    (weight, Some(column(&log_weight, device)?))
+                }
+            };
+            let loss = run.plan.stored_loss(&StoredInputs {
+                completions: &Completions::new(lengths, device)?,
+                policy_logp: forward.logp(),
+                base_logp: &base_logp,
+                weight: &column(&weight, device)?,
+                log_weight: log_weight.as_ref(),
+            })?;
+            stats.logp += scalar(&forward.logp().detach().sum_all()?)? / tokens as f64;
+            stats.clamped += loss.cut / divisor as f64;
+            stats.value += scalar(&loss.total)?;
+            policy.backward(forward, &(loss.total * coefficient)?, &mut self.grads)?;
+        }
+        self.stats.loss += coefficient * stats.value;
+        (self.stats.stored, self.stats.is_rehearsal) = (Some(stats), matching.is_none());
+        Ok(())
     }
 }
 
-/// Some completions of a batch in this rank's micro-batches, each with its dropout counter.
-fn rank_passes(
-    run: &Run<'_>,
-    batch: &TokenBatch,
-    completions: &[usize],
-    dropout_counter: &mut DropoutCounter,
-) -> Vec<(Vec<usize>, Option<u64>)> {
-    let sequences: Vec<&Sequence> = at(&batch.sequences, completions);
-    let tokens = run.config.settings.micro_batch_tokens;
-    rank_shares::rank_passes(&sequences, tokens, run.ranks, dropout_counter)
-        .into_iter()
-        .map(|(range, number)| (completions[range].to_vec(), number))
-        .collect()
+/// The tensors `[N]` that the loss of a micro-batch reads beside the policy.
+struct LossTensors {
+    completions: Completions,
+    behavior_logp: Tensor,
+    base_logp: Option<Tensor>,
+    advantage: Tensor,
+    weight: Tensor,
+    penalty_weight: Tensor,
+}
+
+impl LossTensors {
+    fn new(plan: &Plan, columns: &Columns, device: &Device) -> Result<Self> {
+        let penalty_weight = columns.weight.iter().map(|weight| plan.penalty_weight(*weight));
+        let logp = |values: &Vec<f32>| Tensor::from_slice(values, values.len(), device);
+        Ok(Self {
+            completions: Completions::new(columns.offsets.lengths(), device)?,
+            behavior_logp: logp(&columns.behavior_logp)?,
+            base_logp: columns.base_logp.as_ref().map(logp).transpose()?,
+            advantage: column(&columns.advantage, device)?,
+            weight: column(&columns.weight, device)?,
+            penalty_weight: column(&penalty_weight.collect::<Vec<_>>(), device)?,
+        })
+    }
+
+    /// The inputs of the loss, with the policy's log-probabilities.
+    fn inputs<'a>(&'a self, policy_logp: &'a Tensor) -> LossInputs<'a> {
+        LossInputs {
+            completions: &self.completions,
+            policy_logp,
+            behavior_logp: &self.behavior_logp,
+            base_logp: self.base_logp.as_ref(),
+            advantage: &self.advantage,
+            weight: &self.weight,
+            penalty_weight: &self.penalty_weight,
+            vocabulary: None,
+        }
+    }
+}
+
+/// The stored completions of an update.
+struct StoredBatch<'a> {
+    items: Vec<&'a Rehearsal>,
+    sequences: Vec<&'a Sequence>,
+    tokens: usize,
+}
+
+impl<'a> StoredBatch<'a> {
+    /// Prompts in turn, whatever each has stored, and of each prompt its completions in turn, so that prompts count
+    /// alike.
+    fn new(run: &Run<'a>, step: usize, update: Update) -> Self {
+        let data = run.data.training;
+        let most = run.config.settings.rehearsal_batch_size.min(data.rehearsal.len());
+        let Update { number, count, .. } = update;
+        // Ends are rounded, not sizes: the updates of a step together have each of `most` completions once.
+        let part = most * number / count..most * (number + 1) / count;
+        let range = step * most + part.start..step * most + part.end;
+        let seed = run.config.seed ^ REHEARSAL_SEED;
+        let chosen = order::in_turn(&data.stored_prompts, range, seed);
+        let items: Vec<&Rehearsal> =
+            chosen.into_iter().map(|index| &data.rehearsal[index]).collect();
+        let sequences: Vec<&Sequence> = items.iter().map(|item| &item.sequence).collect();
+        let tokens = sequences.iter().map(|row| row.completion.len()).sum();
+        Self { items, sequences, tokens }
+    }
+
+    /// The weight of every token of some of the completions.
+    fn token_weights(
+        &self,
+        plan: &Plan,
+        lengths: &[usize],
+        max_completion_length: usize,
+    ) -> Vec<f64> {
+        let normaliser = Normaliser {
+            tokens: self.tokens.max(1),
+            sequences: self.sequences.len().max(1),
+            max_completion_length,
+        };
+        let weight = |length: &usize| plan.loss_type.weight(*length, &normaliser);
+        let weights: Vec<f64> = lengths.iter().map(weight).collect();
+        Offsets::new(lengths.iter().copied()).spread(&weights)
+    }
+
+    /// The weights of some samples of a target, and their `log(p / a)`.
+    fn sample_weights(
+        &self,
+        run: &Run<'_>,
+        matching: &Matching,
+        items: &[&Rehearsal],
+    ) -> (Vec<f64>, Vec<f64>) {
+        let weigh = |item: &&Rehearsal| {
+            let validity = run.data.training.solve_rate[item.problem];
+            let log_weight = matching.target.log_weight(item.is_correct, validity, matching.beta);
+            let (weight, log_weight) = matching.weigh(log_weight);
+            // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].
+            (weight / self.items.len() as f64, log_weight)
+        };
+        items.iter().map(weigh).unzip()
+    }
 }
 
 /// Some items of a list.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use tealight_datasets::Grading;
 
 use super::config::RlvrConfig;
-use crate::objective::Plan;
+use crate::objective::{Plan, deviation};
 use crate::rollout::{Group, RewardUse};
 
 /// How the rewards of a verifier enter a run.
@@ -62,9 +62,8 @@ impl Rewarding {
         for (index, name) in self.grading.names.iter().enumerate() {
             let parts: Vec<f64> = all.iter().map(|rollout| rollout.part(index)).collect();
             let mean = parts.iter().sum::<f64>() / count;
-            let squares: f64 = parts.iter().map(|part| (part - mean) * (part - mean)).sum();
             logged.insert(format!("rewards/{name}/mean"), mean);
-            logged.insert(format!("rewards/{name}/std"), (squares / (count - 1.0)).sqrt());
+            logged.insert(format!("rewards/{name}/std"), deviation(&parts, None));
         }
         logged
     }

@@ -30,7 +30,7 @@ pub(super) struct Rollouts {
 
 /// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept.
 pub(super) fn sample(run: &Run<'_>, round: usize) -> Result<Rollouts> {
-    let group_count = run.config.settings.prompts_per_step.min(run.data.explore.len());
+    let group_count = run.config.settings.prompts_per_step.min(run.data.training.explore.len());
     let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
     let mut rounds = round;
     for _ in 0..MAX_ROUNDS {
@@ -61,18 +61,18 @@ fn is_mixed(group: &Group) -> bool {
 /// nor what dynamic sampling has too many of then depend on a problem's index or on which ended first.
 fn sample_round(run: &Run<'_>, round: usize) -> Result<Vec<Group>> {
     let settings = &run.config.settings;
-    let engine = run.sampling.engine.as_ref().map(|rollouts| rollouts.engine);
+    let engine = run.models.sampling.engine.as_ref().map(|rollouts| rollouts.engine);
     let (decoder, local);
     let sampler: &dyn Sampler = match engine {
         Some(engine) => engine.context("another rank has the engine")?,
         None => {
-            decoder = run.policy.decoder().prepacked(run.sampling.rollout_dtype)?;
+            decoder = run.models.policy.decoder().prepacked(run.models.sampling.rollout_dtype)?;
             local = LocalSampler { decoder: &decoder, max_rows: settings.max_num_seqs };
             &local
         }
     };
-    let count = settings.prompts_per_step.min(run.data.explore.len());
-    let explore = &run.data.explore;
+    let count = settings.prompts_per_step.min(run.data.training.explore.len());
+    let explore = &run.data.training.explore;
     let chosen: Vec<usize> = order::chosen(explore.len(), count, round, run.config.seed)
         .into_iter()
         .map(|index| explore[index])
@@ -82,15 +82,16 @@ fn sample_round(run: &Run<'_>, round: usize) -> Result<Vec<Group>> {
     let collect_all = |params: &SamplingParams,
                        numbers: Range<usize>,
                        sink: &mut dyn FnMut(Group) -> Result<()>| {
-        let mut collector = Collector::new(sampler, run.tokenizer, run.verifier, params)
-            .using(run.rewarding.reward_use())
-            .counting(settings.truncated);
+        let mut collector =
+            Collector::new(sampler, run.models.tokenizer, run.data.verifier, params)
+                .using(run.data.rewarding.reward_use())
+                .counting(settings.truncated);
         if engine.is_none() {
             collector = collector.with_ranks(run.ranks);
         }
-        collect(&collector, run.problems, &chosen, numbers, rng_key, sink)
+        collect(&collector, run.data.problems, &chosen, numbers, rng_key, sink)
     };
-    let params = settings.sampling(run.tokenizer);
+    let params = settings.sampling(run.models.tokenizer);
     let mut groups = Vec::with_capacity(count);
     collect_all(&params, 0..settings.num_generations, &mut |group| {
         groups.push(group);

@@ -1,11 +1,10 @@
-//! The state of a run while it trains: settings, models, prompts, and where its samples come from.
+//! A run while it trains: what is to be done, with which models, on which data.
 
 use candle_core::Device;
 use tealight_datasets::Verifier;
 
 use super::config::RlvrConfig;
 use super::rewarding::Rewarding;
-use super::scorer::Scorer;
 use super::settings::LogKl;
 use super::training_data::TrainingData;
 use crate::objective::{ImportanceCorrection, Plan};
@@ -21,32 +20,44 @@ use tealight_nn::tokenizer::Tokenizer;
 /// Every how many steps the KL to the base is estimated.
 const KL_STEPS: usize = 5;
 
-/// A run: its models, prompts and settings. Only the weights of the policy change.
+/// A run. Only the weights of the policy change.
 pub struct Run<'a> {
     /// The settings, checked.
     pub config: &'a RlvrConfig,
-    /// The plan of the settings.
+    /// What the objective of the settings computes.
     pub plan: &'a Plan,
-    /// The model that changes.
-    pub policy: &'a Policy,
-    /// The base, which does not; none where nothing reads it ([`super::reads_base`]) and its weights are not held.
-    pub reference: Option<&'a Decoder>,
-    /// Prompts to train on, encoded.
-    pub problems: &'a [Encoded<'a>],
-    /// Statistics of the prompts, and stored completions.
-    pub data: &'a TrainingData,
-    /// Tokenizer that decodes completions.
-    pub tokenizer: &'a dyn Tokenizer,
-    /// Verifier that judges completions.
-    pub verifier: &'a dyn Verifier,
-    /// How their rewards are used and logged.
-    pub rewarding: &'a Rewarding,
-    /// Who samples the rollouts.
-    pub sampling: Sampling<'a>,
+    /// The models, and who samples.
+    pub models: Models<'a>,
+    /// The prompts, and how completions of them are judged.
+    pub data: Data<'a>,
     /// The processes that train together.
     pub ranks: &'a Ranks,
     /// The link between their GPUs over which gradients are summed; over that of the processes where there is none.
     pub device_link: Option<&'a dyn DeviceLink>,
+}
+
+/// The models of a run.
+pub struct Models<'a> {
+    /// The model that changes.
+    pub policy: &'a Policy,
+    /// The base, which does not; none where nothing reads it ([`super::reads_base`]) and its weights are not held.
+    pub base: Option<&'a Decoder>,
+    /// Tokenizer that decodes completions.
+    pub tokenizer: &'a dyn Tokenizer,
+    /// Who samples the rollouts.
+    pub sampling: Sampling<'a>,
+}
+
+/// The data of a run.
+pub struct Data<'a> {
+    /// Prompts to train on, encoded.
+    pub problems: &'a [Encoded<'a>],
+    /// Statistics of the prompts, and stored completions.
+    pub training: &'a TrainingData,
+    /// Verifier that judges completions.
+    pub verifier: &'a dyn Verifier,
+    /// How their rewards are used and logged.
+    pub rewarding: &'a Rewarding,
 }
 
 /// Who samples the rollouts: by default the policy, in this process.
@@ -71,7 +82,7 @@ pub struct RolloutEngine<'a> {
 impl Run<'_> {
     /// The id of a problem.
     pub(super) fn id(&self, problem: usize) -> &str {
-        &self.problems[problem].problem.id
+        &self.data.problems[problem].problem.id
     }
 
     /// Whether there is a further step to do.
@@ -88,24 +99,14 @@ impl Run<'_> {
         }
     }
 
-    /// The models, as they score completions.
-    pub(super) fn scorer(&self) -> Scorer<'_> {
-        Scorer {
-            policy: self.policy,
-            base: self.reference,
-            temperature: self.config.settings.temperature,
-            micro_batch_tokens: self.config.settings.micro_batch_tokens,
-            ranks: self.ranks,
-        }
-    }
-
     pub(super) fn device(&self) -> &Device {
-        self.policy.decoder().device()
+        self.models.policy.decoder().device()
     }
 
-    /// The share of the run that is over at a step.
+    /// The share of the run that is over at a step: 0 at the first, 1 at the last.
     pub(super) fn progress(&self, step: usize) -> f64 {
-        Plan::progress(step, self.config.settings.max_steps)
+        let last = self.config.settings.max_steps.saturating_sub(1).max(1);
+        (step as f64 / last as f64).min(1.0)
     }
 
     /// The weight of the entropy bonus: where it adapts, none while entropy is above its target.

@@ -4,15 +4,14 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::batch::{BatchSettings, TokenBatch};
+use super::batch::TokenBatch;
 use super::gradients::gradients;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, Update};
 use super::monitor;
 use super::run::Run;
 use super::scored::score;
 use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};
-use super::update_stats::Update;
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
 use crate::train::micro_batches::DropoutCounter;
@@ -137,14 +136,15 @@ fn step(
         metrics.grad_norm = f64::NAN;
         // A step that is not finite would destroy the moments as well as the weights.
         if metrics.loss.is_finite() {
-            metrics.grad_norm = optimizer.step(run.policy, &gradients, metrics.learning_rate)?;
+            metrics.grad_norm =
+                optimizer.step(run.models.policy, &gradients, metrics.learning_rate)?;
         }
         metrics.skipped_now |= !count_update(state, metrics.grad_norm);
     }
     adapt_entropy(run, state, &metrics);
     state.global_step += 1;
     if state.global_step % CHECKED == 1 || !run.goes_on(state) {
-        rank_shares::check_weights(run.policy.weights(), run.ranks)?;
+        rank_shares::check_weights(run.models.policy.weights(), run.ranks)?;
     }
     let (rollouts, stored) = metrics.step_gradients;
     state.num_gradients += rollouts + stored;
@@ -178,15 +178,12 @@ fn sample(
     if state.global_step == 0 {
         check_ends(run, &rollouts.sampled)?;
     }
-    *metrics = Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.rewarding) };
-    metrics.staleness = run.sampling.engine.as_ref().map(|_| rollouts.staleness);
-    let settings = BatchSettings {
-        max_completion_length: run.config.settings.length(),
-        correction: run.sampling.correction,
-    };
+    *metrics =
+        Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.data.rewarding) };
+    metrics.staleness = run.models.sampling.engine.as_ref().map(|_| rollouts.staleness);
     let scored = score(run, &rollouts.groups, state, metrics)?;
     monitor::log_rollouts(run, &scored, state.global_step, metrics)?;
-    let batch = TokenBatch::new(run.plan, scored, &settings, run.ranks)?;
+    let batch = TokenBatch::new(run.plan, scored, run.config.settings.length(), run.ranks)?;
     Ok(Some((batch, rollouts.groups)))
 }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 
-use crate::objective::{Anchor, Plan, SampleSource};
-use crate::presample::{Presamples, PromptSamples, Split, SplitRule};
+use crate::objective::{Anchor, Plan, SampleSource, Split};
+use crate::presample::{BaseCompletion, Presamples, PromptSamples};
 use tealight_nn::policy::Sequence;
 
 /// A stored completion of the base.
@@ -42,7 +42,13 @@ impl TrainingData {
     /// # Errors
     /// Nothing to rehearse, nothing to explore.
     pub fn new(plan: &Plan, problems: usize, presamples: Option<&Presamples>) -> Result<Self> {
-        let mut data = Self::of_problems(problems);
+        let mut data = Self {
+            explore: (0..problems).collect(),
+            rehearsal: vec![],
+            stored_prompts: vec![],
+            solve_rate: vec![],
+            notes: vec![],
+        };
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
@@ -52,15 +58,11 @@ impl TrainingData {
         data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();
         match &plan.anchor {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
-                let split = presamples.split(SplitRule {
-                    pef_threshold: regulariser.split.pef_threshold,
-                    pef_samples: regulariser.split.pef_samples,
-                    explore_all: regulariser.split.explore_all,
-                    drop_unsolved: regulariser.split.drop_unsolved,
-                });
-                data.divide(regulariser.split.pef_threshold, &split)?;
-                let one = regulariser.split.one_sample;
-                data.store(presamples, &split.rehearse, regulariser.sampler, one);
+                let split = &regulariser.split;
+                let division = divide(presamples, split);
+                data.explore(split.pef_threshold, &division)?;
+                let (rehearse, sampler) = (&division.rehearse, regulariser.sampler);
+                data.store(presamples, rehearse, sampler, split.one_sample);
             }
             Anchor::Target(matching) if matching.sampler != SampleSource::Policy => {
                 let every: Vec<usize> = (0..problems).collect();
@@ -78,42 +80,32 @@ impl TrainingData {
         Ok(data)
     }
 
-    /// Of so many problems, all of them explored and nothing else known.
-    pub(super) fn of_problems(problems: usize) -> Self {
-        Self {
-            explore: (0..problems).collect(),
-            rehearsal: vec![],
-            stored_prompts: vec![],
-            solve_rate: vec![],
-            notes: vec![],
-        }
-    }
-
-    fn divide(&mut self, threshold: f64, split: &Split) -> Result<()> {
+    /// Notes how the prompts were divided, and takes those to explore.
+    fn explore(&mut self, threshold: f64, division: &Division) -> Result<()> {
         self.notes.push(format!(
             "{} prompts with correct base samples to rehearse (at least {:.3} correct{}), {} prompts for rollouts, {} dropped",
-            split.rehearse.len(),
+            division.rehearse.len(),
             threshold,
-            match split.unconfirmed {
+            match division.unconfirmed {
                 0 => String::new(),
                 count => format!("; {count} failed the extra check"),
             },
-            split.explore.len(),
-            split.dropped.len(),
+            division.explore.len(),
+            division.dropped.len(),
         ));
-        if split.rehearse.is_empty() {
+        if division.rehearse.is_empty() {
             bail!(
                 "the base solves no prompt at least {} of the time: there is nothing to rehearse; \
                  lower its key pef-threshold, raise --num-presamples, or use an objective that needs none",
                 threshold
             );
         }
-        if split.explore.is_empty() {
+        if division.explore.is_empty() {
             bail!(
                 "every prompt is rehearsed and none explored; add explore=all to the objective, or raise its pef-threshold"
             );
         }
-        self.explore = split.explore.clone();
+        self.explore = division.explore.clone();
         Ok(())
     }
 
@@ -146,7 +138,115 @@ impl TrainingData {
     }
 }
 
-/// Whether prompts are confirmed by a further sample: only where they are split.
-pub fn wants_extra_check(plan: &Plan) -> bool {
-    plan.rehearses() && plan.regulariser().is_some_and(|r| r.split.extra_check)
+/// The prompts of each part, by index.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Division {
+    /// Prompts for rollouts, DPH-RL's D_exp.
+    explore: Vec<usize>,
+    /// Prompts for rehearsal, DPH-RL's D_pef.
+    rehearse: Vec<usize>,
+    /// Prompts in neither.
+    dropped: Vec<usize>,
+    /// Prompts that reached the threshold and failed the extra check: explored.
+    unconfirmed: usize,
+}
+
+/// Divides the prompts. A prompt that reaches the threshold is rehearsed only if its extra sample, where there is one,
+/// is correct too: this takes out the luck of the first ones (DPH-RL).
+fn divide(presamples: &Presamples, rule: &Split) -> Division {
+    let mut division = Division::default();
+    for (index, prompt) in presamples.prompts.iter().enumerate() {
+        let correct = prompt.correct();
+        let count = match rule.pef_samples {
+            0 => prompt.samples.len(),
+            count => count.min(prompt.samples.len()),
+        };
+        let first = prompt.samples[..count].iter().filter(|one| one.is_correct()).count();
+        let reaches = first > 0 && first as f64 / count as f64 >= rule.pef_threshold;
+        let is_confirmed = prompt.check.as_ref().is_none_or(BaseCompletion::is_correct);
+        division.unconfirmed += usize::from(reaches && !is_confirmed);
+        let rehearsed = reaches && is_confirmed;
+        if rehearsed {
+            division.rehearse.push(index);
+        }
+        if correct == 0 && rule.drop_unsolved {
+            division.dropped.push(index);
+        } else if !rehearsed || rule.explore_all {
+            division.explore.push(index);
+        }
+    }
+    division
+}
+
+#[cfg(test)]
+mod tests {
+    use tealight_datasets::Verdict;
+
+    use super::*;
+    use crate::presample::PresampleSpec;
+    use tealight_nn::device::Precision;
+
+    fn prompt(correct: usize, check: Option<bool>) -> PromptSamples {
+        let stored = |is_right: bool| BaseCompletion {
+            completion: String::new(),
+            verdict: if is_right { Verdict::correct("1", "1") } else { Verdict::wrong() },
+            is_finished: true,
+            tokens: vec![1, 2],
+            logp: vec![-1.0, -1.0],
+        };
+        PromptSamples {
+            problem: "p".into(),
+            prompt: vec![1],
+            samples: (0..8).map(|i| stored(i < correct)).collect(),
+            check: check.map(stored),
+        }
+    }
+
+    #[test]
+    fn prompts_are_split_by_threshold_and_extra_check() {
+        let request = PresampleSpec {
+            model: "m".into(),
+            dataset: "d".into(),
+            num_presamples: 8,
+            extra_check: true,
+            temperature: 1.0,
+            max_completion_length: 2,
+            seed: 0,
+            precision: Precision::default(),
+        };
+        let prompts = vec![
+            prompt(8, Some(true)),
+            prompt(7, Some(false)),
+            prompt(6, Some(true)),
+            prompt(0, Some(false)),
+        ];
+        let presamples = Presamples { request, prompts };
+        let rule = Split {
+            pef_threshold: 7.0 / 8.0,
+            pef_samples: 0,
+            extra_check: true,
+            explore_all: false,
+            drop_unsolved: false,
+            one_sample: false,
+            is_joint_mean: false,
+        };
+        let split = divide(&presamples, &rule);
+        assert_eq!((split.rehearse, split.explore, split.unconfirmed), (vec![0], vec![1, 2, 3], 1));
+        let split = divide(&presamples, &Split { explore_all: true, drop_unsolved: true, ..rule });
+        assert_eq!((split.explore, split.dropped), (vec![0, 1, 2], vec![3]));
+        let none = divide(&presamples, &Split { pef_threshold: 0.0, ..rule });
+        assert_eq!(
+            none.rehearse,
+            [0, 2],
+            "a prompt without a correct answer has nothing to rehearse"
+        );
+        // The first four of four, as DPH-RL's repository asks: six of eight will do, if the extra one is correct.
+        let four = Split { pef_threshold: 1.0, pef_samples: 4, ..rule };
+        assert_eq!(divide(&presamples, &four).rehearse, [0, 2]);
+        assert_eq!(
+            (presamples.completions(), presamples.tokens(), presamples.solved()),
+            (36, 72, 3)
+        );
+        assert!((presamples.prompts[3].solve_rate() - 0.5 / 9.0).abs() < 1e-15);
+    }
 }

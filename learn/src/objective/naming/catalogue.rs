@@ -1,10 +1,13 @@
 //! The objectives for a reader: what each optimises, its keys with their defaults, its papers, and when to use it.
 
+use std::sync::LazyLock;
+
 use anyhow::Result;
 
-use super::keys;
-use super::named;
+use super::keys::{Keys, controlled_family};
 use super::preset::{self, Preset};
+use crate::objective::Divergence;
+use crate::objective::rule::ROWS;
 
 /// Objectives of one kind, and when they are the right ones.
 struct Kind {
@@ -89,7 +92,68 @@ const KINDS: [Kind; 8] = [
     },
 ];
 
-/// Meanings of keys that [`keys::HELP`] explains with others.
+/// The meaning of the keys, as `tealight objectives` shows it.
+pub static KEYS: LazyLock<String> = LazyLock::new(|| {
+    let divergences: Vec<&str> = Divergence::names().collect();
+    let rules = ROWS.map(|row| format!("                   {}: {}", row.name, row.about));
+    KEYS_WITHOUT_LISTS
+        .replace("{DIVERGENCES}", &divergences.join(", "))
+        .replace("{RULES}", &rules.join("\n"))
+        .replace("{MEMBERS}", &controlled_family::names().join(", "))
+});
+
+const KEYS_WITHOUT_LISTS: &str = "\
+Keys, for any objective as NAME:key=value:...
+  target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
+                 tilted by v/beta)
+  divergence     none, or an f-divergence (js at its true scale, half of DPH's):
+                 {DIVERGENCES}, alpha;
+                 or its generator as a formula in t = pi / anchor and x = log t, such as
+                 f=(t-1)^2/(t+1), with + - * / ^, log exp sqrt abs max min tanh log1p expm1
+  alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
+                 alpha is 1 minus this one)
+  member         of the controlled family `divergence`:
+                 {MEMBERS}, or a formula such as f=(t-1)^2/(t+1)
+  weight         coefficient of the member's divergence from the base, or the alpha of
+                 alpha-dpg
+  rehearsal      samples that forward-kl, js, hellinger and formulas of `divergence` are
+                 estimated on: stored (the base's), correct (the base's correct ones),
+                 importance (the policy's, with importance weights), full (the policy's,
+                 over the vocabulary)
+  beta           coefficient of the regulariser (DPH-RL's eta), or temperature
+                 of p-beta
+  sampler        policy, stored (the base's samples), filtered (the base's correct samples)
+  estimator      on policy samples: score (in the advantage; the default), full (over the
+                 vocabulary), k2, k3; on the base's samples: generator, definition
+  pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
+  pef-samples    number of pre-samples, from the first, that the share is of; 0: all
+  extra-check    true: rehearse a prompt only if one further sample is correct
+  explore        prompts with rollouts: all, or rest, those not rehearsed (D_exp)
+  drop-unsolved  true: no rollouts of prompts that the base never solved
+  rehearsal-samples  stored completions of a prompt: all, or one (as DPH-RL)
+  rehearsal-mean  own: averaged apart from the rollouts; joint: in one mean with
+                 the rollouts (as DPH-RL), so that batch sizes scale the coefficient
+  partition      fixed (from pre-samples); online, cumulative (biased in small
+                 groups)
+  max-reward     truncation of the pseudo-reward of a target
+  rule           how the rewards of a group become advantages
+                   plain: the reward minus the baseline
+{RULES}
+  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), or a function of your
+                 own, python:FILE.py:FUNCTION, in place of rule and baseline:
+                 docs/how-to/objective.md
+  baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
+                 valid-mean, greedy
+  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
+  loss-type      grpo, dapo, dr_grpo
+  num-iterations passes over each batch
+  steps-per-generation  mini-batches, each with its own update, of a batch
+  entropy        weight of an entropy bonus; target-entropy adapts it
+  dynamic-sampling  true or false
+  overlong-buffer   share of the longest completion over which the reward falls
+  mask-truncated    true: truncated completions are left out of the loss, not incorrect";
+
+/// Meanings of keys that [`KEYS`] explains with others.
 const FURTHER: [(&str, &str); 7] = [
     ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
     (
@@ -155,7 +219,7 @@ pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Descript
 /// The objective of that name.
 pub fn describe(name: &str) -> Result<Description> {
     // Values may follow, as in `pkpo:4`: the name says which objective it is.
-    let preset = named::preset(name.split(':').next().unwrap_or(name))?;
+    let preset = super::preset(name.split(':').next().unwrap_or(name))?;
     let has_it = |kind: &&Kind| kind.presets.iter().any(|one| one.name == preset.name);
     Ok(described(preset, KINDS.iter().find(has_it).unwrap_or(&KINDS[0])))
 }
@@ -163,7 +227,7 @@ pub fn describe(name: &str) -> Result<Description> {
 fn described(preset: &'static Preset, kind: &Kind) -> Description {
     let positional: String =
         preset.positional.iter().map(|key| format!("[:{}]", key.to_uppercase())).collect();
-    let set = keys::Keys::of_preset(preset.keys);
+    let set = Keys::of_preset(preset.keys);
     let mut all: Vec<(String, String, String)> =
         set.pairs().map(|(key, value)| (key.to_owned(), value.to_owned(), meaning(key))).collect();
     let is_set = |key: &&&str| set.pairs().any(|(known, _)| known == **key);
@@ -181,7 +245,7 @@ fn described(preset: &'static Preset, kind: &Kind) -> Description {
     }
 }
 
-/// Blanks before a line of [`keys::HELP`] that has one of a key's values; those before other lines are fewer, and those
+/// Blanks before a line of [`KEYS`] that has one of a key's values; those before other lines are fewer, and those
 /// before the rest of such a line more.
 const BEFORE_VALUE: usize = 19;
 
@@ -190,7 +254,7 @@ fn meaning(key: &str) -> String {
     if let Some((_, text)) = FURTHER.iter().find(|(known, _)| *known == key) {
         return (*text).to_owned();
     }
-    let mut lines = keys::HELP.lines().skip_while(|line| {
+    let mut lines = KEYS.lines().skip_while(|line| {
         let words = line.strip_prefix("  ").filter(|line| !line.starts_with(' '));
         words.and_then(|line| line.split_whitespace().next()) != Some(key)
     });

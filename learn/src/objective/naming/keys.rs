@@ -2,87 +2,25 @@
 //!
 //! Every key that a user gives must matter: one that the resulting plan does not read is refused.
 
-mod controlled_family;
-mod rules;
+pub(super) mod controlled_family;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::LazyLock;
 
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 
-use super::Divergence;
-use super::baseline::Baseline;
-use super::plan::{
-    Anchor, Entropy, Estimator, Matching, NO_PENALTY, Partition, Plan, Regulariser, SampleSource,
-    Split,
+use crate::objective::plan::{
+    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
-use super::rule::{FUNCTION, ROWS};
-use super::surrogate::{LossType, TrustRegion};
-use super::target::Target;
+use crate::objective::rule::{FUNCTION, ROWS, Rule};
+use crate::objective::target::Target;
+use crate::objective::{Baseline, Divergence, LossType, TrustRegion};
 
-/// The meaning of the keys, as `tealight objectives` shows it.
-pub static HELP: LazyLock<String> = LazyLock::new(|| {
-    let divergences: Vec<&str> = Divergence::names().collect();
-    let rules = ROWS.map(|row| format!("                   {}: {}", row.name, row.about));
-    HELP_WITHOUT_LISTS
-        .replace("{DIVERGENCES}", &divergences.join(", "))
-        .replace("{RULES}", &rules.join("\n"))
-        .replace("{MEMBERS}", &controlled_family::names().join(", "))
-});
-
-const HELP_WITHOUT_LISTS: &str = "\
-Keys, for any objective as NAME:key=value:...
-  target         max-reward, p-star (the base conditioned on correctness), or p-beta (the base
-                 tilted by v/beta)
-  divergence     none, or an f-divergence (js at its true scale, half of DPH's):
-                 {DIVERGENCES}, alpha;
-                 or its generator as a formula in t = pi / anchor and x = log t, such as
-                 f=(t-1)^2/(t+1), with + - * / ^, log exp sqrt abs max min tanh log1p expm1
-  alpha          0 is forward KL, 1 is reverse KL (alpha-DPG's convention; DPH-RL's
-                 alpha is 1 minus this one)
-  member         of the controlled family `divergence`:
-                 {MEMBERS}, or a formula such as f=(t-1)^2/(t+1)
-  weight         coefficient of the member's divergence from the base, or the alpha of
-                 alpha-dpg
-  rehearsal      samples that forward-kl, js, hellinger and formulas of `divergence` are
-                 estimated on: stored (the base's), correct (the base's correct ones),
-                 importance (the policy's, with importance weights), full (the policy's,
-                 over the vocabulary)
-  beta           coefficient of the regulariser (DPH-RL's eta), or temperature
-                 of p-beta
-  sampler        policy, stored (the base's samples), filtered (the base's correct samples)
-  estimator      on policy samples: score (in the advantage; the default), full (over the
-                 vocabulary), k2, k3; on the base's samples: generator, definition
-  pef-threshold  share of correct samples from which a prompt is rehearsed (D_pef)
-  pef-samples    number of pre-samples, from the first, that the share is of; 0: all
-  extra-check    true: rehearse a prompt only if one further sample is correct
-  explore        prompts with rollouts: all, or rest, those not rehearsed (D_exp)
-  drop-unsolved  true: no rollouts of prompts that the base never solved
-  rehearsal-samples  stored completions of a prompt: all, or one (as DPH-RL)
-  rehearsal-mean  own: averaged apart from the rollouts; joint: in one mean with
-                 the rollouts (as DPH-RL), so that batch sizes scale the coefficient
-  partition      fixed (from pre-samples); online, cumulative (biased in small
-                 groups)
-  max-reward     truncation of the pseudo-reward of a target
-  rule           how the rewards of a group become advantages
-                   plain: the reward minus the baseline
-{RULES}
-  advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), or a function of your
-                 own, python:FILE.py:FUNCTION, in place of rule and baseline:
-                 docs/how-to/objective.md
-  baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
-                 valid-mean, greedy
-  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
-  loss-type      grpo, dapo, dr_grpo
-  num-iterations passes over each batch
-  steps-per-generation  mini-batches, each with its own update, of a batch
-  entropy        weight of an entropy bonus; target-entropy adapts it
-  dynamic-sampling  true or false
-  overlong-buffer   share of the longest completion over which the reward falls
-  mask-truncated    true: truncated completions are left out of the loss, not incorrect";
+/// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
+const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO with the \
+KL of its paper), reverse-kl or forward-kl (tealight objectives)";
 
 /// Largest number that a key takes.
 const LARGEST: f64 = 1e6;
@@ -333,6 +271,34 @@ impl Keys {
             split.is_joint_mean = self.choice("rehearsal-mean", false, &means)?;
         }
         Ok(split)
+    }
+
+    /// The rule of the advantage; none is the reward less the baseline.
+    fn rule(&mut self) -> Result<Option<Rule>> {
+        let text = match self.take("advantage") {
+            Some(text) => {
+                for key in ["rule", "baseline"] {
+                    // Those of a preset went when the rule was set.
+                    if self.values.contains_key(key) {
+                        bail!(
+                            "`advantage` is a rule of its own and replaces `{key}`: leave it out"
+                        );
+                    }
+                }
+                text
+            }
+            None => match self.take("rule").as_deref() {
+                None | Some("plain") => return Ok(None),
+                Some(name) => match ROWS.iter().find(|row| row.name == name) {
+                    Some(row) => row.text.to_owned(),
+                    None => {
+                        let known = ROWS.map(|row| row.name).join(", ");
+                        bail!("`rule`: `{name}` is not one of plain, {known}")
+                    }
+                },
+            },
+        };
+        Rule::parse(&text, |name, default| self.number(name, default)).map(Some)
     }
 
     fn baseline(&mut self) -> Result<Baseline> {

@@ -4,6 +4,7 @@
 //! list of its kind. `catalogue` says when each kind is the right one.
 
 /// A named objective.
+#[derive(Debug, PartialEq)]
 pub(super) struct Preset {
     /// The name that users write.
     pub(super) name: &'static str,

@@ -1,24 +1,33 @@
-//! How far the policy is from the base: `KL(policy || base)` of whole completions by the mean of their log-ratios,
-//! which costs a forward pass of the base over them where the objective has none.
+//! Measures of a step that only its log reads: they see what training sees, and nothing of a step depends on them.
 
 use anyhow::Result;
 
-use crate::objective::Offsets;
-use crate::train::rlvr::run::Run;
-use crate::train::rlvr::scored::ScoredGroups;
-use crate::train::rlvr::scorer::sum;
+use super::metrics::Metrics;
+use super::run::Run;
+use super::scored::{ScoredGroups, sum};
+use crate::objective::{Offsets, clipped_reward_ratio};
 use tealight_nn::policy::Sequence;
 
-/// From how many completions it is estimated where the base's scores of all are not known.
+/// From how many completions the KL to the base is estimated where the base's scores of all are not known.
 const COMPLETIONS: usize = 32;
 
-/// The estimate and its standard error: from all completions where the base has scored them, else from a few on the
-/// steps that log it.
-pub(super) fn from_base(
+/// Logs what the run asks for of a step's rollouts, before its first update.
+pub(super) fn log_rollouts(
     run: &Run<'_>,
     scored: &ScoredGroups,
     step: usize,
-) -> Result<Option<(f64, f64)>> {
+    metrics: &mut Metrics,
+) -> Result<()> {
+    (metrics.kl, metrics.kl_stderr) = kl_to_base(run, scored, step)?.unzip();
+    let matching = run.plan.matching();
+    metrics.max_reward_ratio = matching.map(|it| clipped_reward_ratio(it, &scored.stats));
+    Ok(())
+}
+
+/// How far the policy is from the base, `KL(policy || base)` of whole completions, by the mean of their log-ratios, and
+/// its standard error: from all completions where the base has scored them, else from a few on the steps that log it,
+/// which costs a forward pass of the base over them.
+fn kl_to_base(run: &Run<'_>, scored: &ScoredGroups, step: usize) -> Result<Option<(f64, f64)>> {
     let ScoredGroups { sequences, offsets, behavior_logp, .. } = scored;
     if let Some(base) = &scored.base {
         return Ok(Some(estimate(offsets, behavior_logp, &base.logp)));
@@ -29,7 +38,7 @@ pub(super) fn from_base(
     // Completions are in random order of prompts; those of one prompt are neighbours.
     let indices = evenly_spread(sequences.len());
     let few: Vec<&Sequence> = indices.iter().map(|index| &sequences[*index]).collect();
-    let base_logp = run.scorer().base_logp(&few)?;
+    let base_logp = run.logp(run.base()?, &few)?;
     let policy_logp = offsets.gather(behavior_logp, &indices);
     Ok(Some(estimate(&offsets.select(&indices), &policy_logp, &base_logp)))
 }

@@ -1,5 +1,9 @@
 //! `--objective NAME[:VALUE...][:KEY=VALUE...]`: a preset and what the user changed of it.
 
+mod catalogue;
+mod keys;
+mod preset;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,11 +11,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::catalogue::presets;
-use super::keys::{Keys, canonical, settings};
 use super::plan::Plan;
-use super::preset::Preset;
-use super::rule::Load;
+use catalogue::presets;
+pub use catalogue::{Description, KEYS, SYMBOLS, describe, kinds};
+use keys::{Keys, canonical, settings};
+use preset::Preset;
 
 /// A named objective with its resolved plan.
 ///
@@ -27,7 +31,7 @@ use super::rule::Load;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
-    name: &'static str,
+    preset: &'static Preset,
     /// The user's settings after the name, canonical, in order.
     given: Vec<(String, String)>,
     /// Everything it chooses.
@@ -37,7 +41,7 @@ pub struct Objective {
 impl Objective {
     /// The name without what was changed.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.preset.name
     }
 
     /// The objective with further keys of its language, which its name then shows.
@@ -46,50 +50,33 @@ impl Objective {
     /// A key that is not known, to which the objective itself gives another value, that has no effect on it or makes it
     /// impossible.
     pub fn with(&self, more: &[(&str, String)]) -> Result<Self> {
-        let preset = preset(self.name)?;
-        let more = more.iter().map(|(key, value)| (canonical(key, value), value.clone()));
-        let given = self.given_and(more, preset)?;
-        let plan = plan(preset, given.iter()).with_context(|| format!("objective `{self}`"))?;
-        // A function of advantages stays loaded.
-        let rule = self.plan.rule.clone().filter(|rule| plan.rule.as_ref() == Some(rule));
-        let plan = Plan { rule: rule.or(plan.rule), ..plan };
-        Ok(Self { name: preset.name, given, plan })
-    }
-
-    /// The user's settings and further ones; those that are written without their key stand first.
-    fn given_and(
-        &self,
-        more: impl IntoIterator<Item = (String, String)>,
-        preset: &Preset,
-    ) -> Result<Vec<(String, String)>> {
         let mut given = self.given.clone();
         for (key, value) in more {
+            let key = canonical(key, value);
             match given.iter().find(|(known, _)| *known == key) {
-                None => given.push((key, value)),
-                Some((_, known)) if *known == value => {}
+                None => given.push((key, value.clone())),
+                Some((_, known)) if known == value => {}
                 Some((_, known)) => bail!(
                     "objective `{self}` says {key}={known}, and --{key} says {value}: leave one of them out"
                 ),
             }
         }
+        // Those that are written without their key stand first.
         given.sort_by_key(|(key, _)| {
-            preset.positional.iter().position(|known| known == key).unwrap_or(usize::MAX)
+            let mut positional = self.preset.positional.iter();
+            positional.position(|known| known == key).unwrap_or(usize::MAX)
         });
-        Ok(given)
-    }
-
-    /// Loads the function that gives the advantages, where the user named one: [`crate::group_function::open`].
-    ///
-    /// # Errors
-    /// A function that cannot be loaded, or fails on a group.
-    pub fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
-        self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group, load))
+        let plan = plan(self.preset, &given).with_context(|| format!("objective `{self}`"))?;
+        // A function of advantages stays loaded.
+        let rule = self.plan.rule.clone().filter(|rule| plan.rule.as_ref() == Some(rule));
+        let plan = Plan { rule: rule.or(plan.rule), ..plan };
+        Ok(Self { preset: self.preset, given, plan })
     }
 
     /// The key of the objective's own coefficient: `beta` or `weight` where its name takes one, else the first value it
     /// takes.
     pub fn coefficient(&self) -> Option<&'static str> {
-        let positional = preset(self.name).ok()?.positional;
+        let positional = self.preset.positional;
         let is_weight = |key: &&&str| ["beta", "weight"].contains(*key);
         positional.iter().find(is_weight).or(positional.first()).copied()
     }
@@ -101,8 +88,7 @@ impl Objective {
 
     /// Every setting that is not left at its default, as `key=value` words: what the name stands for.
     pub fn resolved(&self) -> String {
-        let keys = preset(self.name).and_then(|preset| keys(preset, self.given.iter()));
-        let Ok(keys) = keys else { return String::new() };
+        let Ok(keys) = keys(self.preset, &self.given) else { return String::new() };
         let words: Vec<String> =
             keys.pairs().map(|(key, value)| format!("{key}={value}")).collect();
         words.join(" ")
@@ -139,7 +125,7 @@ const ELSEWHERE: [(&str, &str); 22] = [
 ];
 
 /// The preset of that name.
-pub(super) fn preset(name: &str) -> Result<&'static Preset> {
+fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     presets().find(|preset| preset.name == known).with_context(|| {
         if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == known) {
@@ -172,14 +158,14 @@ fn similar(name: &str) -> String {
     }
 }
 
-fn plan<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Plan> {
+fn plan(preset: &Preset, given: &[(String, String)]) -> Result<Plan> {
     keys(preset, given)?.plan()
 }
 
 /// The keys of a preset with those that are given; a member of a family is replaced by its own.
-fn keys<'a>(preset: &Preset, given: impl Iterator<Item = &'a (String, String)>) -> Result<Keys> {
+fn keys(preset: &Preset, given: &[(String, String)]) -> Result<Keys> {
     let mut keys = Keys::of_preset(preset.keys);
-    given.for_each(|(key, value)| keys.set(key, value));
+    given.iter().for_each(|(key, value)| keys.set(key, value));
     if preset.positional.contains(&"member") {
         keys.expand()?;
     }
@@ -213,16 +199,15 @@ impl FromStr for Objective {
         }
         // One message: clap shows no more than the outermost.
         let plan =
-            plan(preset, given.iter()).map_err(|error| anyhow!("objective `{text}`: {error:#}"))?;
-        Ok(Self { name: preset.name, given, plan })
+            plan(preset, &given).map_err(|error| anyhow!("objective `{text}`: {error:#}"))?;
+        Ok(Self { preset, given, plan })
     }
 }
 
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)?;
-        let positional = presets().find(|preset| preset.name == self.name);
-        let mut positional = positional.map_or(&[][..], |preset| preset.positional).iter();
+        f.write_str(self.preset.name)?;
+        let mut positional = self.preset.positional.iter();
         let mut is_plain = true;
         for (key, value) in &self.given {
             is_plain = is_plain && positional.next() == Some(&key.as_str());

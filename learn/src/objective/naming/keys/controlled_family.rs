@@ -43,14 +43,14 @@ fn formula(text: &str) -> Result<(String, String)> {
 }
 
 /// The names of the members.
-pub(super) fn names() -> Vec<&'static str> {
+pub(in crate::objective::naming) fn names() -> Vec<&'static str> {
     MEMBERS.iter().map(|one| one.0).collect()
 }
 
 impl Keys {
     /// Replaces `member`, `weight` and `rehearsal` by the keys that they stand for; a key that the user gave keeps its
     /// value. A weight or rehearsal that the member does not have stays, to be refused as a key without effect.
-    pub(in crate::objective) fn expand(&mut self) -> Result<()> {
+    pub(in crate::objective::naming) fn expand(&mut self) -> Result<()> {
         let Some(name) = self.take("member") else { return Ok(()) };
         let known = name.replace('_', "-");
         let formula = if Formula::is_meant_by(&name) { Some(formula(&name)?) } else { None };
