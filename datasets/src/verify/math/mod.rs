@@ -19,6 +19,7 @@ mod counts;
 mod exact;
 mod expression;
 mod fuel;
+mod languages;
 mod lex;
 mod marked;
 mod matrix;

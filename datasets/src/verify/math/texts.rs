@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use super::alphabet::composed;
 use super::answer::values::only_value;
 use super::compare::equal;
 use super::fuel::Fuel;
@@ -43,7 +44,9 @@ const WAYS: [(&str, Way); 7] = [
 
 /// Whether an answer's text is a gold's, and the stage that decided.
 pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
-    let (gold, answer) = (trimmed(gold), trimmed(answer));
+    let whole = [composed(gold), composed(answer)];
+    let gold = trimmed(whole[0].as_deref().unwrap_or(gold));
+    let answer = trimmed(whole[1].as_deref().unwrap_or(answer));
     if let Some(decided) = as_written(gold, answer) {
         return decided;
     }

@@ -10,6 +10,7 @@ use super::super::scan::{holds, is_one_of, past, strip_prefix};
 use super::super::standing::{self, offers, without_reason};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
+use super::courtesy::is_broken;
 use super::formula::closing;
 use super::remarks::{goes_on, remarks, trimmed};
 use super::values::{first_number, formula_at, only_value};
@@ -29,7 +30,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // `\boxed{\frac12`: the brace may be forgotten.
     let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
     let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);
-    if clause.is_empty() || is_placeholder(clause) {
+    if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
         return None;
     }
     if is_integer(clause) || date(clause).is_some() {

@@ -2,6 +2,7 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
+use super::super::languages::{before_alternative, is_case, is_compared, without_check};
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, holds, is_one_of, past};
@@ -56,12 +57,19 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
         let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
         (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
+    },
+    // "I'd go with (B), since (A) fails for n = 2."
+    |e| {
+        let before = without_reason(e.last);
+        let is_plain = !before.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
+        let is_cut = is_plain && before.len() < e.last.len();
+        Some((choice(before).filter(|_| is_cut)?, Rule::Choice))
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
     |e| Some((listed(e.last)?, Rule::Conclusion)),
@@ -88,7 +96,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
 
 /// The answer of a text without a mark, and the rule.
 pub(in super::super) fn answer(text: &str) -> Finding<'_> {
-    let text = without_choices(without_program(without_courtesy(text)));
+    let text = without_check(without_choices(without_program(without_courtesy(text))));
     if text.is_empty() || is_refusal(text) || is_unfinished(text) {
         return None;
     }
@@ -293,6 +301,11 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
+    // "The number is a perfect square, 25"
+    let noun = tail.rsplit_once(", ").filter(|(noun, value)| {
+        begins(noun, "a |an |the ") && !has_digits(noun) && is_value(value)
+    });
+    let tail = noun.map_or(tail, |(_, value)| value);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     let start = offset_in(line, tail);
     let (before, after) = (&line[..start], &line[start + tail.len()..]);
@@ -323,10 +336,14 @@ fn is_equation(text: &str) -> bool {
         && is_value(text)
 }
 
+fn has_digits(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
 /// A sentence up to a remark that may hold another value.
 fn before_remark(line: &str) -> &str {
     let before = without_reason(line);
-    let has_value = before.bytes().any(|byte| byte.is_ascii_digit()) || before.contains(" is ");
+    let has_value = has_digits(before) || before.contains(" is ");
     if has_value { before } else { line }
 }
 
@@ -338,7 +355,6 @@ fn bold(line: &str) -> Option<&str> {
     let inner = line[open + 2..close].trim();
     let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
     let after = line[close + 2..].trim_start();
-    let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
         return None;
     }
@@ -348,7 +364,10 @@ fn bold(line: &str) -> Option<&str> {
     }
     let inner = without_reason(inner);
     if has_digits(inner) || inner.contains(['\\', '$']) {
-        let is_last = !has_digits(after) || after.starts_with([',', ';', '(', '—']);
+        let mut clauses = after.splitn(2, [',', ';', '(', '—']);
+        let (unit, remark) = (clauses.next().unwrap_or_default(), clauses.next());
+        let is_remark = remark.is_some_and(|text| begins(text, " i.e.| that is"));
+        let is_last = !has_digits(after) || unit.is_empty() || is_remark && !has_digits(unit);
         let is_pair =
             after.starts_with(", ") && after[2..].starts_with(|c: char| !c.is_alphabetic());
         return (is_last && !is_pair && is_value(inner)).then_some(inner);
@@ -373,6 +392,8 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
             || is_label(&rest[..start])
             || is_in_question(before, &text[end..])
             || is_about(before)
+            || is_other_case(text, before)
+            || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
             || of_others && standing::is_of_others(before);
         of_others |= standing::is_foreign(before, &text[end..]);
         if !is_denied {
@@ -383,6 +404,23 @@ fn stated_value(text: &str) -> Option<(&str, Rule)> {
     None
 }
 
+/// Whether a value stands in brackets that tell of another case: "(with replacement it would be 9/25)".
+fn is_other_case(text: &str, before: &str) -> bool {
+    let open = before.rfind('(').filter(|open| !before[*open..].contains(')'));
+    let is_remark = |remark: &str| {
+        let words = remark.split(' ').filter(|word| word.len() > 1).count();
+        is_case(remark) || has_digits(remark) && words > 1 && !remark.contains('=')
+    };
+    let last = last_sentence(before);
+    let is_supposed = (is_case(last) || last.starts_with("For ")) && last.contains(" would ");
+    let inside = |open: usize| text[open + 1..].split(')').next().unwrap_or_default();
+    let is_several = |text: &str| text.split(' ').filter(|word| has_digits(word)).count() > 1;
+    open.is_some_and(|open| {
+        (is_remark(&before[open + 1..]) || is_several(inside(open)) && is_remark(inside(open)))
+            && has_digits(&before[..open])
+    }) || is_supposed && has_digits(&before[..offset_in(before, last)])
+}
+
 /// A value and the one before an "or", as one answer: "42 or 7" is neither.
 fn with_alternative<'a>(
     text: &'a str,
@@ -391,9 +429,12 @@ fn with_alternative<'a>(
 ) -> (&'a str, Rule) {
     let doubts = [" maybe", " perhaps", " possibly"];
     let doubted = doubts.iter().find_map(|doubt| before.strip_suffix(doubt)).unwrap_or(before);
-    let Some((first, _)) = doubted.strip_suffix(" or").and_then(last_value) else {
-        return (value, rule);
-    };
+    let first = before_alternative(doubted).and_then(last_value).filter(|(first, _)| {
+        // Words of other languages may be others than "or".
+        let gap = &before[offset_in(before, first) + first.len()..];
+        doubted.ends_with(" or") || !gap.trim_matches(|c: char| !c.is_alphanumeric()).contains(' ')
+    });
+    let Some((first, _)) = first else { return (value, rule) };
     let (start, end) = (offset_in(text, first), offset_in(text, value) + value.len());
     (&text[start..end], rule)
 }

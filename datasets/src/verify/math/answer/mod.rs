@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use memchr::memchr;
+use memchr::memchr2;
 
 use super::Mode;
 use super::alphabet::digit;
@@ -74,16 +74,19 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 /// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it
 /// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
-    if memchr(b'~', text.as_bytes()).is_some()
-        && let Some((before, rest)) = text.split_once("~~")
-        && let Some((struck, after)) = rest.split_once("~~")
-        && !struck.contains(['\n', ' '])
-        && !struck.is_empty()
-        && !before.ends_with(|c: char| c.is_alphanumeric())
-    {
-        let blank = " ".repeat(struck.chars().count() + 4);
-        let text = format!("{before}{blank}{after}");
-        return Some(with_plain_digits(&text).unwrap_or(text));
+    const STRUCK: [(&str, &str); 3] = [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>")];
+    let may_be = memchr2(b'~', b'<', text.as_bytes()).is_some();
+    for (open, close) in STRUCK.into_iter().filter(|_| may_be) {
+        if let Some((before, rest)) = text.split_once(open)
+            && let Some((struck, after)) = rest.split_once(close)
+            && (open != close || !struck.contains(['\n', ' ']))
+            && !struck.is_empty()
+            && !before.ends_with(|c: char| c.is_alphanumeric())
+        {
+            let blank = " ".repeat(struck.chars().count() + open.len() + close.len());
+            let text = format!("{before}{blank}{after}");
+            return Some(with_plain_digits(&text).unwrap_or(text));
+        }
     }
     if text.is_ascii() || !text.chars().any(|c| digit(c).is_some_and(|c| c.is_ascii_digit())) {
         return None;

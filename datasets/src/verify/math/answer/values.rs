@@ -166,8 +166,9 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
 const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|\
-    section|chapter|table|exercise|score|grade|reward|confidence|rating|credit|marks|gleichung|schritt|seite|aufgabe|\
-    équation|étape|exercice|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
+    section|chapter|table|exercise|copyright|version|score|grade|reward|confidence|rating|credit|marks|gleichung|schritt|seite|aufgabe|\
+    équation|étape|exercice|annexe|appendix|appendices|anhang|anexo|apéndice|allegato|bijlage|приложение|приложении|附录|附件|volume|kapitel|capítulo|\
+    chapitre|abbildung|tabelle|tabel|tabela|tableau|figura|tabla|abschnitt|fußnote|footnote|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
 
 /// Whether a text ends with the noun that the number behind it is a label of.
 pub(super) fn is_label(before: &str) -> bool {
@@ -175,6 +176,9 @@ pub(super) fn is_label(before: &str) -> bool {
         "step|case|part|problem|question|example|score|grade|reward|confidence|rating|credit";
     let bare = before.trim_end_matches([' ', '(', '*', '#', '.']);
     let bare = bare.strip_suffix("reward of").map_or(bare, |_| &bare[..bare.len() - 3]);
+    if bare.ends_with("onfidence is") || bare.ends_with("ifficulty is") {
+        return true;
+    }
     let name = bare.trim_end_matches([':', '=', ' ']);
     let noun = name.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(name).to_lowercase();
     is_one_of(&noun, if name.len() < bare.len() { NUMBERED } else { LABELS })

@@ -336,7 +336,9 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 
 /// What begins a reason or contrast behind an answer.
 const REASONS: &str = " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
-    , given |, unlike |, while ";
+    , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
+    , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
+    , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ";
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(in super::super) fn without_reason(text: &str) -> &str {

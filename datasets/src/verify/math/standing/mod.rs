@@ -9,7 +9,8 @@ use regex::{Captures, Regex};
 
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
-use super::scan::{Stems, begins, head, holds, is_one_of, strip_prefix};
+use super::languages::{are_opposite, is_case, revocation};
+use super::scan::{Stems, head, holds, is_one_of, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -61,11 +62,16 @@ tables! {
     QUOTED: "(?-i)\\b(?:ANYBODY|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|\
     written|ends?|reads?|replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* \
     *[\"“][^\"”]*$|(?-i)^(?:[A-Z]\\w+|ANYBODY): *[\"“][^\"”]*$";
+    /// A book or a key gives what follows.
+    OF_SOURCES: "\\b(?:text ?book|answer (?:key|sheet)|solutions? (?:key|manual)|(?:back|end) of the book|website|internet|online \
+    solution|forum|manuel|corrigé|solucionario|libro(?: de texto| di testo)?|gabarito|lehrbuch|im buch|lösungsheft|buch|учебник\\w*|\
+    podręcznik\\w*)(?:['’]s)?(?: answer)?(?: app)? (?:gives?|says?|lists?|states?|claims?|prints?|has|is|donne|indique|dit|da|dice|dá|\
+    diz|gibt|sagt|steht|nennt|дает|даёт|podaje)VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
     /// Agrees with what somebody else says.
-    AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
+    AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|as well|too|same|match|is (?:right|correct)|are (?:right|correct))";
     /// An instruction that shows the form of an answer, or a form in quotation marks.
     FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|\
     prompt)\\b.*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
@@ -88,7 +94,10 @@ tables! {
     \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|\
     my|some)(?: \\w+)? (?:mistake|error|slip)|\
     \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
-    double[- ]counted|now replace|mixed up|used the wrong|should have)|\
+    double[- ]counted|now replace|mixed up|used the wrong|should have|meant)\\b|\
+    \\b(?:that|this|it) (?:was|is) for (?:the|a|an) (?:wrong|other|different)\\b|\
+    (?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|was|wrong|instead|not)\\b|\
+    \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
     \\boops|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)";
@@ -128,6 +137,12 @@ static SAYING: LazyLock<Stems> = LazyLock::new(|| {
         alleged|state|end|read|repl|answers|answered|conclud|text",
     )
 });
+/// What the table about books and keys has in it.
+static SOURCES: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "text|answer k|answer s|solution|soluc|back of|end of|web|internet|online|forum|manuel|corrig|libro|gab|lehr|im|buch|podr",
+    )
+});
 /// What the tables about the form of an answer and about another case have in them.
 static SHOWING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
@@ -147,8 +162,9 @@ static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
         "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|\
     now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|\
-    too|imposs|an err|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
-    unfort|instead|must|have to|has to|need|question|problem|want|adding|correct |right |true |actual|proper ",
+    too|imposs|an err|edit|update|erratum|meant|that|this|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
+    unfort|instead|must|have to|has to|need|question|problem|want|adding|correct |right |true |actual|proper |\
+    nein|non",
     )
 });
 
@@ -178,6 +194,7 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
         };
         found.is_some_and(is_somebody) && !AGREEMENT.is_match(behind)
     };
+    let is_listed = || OF_SOURCES.is_match(sentence) && !AGREEMENT.is_match(behind);
     let is_supposed = || {
         let contrary = CONTRARIES.find(behind);
         contrary.is_some_and(|found| {
@@ -187,6 +204,7 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
         })
     };
     (has_quote || SAYING.begin_a_word_of(sentence)) && is_said()
+        || (!sentence.is_ascii() || SOURCES.begin_a_word_of(sentence)) && is_listed()
         || PREMISES.begin_a_word_of(sentence) && PREMISE.is_match(sentence)
         || MISTAKEN.begin_a_word_of(behind)
             && OF_OTHERS.is_match(sentence)
@@ -199,26 +217,28 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
 /// Whether a sentence gives the answer of one case, and the one beside it that of another: "If it is fair, the answer is
 /// 6. If it is not, the answer is 8."
 pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
-    const CASES: &str =
-        "if |when |assuming |supposing |with |without |case |interpretation |reading ";
-    let is_case = |sentence: &str| {
-        let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
-        let first = head(words, 16).to_ascii_lowercase();
-        begins(&first, CASES) && !words.contains(['<', '>']) || first.starts_with("otherwise")
-    };
     let gives = |sentence: &str| is_case(sentence) && holds(sentence, "nswer is|\\boxed");
     let own = sentence(before);
-    let previous = before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$']);
-    let next = after.split_inclusive(['.', ';']).nth(1).unwrap_or_default();
+    let previous =
+        before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$', '。']);
+    let previous = self::sentence(previous);
+    let mut sentences = after.split_inclusive(['.', ';', '。']);
+    let end = sentences.next().unwrap_or_default();
+    let next = sentences.next().unwrap_or_default();
+    // The value itself, which is not shown here.
+    let whole = || format!("{own}0{end}");
     is_case(own)
         && (own.trim_start().starts_with("Otherwise")
-            || gives(self::sentence(previous))
-            || gives(next))
+            || gives(previous)
+            || gives(next)
+            || are_opposite(&whole(), next)
+            || are_opposite(previous, &whole()))
 }
 
 /// The sentence that a text ends in.
 fn sentence(before: &str) -> &str {
     let near = tail(before, MAX_SENTENCE);
+    let near = near.rsplit('。').next().unwrap_or(near);
     let bytes = near.as_bytes();
     let is_end = |at: usize| match bytes[at] {
         b'\n' => true,
@@ -253,7 +273,8 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str> {
     let behind = head(after, MAX_BEHIND);
-    if !WITHDRAWING.begin_a_word_of(behind) {
+    let abroad = revocation(behind);
+    if abroad.is_none() && !WITHDRAWING.begin_a_word_of(behind) {
         return None;
     }
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
@@ -265,7 +286,8 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
     };
     let contrary = DOUBT.find(behind).map(|found| found.start()).filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
-    let revoked = REVOCATION.find(behind).map(|found| found.start()).into_iter().chain(of_it).min();
+    let revoked = REVOCATION.find(behind).map(|found| found.start());
+    let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
     let doubt = if found.rule == Rule::Hashes { &OPEN_DOUBT } else { &DOUBT };
     let doubted = doubt.find(behind).map(|found| found.start()).filter(|at| {
         let sentence = behind[*at..]
