@@ -1,5 +1,6 @@
 //! Tables of words, and substrings that are found fast.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
@@ -113,6 +114,22 @@ pub(super) fn head(text: &str, bytes: usize) -> &str {
 pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
     let start = text.len().checked_sub(suffix.len());
     start.and_then(|start| text.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
+}
+
+/// A text in small letters, byte by byte as long as it was.
+pub(super) fn lowered(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        let has_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
+        return if has_capital { text.to_ascii_lowercase().into() } else { text.into() };
+    }
+    let small = |c: char| {
+        let mut small = c.to_lowercase();
+        small
+            .next()
+            .filter(|one| one.len_utf8() == c.len_utf8() && small.next().is_none())
+            .unwrap_or(c)
+    };
+    text.chars().map(small).collect::<String>().into()
 }
 
 /// Lower-case words without decoration.

@@ -217,11 +217,10 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
     clause.len() >= 6
         && has(clause, &DOUBTING)
         // "the number that it cannot be is 7"
-        && (REFUSAL.find(clause).is_some_and(|found| !found.as_str().contains(" be is "))
+        && (REFUSAL.find(clause).is_some_and(|found| !clause[found].contains(" be is "))
             || DOUBT
-                .find_iter(clause)
-                .last()
-                .is_some_and(|found| !link(found.end()) && !describes(clause, found.range())))
+                .last(clause)
+                .is_some_and(|found| !link(found.end) && !describes(clause, found)))
 }
 
 /// Whether a doubt in a clause describes what the value is of: "those who wrongly say yes are", "the least n for which
@@ -242,7 +241,7 @@ fn is_taken_back(after: &str) -> bool {
     match after.bytes().next() {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if denies(after) => {
-            let property = PROPERTY.find(after).map(|found| found.as_str());
+            let property = PROPERTY.find(after).map(|found| &after[found]);
             property.is_none_or(|said| {
                 holds(said, "correct|right|valid|possible|solution|answer|true|root|what")
             })
@@ -282,8 +281,8 @@ fn is_tried(before: &str, after: &str) -> bool {
     let subject = words.rsplit(' ').next().unwrap_or(words);
     let is_other = words.contains(|c: char| c.is_ascii_digit() || c == '\\' || c.is_alphabetic())
         && !is_one_of(subject, "which|it|that|this|but|and|also|clearly");
-    let tried = || TRIED.find_iter(clause).last();
-    !is_other && tried().is_some_and(|tried| !LINKED.is_match(&clause[tried.end()..]))
+    let tried = || TRIED.last(clause);
+    !is_other && tried().is_some_and(|tried| !LINKED.is_match(&clause[tried.end..]))
 }
 
 /// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.

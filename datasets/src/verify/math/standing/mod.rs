@@ -3,6 +3,7 @@
 //! form; and what follows may retract it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
@@ -10,7 +11,7 @@ use regex::{Captures, Regex};
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
 use super::languages::{are_opposite, is_case, revocation};
-use super::scan::{Stems, head, holds, is_one_of, strip_prefix};
+use super::scan::{Stems, head, holds, is_one_of, lowered, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -18,8 +19,8 @@ use super::{Outcome, texts};
 macro_rules! tables {
     ($($(#[$doc:meta])* $name:ident: $table:expr;)*) => {$(
         $(#[$doc])*
-        static $name: std::sync::LazyLock<regex::Regex> =
-            std::sync::LazyLock::new(|| $crate::verify::math::standing::expression($table));
+        static $name: std::sync::LazyLock<$crate::verify::math::standing::Table> =
+            std::sync::LazyLock::new(|| $crate::verify::math::standing::Table::new($table));
     )*};
 }
 
@@ -34,8 +35,8 @@ const MAX_SENTENCE: usize = 240;
 const MAX_BEHIND: usize = 4000;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
-/// somebody says to a value; people; what contrasts.
-const PARTS: [(&str, &str); 5] = [
+/// somebody says to a value; people.
+const PARTS: [(&str, &str); 4] = [
     ("ANYBODY", "PEOPLE|\\w+(?:er|or|mate|ist)s?"),
     ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
     (
@@ -47,7 +48,6 @@ const PARTS: [(&str, &str); 5] = [
         "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
     calculator|internet|website|forum|model|assistant|article|paper|blog|boy|girl|sign|rumou?r|him|her|them",
     ),
-    ("CONTRAST", "but|however|yet|unfortunately|instead"),
 ];
 /// Subjects of a verb of saying that are nobody.
 const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And|\
@@ -110,8 +110,8 @@ tables! {
     (?:because|since|as|so|and|the|all)\\b)";
     /// Begins a sentence that may do so.
     DOUBT: DOUBTING;
-    /// Behind `####` a contrast may begin another problem.
-    OPEN_DOUBT: &DOUBTING.replace("CONTRAST", "\\b\\B");
+    /// The same; but behind `####` a contrast may begin another problem.
+    CONTRAST: "(?:^|[.!?\\n] *)(?:but|however|yet|unfortunately|instead)\\b";
     /// Says that it stands all the same.
     AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
     (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
@@ -123,7 +123,7 @@ tables! {
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
     thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |[,;] \
-    *(?:no,? )?wait\\b|(?:^|[.!?\\n] *)(?:CONTRAST)\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
+    *(?:no,? )?wait\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
     (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
     not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|\
     halved|squared|added|multiplied|divided|subtracted)\\b|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
@@ -168,17 +168,47 @@ static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
     )
 });
 
-/// A table as one expression, whatever the case of its letters but where it says so.
-fn expression(table: &str) -> Regex {
-    let table =
-        PARTS.iter().fold(table.to_owned(), |table, (name, part)| table.replace(name, part));
-    let is_latin = !table.contains(|c: char| c.is_alphabetic() && !c.is_ascii());
-    let table = if is_latin { table.replace("\\b", "(?-u:\\b)") } else { table };
-    let table = table.replace("\\w", "[A-Za-z']");
-    // What matches no other characters is made of bytes, which takes a tenth of the time.
-    let is_plain = table.is_ascii() && !table.contains("[^") && !table.contains('.');
-    let flags = if is_plain { "i-u" } else { "i" };
-    Regex::new(&format!("(?{flags}:{table})")).expect("the table is of expressions")
+/// A table as one expression. One for small letters is made in half the time of one for both cases, so the text that it
+/// is looked for in is made small.
+pub(super) struct Table {
+    expression: Regex,
+    /// Whether capitals count, in a table that begins with `(?-i)`.
+    is_cased: bool,
+}
+
+impl Table {
+    pub(super) fn new(table: &str) -> Self {
+        let table =
+            PARTS.iter().fold(table.to_owned(), |table, (name, part)| table.replace(name, part));
+        let is_latin = !table.contains(|c: char| c.is_alphabetic() && !c.is_ascii());
+        let table = if is_latin { table.replace("\\b", "(?-u:\\b)") } else { table };
+        let is_cased = table.starts_with("(?-i)");
+        let table = table.replace("\\w", if is_cased { "[A-Za-z']" } else { "[a-z']" });
+        // What matches no other characters is made of bytes, which takes a tenth of the time.
+        let is_plain = table.is_ascii() && !table.contains("[^") && !table.contains('.');
+        let flags = if is_plain { "-u" } else { "u" };
+        let expression =
+            Regex::new(&format!("(?{flags}:{table})")).expect("a table of expressions");
+        Self { expression, is_cased }
+    }
+
+    fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_cased { Cow::Borrowed(text) } else { lowered(text) }
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.expression.is_match(&self.text(text))
+    }
+
+    /// Where it stands first.
+    pub(super) fn find(&self, text: &str) -> Option<Range<usize>> {
+        self.expression.find(&self.text(text)).map(|found| found.range())
+    }
+
+    /// Where it stands last.
+    pub(super) fn last(&self, text: &str) -> Option<Range<usize>> {
+        self.expression.find_iter(&self.text(text)).last().map(|found| found.range())
+    }
 }
 
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
@@ -188,7 +218,8 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
-        let found = BY_OTHERS.captures(sentence).or_else(|| QUOTED.captures(sentence));
+        let found = BY_OTHERS.expression.captures(sentence);
+        let found = found.or_else(|| QUOTED.expression.captures(sentence));
         let is_somebody = |found: Captures<'_>| {
             found.get(1).is_none_or(|subject| !is_one_of(subject.as_str(), NOBODY))
         };
@@ -198,8 +229,8 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let is_supposed = || {
         let contrary = CONTRARIES.find(behind);
         contrary.is_some_and(|found| {
-            let text = found.as_str();
-            let is_near = !behind[..found.start()].contains(". ");
+            let is_near = !behind[..found.start].contains(". ");
+            let text = &behind[found];
             is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
         })
     };
@@ -255,7 +286,7 @@ pub(super) fn is_of_others(before: &str) -> bool {
 
 /// Whether a text says that what stands before it is wrong, or may be.
 pub(super) fn corrects(text: &str) -> bool {
-    !text.is_empty() && (REVOCATION.is_match(text) || OPEN_DOUBT.is_match(text))
+    !text.is_empty() && (REVOCATION.is_match(text) || DOUBT.is_match(text))
 }
 
 /// Whether the words around a value, or those of its sentence, say that it is not the answer.
@@ -277,19 +308,20 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
     if abroad.is_none() && !WITHDRAWING.begin_a_word_of(behind) {
         return None;
     }
-    let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
+    let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start);
     let restated = |at: usize| {
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
         let rest =
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
         rest.strip_prefix(&*found.text).is_some_and(denies)
     };
-    let contrary = DOUBT.find(behind).map(|found| found.start()).filter(|at| restated(*at));
+    let contrast = CONTRAST.find(behind).filter(|_| found.rule != Rule::Hashes);
+    let doubt = DOUBT.find(behind).into_iter().chain(contrast).map(|found| found.start).min();
+    let contrary = doubt.filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
-    let revoked = REVOCATION.find(behind).map(|found| found.start());
+    let revoked = REVOCATION.find(behind).map(|found| found.start);
     let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
-    let doubt = if found.rule == Rule::Hashes { &OPEN_DOUBT } else { &DOUBT };
-    let doubted = doubt.find(behind).map(|found| found.start()).filter(|at| {
+    let doubted = doubt.filter(|at| {
         let sentence = behind[*at..]
             .trim_start_matches(|c: char| !c.is_alphanumeric())
             .split_inclusive(['.', '?', '\n'])
