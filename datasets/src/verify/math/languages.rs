@@ -2,30 +2,32 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
-
 use super::answer::last_sentence;
-use super::scan::{begins, holds};
+use super::scan::{Stems, Words, any_of, begins, head, holds, lowered};
 
-/// Take back what stands before them: words alone, without marks of expressions, so that they are looked for together.
-static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
+/// Take back what stands before them.
+static REVOCATIONS: Words = Words::new(|| {
+    any_of(
         "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe mich \
         geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e enganei|Errei|\
         orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış hesapla|\
         üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|\
         틀렸습니다",
     )
-    .expect("an expression")
 });
 
 /// Where a text in another language than English takes back what stands before.
 pub(super) fn revocation(text: &str) -> Option<usize> {
-    REVOCATIONS.find(text).map(|found| found.start())
+    if text.len() < 8 {
+        return None;
+    }
+    REVOCATIONS.find(text)
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
-const UNDECIDED: &str = "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
+static UNDECIDED: Words = Words::new(|| {
+    any_of(
+        "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
     doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no solution to \
     offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in this|parts to this|ways to solve \
     this|methods for this|approaches to this|hints for this|without success|to no avail|, sorry|donne donc les deux|donne les deux|ne précise pas|impossible de trancher|je ne sais pas|je ne suis \
@@ -37,7 +39,9 @@ const UNDECIDED: &str = "can't tell|cannot tell|could not tell|can't decide|cann
     неясно|nie wiem|nie jestem pewien|nie potrafię|weet ik niet|ik weet het niet|niet zeker|bilmiyorum|emin değilim|\
     tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|说不准|\
     说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|自信が|\
-    勘です|모르겠|알 수 없|확실하지|확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं";
+    勘です|모르겠|알 수 없|확실하지|확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं",
+    )
+});
 
 /// Leads on to what is concluded all the same.
 const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, donc |, mais |, also |, aber |, así que |, pero |, \
@@ -51,7 +55,7 @@ const HEDGES: &str = "maybe |perhaps |possibly |could be |might be |it could be 
 /// Whether the last sentence of an answer, in small letters, leaves it undecided.
 pub(super) fn is_undecided(last: &str) -> bool {
     let hedge = begins(last, HEDGES).then_some(0);
-    let found = hedge.or_else(|| UNDECIDED.split('|').find_map(|words| last.find(words)));
+    let found = hedge.or_else(|| UNDECIDED.find(last));
     found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES))
 }
 
@@ -133,10 +137,15 @@ pub(super) fn before_alternative(text: &str) -> Option<&str> {
     ALTERNATIVES.split('|').find_map(|or| text.strip_suffix(or))
 }
 
-/// Words that a case begins with.
-const CASES: &str = "if |when |assuming |supposing |with |without |counting |case |interpretation |reading |si |avec |\
-    sans |cas |wenn |falls |mit |ohne |zählt |fall |con |sin |caso |com |sem |se |senza |если |при |с |без |случай |als |\
-    met |zonder |jeśli |bez |eğer |jika |nếu |若|如果|假如|当|情况";
+/// Words that a case begins with, and those in other letters.
+static CASES: LazyLock<Stems> = LazyLock::new(|| {
+    Stems::new(
+        "if|when|assuming|supposing|without|with|counting|interpretation|reading|case|caso|cas|sin|si|avec|sans|wenn|\
+        falls|fall|mit|ohne|con|com|sem|senza|se|als|met|zonder|bez|jika|otherwise",
+    )
+});
+const CASES_ABROAD: &str =
+    "zählt |jeśli |eğer |nếu |если |при |с |без |случай |若|如果|假如|当|情况";
 /// Deny the other case.
 const CONTRARIES: &str = " not|n't|without|otherwise|nicht|ohne| no |sin | pas|sans|não|sem | non|senza| не|без |niet|\
     zonder|nie |bez |tidak|không|不|非|没";
@@ -144,8 +153,11 @@ const CONTRARIES: &str = " not|n't|without|otherwise|nicht|ohne| no |sin | pas|s
 /// Whether a sentence is about one case.
 pub(super) fn is_case(sentence: &str) -> bool {
     let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let first = super::scan::head(words, 24).to_lowercase().replace(':', " ");
-    begins(&first, CASES) && !words.contains(['<', '>']) || first.starts_with("otherwise")
+    let end = words.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(words.len());
+    let is_word = words[end..].starts_with([' ', ':', ',']);
+    (is_word && CASES.begin(words[..end].as_bytes()).is_some_and(|case| case.len() == end)
+        || !head(words, 8).is_ascii() && begins(&lowered(head(words, 24)), CASES_ABROAD))
+        && !words.contains(['<', '>'])
 }
 
 /// Whether two sentences, one behind the other, give the values of opposite cases: "With replacement: 4/9. Without: 1/3."

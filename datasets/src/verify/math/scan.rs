@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use regex::Regex;
 
 /// The entries of a table that is written as one text, `a|b|c`: taken apart, and counted, by the compiler.
 pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static str; N] {
@@ -47,37 +48,70 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
 pub(super) struct Stems {
     /// Those that begin with the same two letters, by these letters.
     entries: Vec<Vec<&'static [u8]>>,
+    /// Of each first letter, the second letters as bits: few words need more of a look.
+    seconds: [u32; 26],
 }
 
 impl Stems {
     /// Those of a table, `a|b|c`, of entries that begin with two letters.
     pub(super) fn new(table: &'static str) -> Self {
-        let mut entries = vec![vec![]; 26 * 26];
+        let (mut entries, mut seconds) = (vec![vec![]; 26 * 26], [0; 26]);
         for stem in table.split('|').map(str::as_bytes) {
-            entries[Self::place(stem[0], stem[1]).expect("two letters")].push(stem);
+            let (first, second) = letters(stem).expect("two letters");
+            seconds[first] |= 1 << second;
+            entries[first * 26 + second].push(stem);
         }
-        Self { entries }
+        Self { entries, seconds }
     }
 
-    fn place(first: u8, second: u8) -> Option<usize> {
-        let letter =
-            |byte: u8| Some(usize::from((byte | 32).wrapping_sub(b'a'))).filter(|at| *at < 26);
-        Some(letter(first)? * 26 + letter(second)?)
+    /// The entry that a text begins with, whatever its case.
+    pub(super) fn begin(&self, text: &[u8]) -> Option<&'static [u8]> {
+        let (first, second) = letters(text)?;
+        if self.seconds[first] >> second & 1 == 0 {
+            return None;
+        }
+        let is_stem = |stem: &&&'static [u8]| {
+            text.get(..stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem))
+        };
+        self.entries[first * 26 + second].iter().find(is_stem).copied()
     }
 
-    /// Whether a word of a text begins with one of them, whatever its case.
+    /// Whether a word of a text begins with one of them.
     pub(super) fn begin_a_word_of(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
-        let mut is_begin = true;
-        bytes.windows(2).enumerate().any(|(at, pair)| {
-            let is_word = std::mem::replace(&mut is_begin, !pair[0].is_ascii_alphabetic());
-            let place = if is_word { Self::place(pair[0], pair[1]) } else { None };
-            let is_stem = |stem: &&[u8]| {
-                bytes.get(at..at + stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem))
-            };
-            place.is_some_and(|place| self.entries[place].iter().any(is_stem))
+        let mut is_inside = false;
+        bytes.iter().enumerate().any(|(at, byte)| {
+            let was_inside = std::mem::replace(&mut is_inside, byte.is_ascii_alphabetic());
+            is_inside && !was_inside && self.begin(&bytes[at..]).is_some()
         })
     }
+}
+
+/// The first two letters of a text by their numbers.
+fn letters(text: &[u8]) -> Option<(usize, usize)> {
+    let letter = |byte: u8| Some(usize::from((byte | 32).wrapping_sub(b'a'))).filter(|at| *at < 26);
+    Some((letter(*text.first()?)?, letter(*text.get(1)?)?))
+}
+
+/// Texts of a table, `a|b|c`, that are looked for together.
+pub(super) struct Words(LazyLock<Regex>);
+
+impl Words {
+    /// Those of a table, prepared at their first use.
+    pub(super) const fn new(prepare: fn() -> Regex) -> Self {
+        Self(LazyLock::new(prepare))
+    }
+
+    /// Where the first of them stands.
+    pub(super) fn find(&self, text: &str) -> Option<usize> {
+        self.0.find(text).map(|found| found.start())
+    }
+}
+
+/// A table of texts as one expression.
+pub(super) fn any_of(table: &str) -> Regex {
+    let texts: Vec<String> = table.split('|').map(regex::escape).collect();
+    Regex::new(&texts.join("|")).expect("texts are an expression")
 }
 
 /// A text that is looked for.

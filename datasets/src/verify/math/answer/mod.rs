@@ -25,7 +25,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use memchr::memchr2;
+use memchr::memchr2_iter;
 
 use super::Mode;
 use super::alphabet::digit;
@@ -75,18 +75,18 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 /// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
     const STRUCK: [(&str, &str); 3] = [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>")];
-    let may_be = memchr2(b'~', b'<', text.as_bytes()).is_some();
-    for (open, close) in STRUCK.into_iter().filter(|_| may_be) {
-        if let Some((before, rest)) = text.split_once(open)
-            && let Some((struck, after)) = rest.split_once(close)
-            && (open != close || !struck.contains(['\n', ' ']))
-            && !struck.is_empty()
-            && !before.ends_with(|c: char| c.is_alphanumeric())
-        {
-            let blank = " ".repeat(struck.chars().count() + open.len() + close.len());
-            let text = format!("{before}{blank}{after}");
-            return Some(with_plain_digits(&text).unwrap_or(text));
-        }
+    let mut marks = memchr2_iter(b'~', b'<', text.as_bytes());
+    let opened = |at: usize| STRUCK.iter().find(|(open, _)| text[at..].starts_with(open));
+    if let Some((at, (open, close))) = marks.find_map(|at| Some((at, opened(at)?)))
+        && let (before, rest) = (&text[..at], &text[at + open.len()..])
+        && let Some((struck, after)) = rest.split_once(close)
+        && (open != close || !struck.contains(['\n', ' ']))
+        && !struck.is_empty()
+        && !before.ends_with(|c: char| c.is_alphanumeric())
+    {
+        let blank = " ".repeat(struck.chars().count() + open.len() + close.len());
+        let text = format!("{before}{blank}{after}");
+        return Some(with_plain_digits(&text).unwrap_or(text));
     }
     if text.is_ascii() || !text.chars().any(|c| digit(c).is_some_and(|c| c.is_ascii_digit())) {
         return None;

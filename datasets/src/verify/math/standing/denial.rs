@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::super::super::tail;
-use super::super::scan::{Stems, begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{Stems, Words, any_of, begins, ends_with, head, holds, is_one_of, past};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u8 = 1;
@@ -334,14 +334,17 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-const REASONS: &str = " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+static REASONS: Words = Words::new(|| {
+    any_of(
+        " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
-    , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ";
+    , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",
+    )
+});
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(in super::super) fn without_reason(text: &str) -> &str {
-    let cut = REASONS.split('|').filter_map(|reason| text.find(reason)).min();
-    let cut = cut.filter(|at| !is_revoked(&text[*at..]));
+    let cut = REASONS.find(text).filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }

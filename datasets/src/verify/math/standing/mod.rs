@@ -162,7 +162,7 @@ static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
     Stems::new(
         "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|\
     now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|\
-    too|imposs|an err|edit|update|erratum|meant|that|this|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
+    too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
     unfort|instead|must|have to|has to|need|question|problem|want|adding|correct |right |true |actual|proper |\
     nein|non",
     )
@@ -250,6 +250,9 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
 pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
     let gives = |sentence: &str| is_case(sentence) && holds(sentence, "nswer is|\\boxed");
     let own = sentence(before);
+    if !is_case(own) {
+        return false;
+    }
     let previous =
         before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$', '。']);
     let previous = self::sentence(previous);
@@ -258,18 +261,17 @@ pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
     let next = sentences.next().unwrap_or_default();
     // The value itself, which is not shown here.
     let whole = || format!("{own}0{end}");
-    is_case(own)
-        && (own.trim_start().starts_with("Otherwise")
-            || gives(previous)
-            || gives(next)
-            || are_opposite(&whole(), next)
-            || are_opposite(previous, &whole()))
+    own.trim_start().starts_with("Otherwise")
+        || gives(previous)
+        || gives(next)
+        || are_opposite(&whole(), next)
+        || are_opposite(previous, &whole())
 }
 
 /// The sentence that a text ends in.
 fn sentence(before: &str) -> &str {
     let near = tail(before, MAX_SENTENCE);
-    let near = near.rsplit('。').next().unwrap_or(near);
+    let near = if near.is_ascii() { near } else { near.rsplit('。').next().unwrap_or(near) };
     let bytes = near.as_bytes();
     let is_end = |at: usize| match bytes[at] {
         b'\n' => true,
