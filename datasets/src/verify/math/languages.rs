@@ -1,9 +1,7 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
-use std::sync::LazyLock;
-
 use super::answer::last_sentence;
-use super::scan::{Stems, Words, any_of, begins, head, holds, lowered};
+use super::scan::{Words, any_of, begins, head, holds, lowered};
 
 /// Take back what stands before them.
 static REVOCATIONS: Words = Words::new(|| {
@@ -138,12 +136,8 @@ pub(super) fn before_alternative(text: &str) -> Option<&str> {
 }
 
 /// Words that a case begins with, and those in other letters.
-static CASES: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "if|when|assuming|supposing|without|with|counting|interpretation|reading|case|caso|cas|sin|si|avec|sans|wenn|\
-        falls|fall|mit|ohne|con|com|sem|senza|se|als|met|zonder|bez|jika|otherwise",
-    )
-});
+const CASES: &str = "if|when|assuming|supposing|without|with|counting|interpretation|reading|case|caso|cas|sin|si|avec|sans|\
+    wenn|falls|fall|mit|ohne|con|com|sem|senza|se|als|met|zonder|bez|jika|otherwise";
 const CASES_ABROAD: &str =
     "zählt |jeśli |eğer |nếu |если |при |с |без |случай |若|如果|假如|当|情况";
 /// Deny the other case.
@@ -155,7 +149,7 @@ pub(super) fn is_case(sentence: &str) -> bool {
     let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
     let end = words.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(words.len());
     let is_word = words[end..].starts_with([' ', ':', ',']);
-    (is_word && CASES.begin(words[..end].as_bytes()).is_some_and(|case| case.len() == end)
+    (is_word && CASES.split('|').any(|case| case.eq_ignore_ascii_case(&words[..end]))
         || !head(words, 8).is_ascii() && begins(&lowered(head(words, 24)), CASES_ABROAD))
         && !words.contains(['<', '>'])
 }

@@ -43,56 +43,6 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     table.split('|').any(|known| text.contains(known))
 }
 
-/// Beginnings of words that are looked for together: what a text must have in it that an expression may match, so that
-/// most texts need none compiled.
-pub(super) struct Stems {
-    /// Those that begin with the same two letters, by these letters.
-    entries: Vec<Vec<&'static [u8]>>,
-    /// Of each first letter, the second letters as bits: few words need more of a look.
-    seconds: [u32; 26],
-}
-
-impl Stems {
-    /// Those of a table, `a|b|c`, of entries that begin with two letters.
-    pub(super) fn new(table: &'static str) -> Self {
-        let (mut entries, mut seconds) = (vec![vec![]; 26 * 26], [0; 26]);
-        for stem in table.split('|').map(str::as_bytes) {
-            let (first, second) = letters(stem).expect("two letters");
-            seconds[first] |= 1 << second;
-            entries[first * 26 + second].push(stem);
-        }
-        Self { entries, seconds }
-    }
-
-    /// The entry that a text begins with, whatever its case.
-    pub(super) fn begin(&self, text: &[u8]) -> Option<&'static [u8]> {
-        let (first, second) = letters(text)?;
-        if self.seconds[first] >> second & 1 == 0 {
-            return None;
-        }
-        let is_stem = |stem: &&&'static [u8]| {
-            text.get(..stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem))
-        };
-        self.entries[first * 26 + second].iter().find(is_stem).copied()
-    }
-
-    /// Whether a word of a text begins with one of them.
-    pub(super) fn begin_a_word_of(&self, text: &str) -> bool {
-        let bytes = text.as_bytes();
-        let mut is_inside = false;
-        bytes.iter().enumerate().any(|(at, byte)| {
-            let was_inside = std::mem::replace(&mut is_inside, byte.is_ascii_alphabetic());
-            is_inside && !was_inside && self.begin(&bytes[at..]).is_some()
-        })
-    }
-}
-
-/// The first two letters of a text by their numbers.
-fn letters(text: &[u8]) -> Option<(usize, usize)> {
-    let letter = |byte: u8| Some(usize::from((byte | 32).wrapping_sub(b'a'))).filter(|at| *at < 26);
-    Some((letter(*text.first()?)?, letter(*text.get(1)?)?))
-}
-
 /// Texts of a table, `a|b|c`, that are looked for together.
 pub(super) struct Words(LazyLock<Regex>);
 

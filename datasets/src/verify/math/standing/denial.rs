@@ -1,10 +1,11 @@
 //! Words that deny, doubt or change the value beside them.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use super::super::super::tail;
-use super::super::scan::{Stems, Words, any_of, begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{Words, any_of, begins, ends_with, head, holds, is_one_of, past};
+use super::MAX_SENTENCE;
+use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u8 = 1;
@@ -109,61 +110,26 @@ tables! {
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
 }
 
-/// Words that deny or bound what follows, beside those of other scripts.
-static DENYING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|\
-    anst|lieu|lugar|vez|invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|\
-    incorrect|false|naive|tempt|first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|\
-    between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|\
-    menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|weniger|hoogst|mindest|minst|minder|meer|lebih|\
-    kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|sup|inf|gr|kl|tra|fra|au|at",
-    )
-});
-/// Words that doubt what a clause says.
-static DOUBTING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
-    tempt|erron|impossible|convinced|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|\
-    differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
-    )
-});
-/// Words that suppose a case.
-static SUPPOSING: LazyLock<Stems> = LazyLock::new(|| Stems::new("if|when|for|assuming"));
-/// Words that say that what is tried does not do.
-static FAILING: LazyLock<Stems> = LazyLock::new(|| Stems::new("do|did|contradict|fails"));
-/// Words that make the value behind them a part of what is meant.
-static CHANGING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|\
-    halv|doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
-    )
-});
-
-fn has(text: &str, stems: &Stems) -> bool {
-    stems.begin_a_word_of(text)
-        || !text.is_ascii()
-            && text.chars().any(|c| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic())
-}
-
 /// Whether a text may deny or bound something.
 pub(super) fn may_deny(text: &str) -> bool {
-    has(text, &DENYING) || text.contains("\\n") || text.contains("n't")
+    hints(text) & DENIES != 0
 }
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    if before.is_empty() && after.is_empty() {
-        return false;
-    }
+    denied(before, after, hints(tail(before, MAX_SENTENCE)))
+}
+
+/// The same, of words before the value that have these hints.
+pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = tail(before, 80);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    may_deny(near) && is_word && DENIAL.is_match(near)
-        || near.contains([',', ';']) && has(near, &SUPPOSING) && CASES.is_match(near)
-        || is_doubted(near)
+    hints & DENIES != 0 && is_word && DENIAL.is_match(near)
+        || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
+        || hints & DOUBTS != 0 && is_doubted(near)
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")
@@ -215,7 +181,7 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
         " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
     let link = |end: usize| holds(&clause[end..], LINKS);
     clause.len() >= 6
-        && has(clause, &DOUBTING)
+        && hints(clause) & DOUBTS != 0
         // "the number that it cannot be is 7"
         && (REFUSAL.find(clause).is_some_and(|found| !clause[found].contains(" be is "))
             || DOUBT
@@ -271,7 +237,7 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
-    if !FAILING.begin_a_word_of(sentence) {
+    if hints(sentence) & FAILS == 0 {
         return false;
     }
     let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
@@ -303,7 +269,7 @@ pub(in super::super) fn denies(rest: &str) -> bool {
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
     let near = tail(before, 80).trim_end_matches("\\boxed{");
-    has(near, &CHANGING) && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+    hints(near) & CHANGES != 0 && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".

@@ -11,7 +11,7 @@ use regex::{Captures, Regex};
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
 use super::languages::{are_opposite, is_case, revocation};
-use super::scan::{Stems, head, holds, is_one_of, lowered, strip_prefix};
+use super::scan::{head, holds, is_one_of, lowered, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -26,9 +26,11 @@ macro_rules! tables {
 
 mod contrast;
 mod denial;
+mod hints;
 
 pub(super) use contrast::{is_bound, stated};
 pub(super) use denial::*;
+use hints::{ASSUMES, CHANGES, DENIES, ERRS, LISTS, SAYS, SHOWS, WITHDRAWS, hints};
 
 /// Longest part of a sentence, and of the text behind a mark, that is looked at.
 const MAX_SENTENCE: usize = 240;
@@ -130,44 +132,6 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actua
     (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
     are|should be|would be)";
 
-/// What the tables about somebody's words have in them.
-static SAYING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "claim|say|said|accord|told|think|thought|belie|insist|suggest|writ|wrote|guess|goes|has it|shout|report|rumo|\
-        alleged|state|end|read|repl|answers|answered|conclud|text",
-    )
-});
-/// What the table about books and keys has in it.
-static SOURCES: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "text|answer k|answer s|solution|soluc|back of|end of|web|internet|online|forum|manuel|corrig|libro|gab|lehr|im|buch|podr",
-    )
-});
-/// What the tables about the form of an answer and about another case have in them.
-static SHOWING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|look|if|\
-    had|were|without|only if|assum|suppos|would",
-    )
-});
-/// What the table about premises has in it.
-static PREMISES: LazyLock<Stems> =
-    LazyLock::new(|| Stems::new("suppose|assume|imagine|pretend|reference|gold|ground"));
-/// What the table about mistakes has in it.
-static MISTAKEN: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new("but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet")
-});
-/// What the tables about the text behind a mark have in them.
-static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|\
-    now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|\
-    too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
-    unfort|instead|must|have to|has to|need|question|problem|want|adding|correct |right |true |actual|proper |\
-    nein|non",
-    )
-});
-
 /// A table as one expression. One for small letters is made in half the time of one for both cases, so the text that it
 /// is looked for in is made small.
 pub(super) struct Table {
@@ -214,6 +178,11 @@ impl Table {
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
+    foreign(before, after, hints(tail(before, MAX_SENTENCE)))
+}
+
+/// The same, of words before the mark that have these hints.
+fn foreign(before: &str, after: &str, found: u16) -> bool {
     let sentence = sentence(before);
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
@@ -234,13 +203,11 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
             is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
         })
     };
-    (has_quote || SAYING.begin_a_word_of(sentence)) && is_said()
-        || (!sentence.is_ascii() || SOURCES.begin_a_word_of(sentence)) && is_listed()
-        || PREMISES.begin_a_word_of(sentence) && PREMISE.is_match(sentence)
-        || MISTAKEN.begin_a_word_of(behind)
-            && OF_OTHERS.is_match(sentence)
-            && MISTAKES.is_match(behind)
-        || (has_quote || SHOWING.begin_a_word_of(sentence))
+    (has_quote || found & SAYS != 0) && is_said()
+        || found & LISTS != 0 && is_listed()
+        || found & ASSUMES != 0 && PREMISE.is_match(sentence)
+        || hints(behind) & ERRS != 0 && OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
+        || (has_quote || found & SHOWS != 0)
             && (FORM.is_match(sentence) || SUPPOSITION.is_match(sentence) && is_supposed())
         || is_one_of_cases(before, after)
 }
@@ -296,18 +263,19 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    is_denied(before, after)
-        || is_changed(before)
-        || contrast::is_bound_of_mark(before, after)
+    let found = hints(tail(before, MAX_SENTENCE));
+    denial::denied(before, after, found)
+        || found & CHANGES != 0 && is_changed(before)
+        || found & DENIES != 0 && contrast::is_bound_of_mark(before, after)
         || is_part()
-        || is_foreign(before, after)
+        || foreign(before, after, found)
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str> {
     let behind = head(after, MAX_BEHIND);
     let abroad = revocation(behind);
-    if abroad.is_none() && !WITHDRAWING.begin_a_word_of(behind) {
+    if abroad.is_none() && hints(behind) & WITHDRAWS == 0 {
         return None;
     }
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start);
