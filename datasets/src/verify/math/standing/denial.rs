@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::super::tail;
 use super::super::scan::{Words, any_of, begins, ends_with, head, holds, is_one_of, past};
-use super::MAX_SENTENCE;
+use super::MAX_NEAR;
 use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
 
 /// Leaves open what its sentence says.
@@ -117,7 +117,7 @@ pub(super) fn may_deny(text: &str) -> bool {
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    denied(before, after, hints(tail(before, MAX_SENTENCE)))
+    denied(before, after, hints(tail(before, MAX_NEAR)))
 }
 
 /// The same, of words before the value that have these hints.

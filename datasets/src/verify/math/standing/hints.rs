@@ -101,26 +101,26 @@ fn place(word: &[u8]) -> Option<usize> {
 pub(super) fn hints(text: &str) -> u16 {
     let bytes = text.as_bytes();
     let mut found = 0;
-    let mut before = b' ';
+    let mut is_inside = false;
     for (at, byte) in bytes.iter().enumerate() {
-        let word = &bytes[at..];
-        if byte.is_ascii_alphabetic() {
-            if !before.is_ascii_alphabetic() {
-                for (stem, hint) in place(word).map_or(&[][..], |place| &BY_LETTERS[place]) {
-                    let begins = || {
-                        word.len() >= stem.len() && word[..stem.len()].eq_ignore_ascii_case(stem)
-                    };
-                    if found & hint == 0 && begins() {
-                        found |= hint;
-                    }
+        let was_inside = std::mem::replace(&mut is_inside, byte.is_ascii_alphabetic());
+        if is_inside && !was_inside {
+            let word = &bytes[at..];
+            for (stem, hint) in place(word).map_or(&[][..], |place| &BY_LETTERS[place]) {
+                let begins =
+                    || word.get(..stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem));
+                if found & hint == 0 && begins() {
+                    found |= hint;
                 }
             }
-        } else if *byte == b'\'' && word.starts_with(b"'t") && before == b'n'
-            || word.starts_with(b"\\n")
+        }
+        let is_mark = matches!(byte, b'\'' | b'\\');
+        if is_mark
+            && (bytes[at..].starts_with(b"\\n")
+                || bytes[..at].ends_with(b"n") && bytes[at..].starts_with(b"'t"))
         {
             found |= DENIES;
         }
-        before = *byte;
     }
     let is_letter = |c: char| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic();
     if !text.is_ascii() && text.chars().any(is_letter) {

@@ -35,6 +35,8 @@ use hints::{ASSUMES, CHANGES, DENIES, ERRS, LISTS, SAYS, SHOWS, WITHDRAWS, hints
 /// Longest part of a sentence, and of the text behind a mark, that is looked at.
 const MAX_SENTENCE: usize = 240;
 const MAX_BEHIND: usize = 4000;
+/// The same, right before a value.
+const MAX_NEAR: usize = 96;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
 /// somebody says to a value; people.
@@ -178,7 +180,7 @@ impl Table {
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
-    foreign(before, after, hints(tail(before, MAX_SENTENCE)))
+    foreign(before, after, hints(sentence(before)))
 }
 
 /// The same, of words before the mark that have these hints.
@@ -263,7 +265,8 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    let found = hints(tail(before, MAX_SENTENCE));
+    // Its sentence, and as much before a value as other rules look at.
+    let found = hints(tail(before, sentence(before).len().max(MAX_NEAR)));
     denial::denied(before, after, found)
         || found & CHANGES != 0 && is_changed(before)
         || found & DENIES != 0 && contrast::is_bound_of_mark(before, after)
