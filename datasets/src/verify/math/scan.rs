@@ -23,14 +23,27 @@ pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static st
     out
 }
 
+/// The entries of a table, `a|b|c`. They are short: a plain loop finds their ends faster than a search does.
+pub(super) fn each(table: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(table);
+    std::iter::from_fn(move || {
+        let (entry, behind) = match rest?.bytes().position(|byte| byte == b'|') {
+            Some(end) => (&rest?[..end], Some(&rest?[end + 1..])),
+            None => (rest?, None),
+        };
+        rest = behind;
+        Some(entry)
+    })
+}
+
 /// Whether a word is an entry of a table, `a|b|c`.
 pub(super) fn is_one_of(word: &str, table: &str) -> bool {
-    table.split('|').any(|known| known == word)
+    each(table).any(|known| known == word)
 }
 
 /// What follows the first entry of a table that a text begins with.
 pub(super) fn past<'a>(text: &'a str, table: &str) -> Option<&'a str> {
-    table.split('|').find_map(|known| text.strip_prefix(known))
+    each(table).find_map(|known| text.strip_prefix(known))
 }
 
 /// Whether a text begins with an entry of a table.
@@ -40,7 +53,7 @@ pub(super) fn begins(text: &str, table: &str) -> bool {
 
 /// Whether an entry of a table stands in a text.
 pub(super) fn holds(text: &str, table: &str) -> bool {
-    table.split('|').any(|known| text.contains(known))
+    each(table).any(|known| text.contains(known))
 }
 
 /// Texts of a table, `a|b|c`, that are looked for together.
