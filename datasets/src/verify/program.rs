@@ -395,6 +395,3 @@ pub(super) fn limited(argument: &str) -> Result<(Duration, &str), String> {
     }
     Ok((timeout, rest))
 }
-
-#[cfg(all(test, unix))]
-mod tests;

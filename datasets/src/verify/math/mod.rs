@@ -301,6 +301,3 @@ fn printed_list(text: &str) -> Option<String> {
         text.contains("\\\\") && !text.contains("\\begin{") || text.contains("\\\\begin");
     are_plain.then(|| if is_escaped { text.replace("\\\\", "\\") } else { text })
 }
-
-#[cfg(test)]
-mod tests;

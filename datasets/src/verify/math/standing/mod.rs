@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
