@@ -108,7 +108,7 @@ impl Lexer<'_> {
                 self.between_brackets();
             }
             "thinspace" | "mathord" => self.join_thousands(),
-            "Omega" if matches!(self.out.last(), Some(Token::Number { .. })) => {
+            "Omega" if self.is_behind_number() => {
                 self.out.push(Token::Text("ohm".into()));
             }
             _ => match symbol(&name) {
@@ -190,7 +190,7 @@ impl Lexer<'_> {
     /// A thin space or an escaped comma between digits joins them into one number.
     fn join_thousands(&mut self) {
         let is_three = self.rest().bytes().take_while(u8::is_ascii_digit).count() == 3;
-        if matches!(self.out.last(), Some(Token::Number { .. })) && is_three {
+        if self.is_behind_number() && is_three {
             self.out.push(Token::TightComma);
         }
     }
@@ -239,7 +239,7 @@ impl Lexer<'_> {
             return Some(());
         }
         // `4.5\text{ x }10^4`
-        if trimmed == "x" && matches!(self.out.last(), Some(Token::Number { .. })) {
+        if trimmed == "x" && self.is_behind_number() {
             self.out.push(Token::Symbol('*'));
             return Some(());
         }

@@ -1,7 +1,7 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
 use super::answer::last_sentence;
-use super::scan::{Words, any_of, begins, head, holds, lowered};
+use super::scan::{Words, any_of, begins, has_digits, head, holds, lowered};
 
 /// Take back what stands before them.
 static REVOCATIONS: Words = Words::new(|| {
@@ -81,7 +81,7 @@ pub(super) fn without_check(text: &str) -> &str {
     };
     if let Some((before, check)) = text.rsplit_once(". ")
         && begins(check, INDEED)
-        && last_sentence(before).contains(|c: char| c.is_ascii_digit())
+        && last_sentence(before).bytes().any(|byte| byte.is_ascii_digit())
     {
         return before;
     }
@@ -159,7 +159,7 @@ pub(super) fn are_opposite(one: &str, other: &str) -> bool {
     let condition = |sentence: &str| {
         let (condition, value) = sentence.split_once([',', ':', '，', '：'])?;
         let is_plain = !condition.contains(|c: char| c.is_ascii_digit() || c == '=' || c == '$');
-        let has_value = value.contains(|c: char| c.is_ascii_digit());
+        let has_value = has_digits(value);
         (is_case(sentence) && is_plain && has_value).then(|| condition.to_lowercase() + " ")
     };
     let (one, other) = (condition(one), condition(other));

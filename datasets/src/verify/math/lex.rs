@@ -189,8 +189,8 @@ impl<'a> Lexer<'a> {
         if let Some(digits) = thin {
             self.at = self.text.len() - digits.trim_start().len();
         }
-        let is_tight = matches!(self.out.last(), Some(Token::Number { .. }))
-            && self.rest().starts_with(|c: char| c.is_ascii_digit());
+        let is_tight =
+            self.is_behind_number() && self.rest().starts_with(|c: char| c.is_ascii_digit());
         self.out.push(if is_tight { Token::TightComma } else { Token::Symbol(',') });
     }
 
@@ -256,7 +256,7 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
-    fn is_behind_number(&self) -> bool {
+    pub(super) fn is_behind_number(&self) -> bool {
         matches!(self.out.last(), Some(Token::Number { .. }))
     }
 
@@ -321,7 +321,7 @@ impl<'a> Lexer<'a> {
             return;
         }
         // `4.5 x 10^4`
-        let is_number = matches!(self.out.last(), Some(Token::Number { .. }));
+        let is_number = self.is_behind_number();
         let next = self.rest().trim_start();
         if lower == "x" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
             self.out.push(Token::Symbol('*'));
@@ -338,9 +338,7 @@ impl<'a> Lexer<'a> {
             .chars()
             .next()
             .is_none_or(|c| c.is_ascii_digit() || ".,;)}$".contains(c));
-        let is_time = matches!(lower.as_str(), "min" | "sec")
-            && is_last
-            && matches!(self.out.last(), Some(Token::Number { .. }));
+        let is_time = matches!(lower.as_str(), "min" | "sec") && is_last && self.is_behind_number();
         if is_time {
             self.out.push(Token::Text(lower));
             return;
@@ -356,8 +354,8 @@ impl<'a> Lexer<'a> {
             return;
         }
         // `5 cm` is a length, `cm` alone a product.
-        let is_unit = matches!(self.out.last(), Some(Token::Number { .. }))
-            && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
+        let is_unit =
+            self.is_behind_number() && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_word =
             length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));

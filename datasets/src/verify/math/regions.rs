@@ -169,7 +169,7 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     let words = past(words, "all |any |every ").unwrap_or(words);
     let value = |number: Expr| Answer::Value(number);
     let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
-    let minus = || Expr::Negative(Box::new(Expr::Infinity));
+    let minus = || Expr::negative(Expr::Infinity);
     // What is left of the words once the name is read.
     let signed = named(words, SIGNS);
     let (sign, reals) = signed.map_or(("R", words), |(sign, rest)| (sign, rest.trim_start()));
@@ -316,7 +316,7 @@ fn within(bound: &Expr, relation: Relation, centre: &Expr, fuel: &mut Fuel) -> O
         at: by.at + at,
         is_in,
     };
-    let low = moved(Expr::Negative(Box::new(bound.clone())), -high.at);
+    let low = moved(Expr::negative(bound.clone()), -high.at);
     let high = moved(bound.clone(), high.at);
     let whole = region(&Answer::line(), fuel)?.pop()?;
     match relation {
@@ -363,7 +363,7 @@ fn center(side: &Answer) -> Option<Expr> {
     };
     Some(match by {
         Expr::Negative(by) => (**by).clone(),
-        by => Expr::Negative(Box::new(by.clone())),
+        by => Expr::negative(by.clone()),
     })
 }
 

@@ -41,6 +41,21 @@ pub(super) fn is_one_of(word: &str, table: &str) -> bool {
     each(table).any(|known| known == word)
 }
 
+/// Whether a text holds a digit.
+pub(super) fn has_digits(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a text is digits alone, or empty.
+pub(super) fn are_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a text is the letter of a choice.
+pub(super) fn is_letter(text: &str) -> bool {
+    matches!(text.as_bytes(), [b'A'..=b'J'])
+}
+
 /// What follows the first entry of a table that a text begins with.
 pub(super) fn past<'a>(text: &'a str, table: &str) -> Option<&'a str> {
     each(table).find_map(|known| text.strip_prefix(known))

@@ -69,7 +69,7 @@ impl Parser {
         }
         let zero = || Answer::Value(Expr::integer(0));
         let infinity = || Answer::Value(Expr::Infinity);
-        let minus = || Answer::Value(Expr::Negative(Box::new(Expr::Infinity)));
+        let minus = || Answer::Value(Expr::negative(Expr::Infinity));
         let half = |open, low, high, close| Some(Answer::Tuple(open, vec![low, high], close));
         match sign {
             '+' | '>' => half('(', zero(), infinity(), ')'),

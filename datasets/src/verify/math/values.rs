@@ -333,7 +333,7 @@ pub(super) fn signs(expr: &Expr) -> Vec<Expr> {
 /// The expression with every plus-minus read as plus, or as minus.
 fn resolved(expr: &Expr, is_minus: bool) -> Expr {
     match expr {
-        Expr::PlusMinus(inner) if is_minus => Expr::Negative(Box::new(resolved(inner, true))),
+        Expr::PlusMinus(inner) if is_minus => Expr::negative(resolved(inner, true)),
         Expr::PlusMinus(inner) => resolved(inner, false),
         other => other.with_children(|inner| resolved(inner, is_minus)),
     }

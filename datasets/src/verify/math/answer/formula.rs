@@ -2,7 +2,7 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::super::scan::{begins, entries, head};
+use super::super::scan::{are_digits, begins, entries, head};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -67,7 +67,7 @@ fn last_break(left: &str) -> (usize, usize) {
                 // Of `x > 7` the relation is the answer, of `f(x) \ge 7` the bound.
                 let operand = left[start..at].trim();
                 let is_name = operand.chars().count() == 1 || operand.starts_with(['|', '\\']);
-                let is_number = operand.bytes().all(|byte| byte.is_ascii_digit());
+                let is_number = are_digits(operand);
                 (!is_name && !is_number && !operand.contains(['<', '>', '≤', '≥'])).then_some(bound)
             }),
             _ => None,

@@ -5,7 +5,7 @@ use super::super::calendar::{date, same_date};
 use super::super::languages::{before_alternative, is_case, is_compared, without_check};
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, holds, is_one_of, past};
+use super::super::scan::{begins, has_digits, holds, is_letter, is_one_of, past};
 use super::super::spelled::spelled;
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::text;
@@ -61,7 +61,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
-        let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
+        let is_plain = !has_digits(e.line);
         (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
     },
     // "I'd go with (B), since (A) fails for n = 2."
@@ -157,12 +157,12 @@ fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     let before = ending.text[..offset_in(ending.text, ending.line)].trim_end();
     let other =
         before.lines().next_back().unwrap_or_default().trim_matches(['*', '(', ')', '.', ' ']);
-    if matches!(other.as_bytes(), [b'A'..=b'J']) {
+    if is_letter(other) {
         return None;
     }
     let letter =
         ending.line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
-    matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
+    is_letter(letter).then_some(letter)
 }
 
 /// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
@@ -259,8 +259,7 @@ fn is_calculation(text: &str) -> bool {
     let is_step = |step: &str| {
         let Some((left, _)) = step.split_once('=') else { return false };
         let left = left.trim().trim_start_matches(|c: char| c.is_alphabetic()).trim_start();
-        let is_number =
-            left.contains(|c: char| c.is_ascii_digit()) && !left.contains(char::is_alphabetic);
+        let is_number = has_digits(left) && !left.contains(char::is_alphabetic);
         is_number && left.contains(['+', '-', '*', '/', '\u{d7}', '\u{f7}'])
     };
     text.contains(" and ") && text.split(" and ").all(is_step)
@@ -334,10 +333,6 @@ fn is_equation(text: &str) -> bool {
             _ => false,
         }
         && is_value(text)
-}
-
-fn has_digits(text: &str) -> bool {
-    text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// A sentence up to a remark that may hold another value.

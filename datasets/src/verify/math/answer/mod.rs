@@ -21,6 +21,7 @@ mod scope;
 mod sentences;
 pub(super) mod values;
 
+use super::scan::{are_digits, has_digits};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -182,7 +183,7 @@ fn is_answer(text: &str) -> bool {
     if dollars >= 2 && !is_wrapped {
         return is_value(text) && text.starts_with('$');
     }
-    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let has_digit = has_digits(text);
     worded(text).is_some_and(|has_words| !(has_digit && has_words))
 }
 
@@ -211,7 +212,7 @@ fn worded(text: &str) -> Option<bool> {
 /// Whether a text is digits alone, as most answers are: what needs no parser.
 pub(super) fn is_integer(text: &str) -> bool {
     const MAX_DIGITS: usize = 40;
-    (1..=MAX_DIGITS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    (1..=MAX_DIGITS).contains(&text.len()) && are_digits(text)
 }
 
 /// Whether a text is mathematics without words.

@@ -1,6 +1,6 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
-use super::super::scan::{begins, holds, is_one_of};
+use super::super::scan::{begins, holds, is_letter, is_one_of};
 use super::super::spelled::{foreign_number, is_number_part, spelled};
 use super::super::standing::{self, without_reason};
 use super::Rule;
@@ -20,7 +20,7 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let clause = links.iter().find_map(|link| clause.strip_prefix(link)).unwrap_or(clause);
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
-        let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
+        let is_letter = is_letter(letter);
         let praised = ["correct", "right", "answer", "best"].iter().find_map(|word| {
             let rest = rest.strip_prefix("is ")?;
             rest.strip_prefix("the ").unwrap_or(rest).strip_prefix(word)

@@ -1,7 +1,7 @@
 //! Formulas and numbers in running text.
 
 use super::super::read::parse;
-use super::super::scan::{holds, is_one_of};
+use super::super::scan::{are_digits, has_digits, holds, is_one_of};
 use super::super::standing::{self, is_asked, is_bound};
 use super::super::units::{conversion, is_unit};
 use super::{Rule, is_answer, is_value, offset_in};
@@ -37,13 +37,13 @@ pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
 pub(super) fn last_time(text: &str) -> Option<&str> {
     let colon = text.rfind(':')?;
     let start = text[..colon].trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    let is_minutes = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_minutes = |text: &str| are_digits(text);
     let minutes = text.get(colon + 1..colon + 3).filter(|minutes| is_minutes(minutes))?;
     let rest = &text[colon + 3..];
     let is_time = (1..=2).contains(&(colon - start))
         && minutes < "60"
         && !text[..start].ends_with(|c: char| c.is_alphanumeric() || ".,:/-$".contains(c))
-        && !rest.contains(|c: char| c.is_ascii_digit());
+        && !has_digits(rest);
     let half = rest.trim_start().get(..2).unwrap_or_default().to_lowercase();
     let length =
         if is_one_of(&half, "am|pm|a.|p.") { rest.len() - rest.trim_start().len() + 2 } else { 0 };
