@@ -11,4 +11,5 @@ mod programs;
 #[cfg(unix)]
 mod python;
 mod solutions;
+mod specifications;
 mod sql;

@@ -2,7 +2,7 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
-use super::super::languages::{before_alternative, is_case, is_compared, without_check};
+use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
 use super::super::scan::{begins, has_digits, holds, is_letter, is_one_of, past};
@@ -15,9 +15,7 @@ use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::values::{
-    displayed, is_about, is_in_question, is_label, last_time, last_value, with_unit,
-};
+use super::values::{displayed, is_label, last_time, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -25,9 +23,6 @@ const MAX_WORDS: usize = 80;
 
 /// Most words of a text that is a name as a whole.
 const MAX_NAME: usize = 3;
-
-/// Most values in a row that a text may deny.
-const MAX_DENIALS: usize = 4;
 
 /// The end of a completion, as the rules look at it.
 struct Ending<'a> {
@@ -370,66 +365,4 @@ fn bold(line: &str) -> Option<&str> {
     let is_open = is_open(line);
     let is_name = inner.len() <= MAX_WORDS && !outside.iter().any(|text| has_digits(text));
     (is_name && !is_open && line[..open].matches("**").count() == 0).then_some(inner)
-}
-
-/// The last value that a text does not deny: "it is not 7" says what it is not.
-fn stated_value(text: &str) -> Option<(&str, Rule)> {
-    let mut rest = text;
-    // Beside what another says, what one more obtains is no statement either.
-    let mut of_others = false;
-    for _ in 0..MAX_DENIALS {
-        let found = last_value(rest)?;
-        let start = offset_in(rest, found.0);
-        let before = rest[..start].trim_end_matches([' ', '*', '$']);
-        let end = offset_in(text, found.0) + found.0.len();
-        let is_denied = is_unstated(before, &text[end..])
-            || is_bound(before, &text[end..])
-            || is_label(&rest[..start])
-            || is_in_question(before, &text[end..])
-            || is_about(before)
-            || is_other_case(text, before)
-            || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
-            || of_others && standing::is_of_others(before);
-        of_others |= standing::is_foreign(before, &text[end..]);
-        if !is_denied {
-            return Some(with_alternative(text, before, (with_unit(text, found.0), found.1)));
-        }
-        rest = before;
-    }
-    None
-}
-
-/// Whether a value stands in brackets that tell of another case: "(with replacement it would be 9/25)".
-fn is_other_case(text: &str, before: &str) -> bool {
-    let open = before.rfind('(').filter(|open| !before[*open..].contains(')'));
-    let is_remark = |remark: &str| {
-        let words = remark.split(' ').filter(|word| word.len() > 1).count();
-        is_case(remark) || has_digits(remark) && words > 1 && !remark.contains('=')
-    };
-    let last = last_sentence(before);
-    let is_supposed = (is_case(last) || last.starts_with("For ")) && last.contains(" would ");
-    let inside = |open: usize| text[open + 1..].split(')').next().unwrap_or_default();
-    let is_several = |text: &str| text.split(' ').filter(|word| has_digits(word)).count() > 1;
-    open.is_some_and(|open| {
-        (is_remark(&before[open + 1..]) || is_several(inside(open)) && is_remark(inside(open)))
-            && has_digits(&before[..open])
-    }) || is_supposed && has_digits(&before[..offset_in(before, last)])
-}
-
-/// A value and the one before an "or", as one answer: "42 or 7" is neither.
-fn with_alternative<'a>(
-    text: &'a str,
-    before: &'a str,
-    (value, rule): (&'a str, Rule),
-) -> (&'a str, Rule) {
-    let doubts = [" maybe", " perhaps", " possibly"];
-    let doubted = doubts.iter().find_map(|doubt| before.strip_suffix(doubt)).unwrap_or(before);
-    let first = before_alternative(doubted).and_then(last_value).filter(|(first, _)| {
-        // Words of other languages may be others than "or".
-        let gap = &before[offset_in(before, first) + first.len()..];
-        doubted.ends_with(" or") || !gap.trim_matches(|c: char| !c.is_alphanumeric()).contains(' ')
-    });
-    let Some((first, _)) = first else { return (value, rule) };
-    let (start, end) = (offset_in(text, first), offset_in(text, value) + value.len());
-    (&text[start..end], rule)
 }
