@@ -196,27 +196,9 @@ fn plain(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut text = fractions(text);
-    for (sign, plain) in [
-        ("\\times", "*"),
-        ("\\cdot", "*"),
-        ("\\div", "/"),
-        ("×", "*"),
-        ("·", "*"),
-        ("÷", "/"),
-        ("−", "-"),
-        ("\\left", ""),
-        ("\\right", ""),
-        ("\\(", ""),
-        ("\\)", ""),
-        ("\\[", ""),
-        ("\\]", ""),
-        ("\\,", ""),
-        ("$", ""),
-        ("[", "("),
-        ("]", ")"),
-        ("{", "("),
-        ("}", ")"),
-    ] {
+    const SIGNS: &str = "\\times=*|\\cdot=*|\\div=/|×=*|·=*|÷=/|−=-|\\left=|\\right=|\\(=|\\)=|\\[=|\\]=|\\,=|$=|[=(|]=)|\
+        {=(|}=)";
+    for (sign, plain) in SIGNS.split('|').filter_map(|entry| entry.split_once('=')) {
         text = text.replace(sign, plain);
     }
     Cow::Owned(text)
@@ -229,15 +211,7 @@ fn fractions(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let braced = |text: &str| -> Option<(String, usize)> {
         let inner = text.strip_prefix('{')?;
-        let mut depth = 1_usize;
-        let end = inner.char_indices().find_map(|(at, c)| {
-            depth = match c {
-                '{' => depth + 1,
-                '}' => depth - 1,
-                _ => depth,
-            };
-            (depth == 0).then_some(at)
-        })?;
+        let end = answer::closing(inner)?;
         Some((inner[..end].to_owned(), end + 2))
     };
     while let Some(at) = rest.find("\\frac") {

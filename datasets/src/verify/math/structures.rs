@@ -67,17 +67,7 @@ impl Parser {
         if is_braced {
             self.expect('}')?;
         }
-        let zero = || Answer::Value(Expr::integer(0));
-        let infinity = || Answer::Value(Expr::Infinity);
-        let minus = || Answer::Value(Expr::negative(Expr::Infinity));
-        let half = |open, low, high, close| Some(Answer::Tuple(open, vec![low, high], close));
-        match sign {
-            '+' | '>' => half('(', zero(), infinity(), ')'),
-            '-' | '<' => half('(', minus(), zero(), ')'),
-            '≥' => half('[', zero(), infinity(), ')'),
-            '≤' => half('(', minus(), zero(), ']'),
-            _ => None,
-        }
+        Answer::half_line(sign, Expr::integer(0))
     }
 
     /// A piecewise function between its marks: pieces and conditions, row by row.

@@ -116,6 +116,21 @@ pub(super) enum Answer {
 }
 
 impl Answer {
+    /// The real numbers on one side of a bound: `> 2`, `≤ 0`; all that are positive or negative by their sign.
+    pub(super) fn half_line(sign: char, bound: Expr) -> Option<Self> {
+        let (open, close) = match sign {
+            '>' | '+' | '<' | '-' => ('(', ')'),
+            '≥' => ('[', ')'),
+            '≤' => ('(', ']'),
+            _ => return None,
+        };
+        let ends = match sign {
+            '>' | '+' | '≥' => [bound, Expr::Infinity],
+            _ => [Expr::negative(Expr::Infinity), bound],
+        };
+        Some(Answer::Tuple(open, ends.map(Answer::Value).into(), close))
+    }
+
     pub(super) fn marked(value: Answer, mark: Mark) -> Self {
         Answer::Marked(Box::new(value), mark)
     }

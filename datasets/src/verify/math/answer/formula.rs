@@ -212,7 +212,7 @@ pub(super) fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
 }
 
 /// Where the brace that was open before `inner` closes; escaped braces do not count.
-pub(in super::super) fn closing(inner: &str) -> Option<usize> {
+pub(crate) fn closing(inner: &str) -> Option<usize> {
     let mut depth = 1_usize;
     let mut is_escaped = false;
     for (at, byte) in inner.bytes().enumerate() {

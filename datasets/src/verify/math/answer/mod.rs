@@ -35,7 +35,7 @@ use super::tree::Answer;
 pub(super) use boxes::all_boxes;
 pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
-pub(super) use formula::closing;
+pub(crate) use formula::closing;
 pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
