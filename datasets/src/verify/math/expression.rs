@@ -13,21 +13,15 @@ impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
         self.nested(|parser| {
             let mut terms = vec![];
-            if parser.accept('±') {
-                terms.push(Expr::PlusMinus(Box::new(parser.product()?)));
-            } else {
-                terms.push(parser.product()?);
-            }
-            loop {
-                if parser.accept('+') {
-                    terms.push(parser.product()?);
-                } else if parser.accept('-') {
-                    terms.push(Expr::negative(parser.product()?));
-                } else if parser.accept('±') {
-                    terms.push(Expr::PlusMinus(Box::new(parser.product()?)));
-                } else {
-                    break;
-                }
+            let mut sign = Some(if parser.accept('±') { '±' } else { '+' });
+            while let Some(mark) = sign {
+                let term = parser.product()?;
+                terms.push(match mark {
+                    '-' => Expr::negative(term),
+                    '±' => Expr::PlusMinus(Box::new(term)),
+                    _ => term,
+                });
+                sign = "+-±".chars().find(|sign| parser.accept(*sign));
             }
             let above = if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) };
             // TeX's infix forms take all that stands in their group.
@@ -159,13 +153,9 @@ impl Parser {
                 self.prefixed_count()
             }
             Token::Symbol('{') => self.bracketed('}'),
-            Token::Symbol('⌊') => {
-                let inner = self.bracketed('⌋')?;
-                Some(Expr::call("floor", vec![inner]))
-            }
-            Token::Symbol('⌈') => {
-                let inner = self.bracketed('⌉')?;
-                Some(Expr::call("ceil", vec![inner]))
+            Token::Symbol(open @ ('⌊' | '⌈')) => {
+                let (close, name) = if open == '⌊' { ('⌋', "floor") } else { ('⌉', "ceil") };
+                Some(Expr::call(name, vec![self.bracketed(close)?]))
             }
             Token::Symbol('|') => {
                 self.at += 1;

@@ -120,51 +120,32 @@ impl<'a> Lexer<'a> {
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),
                 ',' => self.comma(),
-                '*' if self.rest().starts_with("**") => {
-                    self.at += 2;
-                    self.out.push(Token::Symbol('^'));
-                }
+                '*' if self.rest().starts_with("**") => self.symbol(2, '^'),
                 // `6!=720` is a factorial, `x != 5` a relation.
-                '!' if self.is_factorial() => {
-                    self.at += 1;
-                    self.out.push(Token::Symbol('!'));
-                }
-                '<' | '>' | '!' if self.rest()[1..].starts_with('=') => {
-                    self.at += 2;
-                    self.out.push(Token::Symbol(match c {
-                        '<' => '≤',
-                        '>' => '≥',
-                        _ => '≠',
-                    }));
-                }
-                '.' if self.rest().starts_with("...") => {
-                    self.at += 3;
-                    self.out.push(Token::Symbol('…'));
-                }
+                '!' if self.is_factorial() => self.symbol(1, '!'),
+                '<' if self.rest()[1..].starts_with('=') => self.symbol(2, '≤'),
+                '>' if self.rest()[1..].starts_with('=') => self.symbol(2, '≥'),
+                '!' if self.rest()[1..].starts_with('=') => self.symbol(2, '≠'),
+                '.' if self.rest().starts_with("...") => self.symbol(3, '…'),
                 '~' if self.rest().starts_with("~ ") && self.text[..self.at].ends_with(' ') => {
                     self.at += 1;
                     self.approximately();
                 }
                 '&' if self.lines.last() == Some(&Rows::Lines) => self.at += 1,
                 '~' if is_thousand(&self.rest()[1..], "") && self.is_behind_number() => {
-                    self.at += 1;
-                    self.out.push(Token::TightComma);
+                    self.token(1, Token::TightComma);
                 }
                 '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
                 '✓' | '✔' | '✅' | '∎' | '■' | '□' | '∠' | '\u{fe0f}' => {
                     self.at += c.len_utf8()
                 }
-                c if SYMBOLS.contains(c) => {
-                    self.at += c.len_utf8();
-                    self.out.push(Token::Symbol(c));
-                }
+                c if SYMBOLS.contains(c) => self.symbol(c.len_utf8(), c),
                 '≈' => {
                     self.at += c.len_utf8();
                     self.approximately();
                 }
                 '€' | '£' | '¥' | '￥' | '¢' | '₹' => {
-                    self.at += c.len_utf8();
-                    self.out.push(Token::Currency(currency(c)));
+                    self.token(c.len_utf8(), Token::Currency(currency(c)));
                 }
                 c if c.is_alphabetic() => {
                     let end = self
@@ -178,6 +159,16 @@ impl<'a> Lexer<'a> {
             }
         }
         Some(())
+    }
+
+    /// A token of so many bytes.
+    fn token(&mut self, bytes: usize, token: Token) {
+        self.at += bytes;
+        self.out.push(token);
+    }
+
+    fn symbol(&mut self, bytes: usize, symbol: char) {
+        self.token(bytes, Token::Symbol(symbol));
     }
 
     /// A comma, which may part thousands.
