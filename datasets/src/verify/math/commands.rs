@@ -123,26 +123,20 @@ impl Lexer<'_> {
 
     /// A command of siunitx: a number, a unit, both, or an angle.
     fn quantity(&mut self, name: &str) -> Option<()> {
-        match name {
-            "num" | "numprint" => {
-                let number = self.braced()?;
-                self.inner(&number)?;
+        if name == "ang" {
+            let angle = self.braced()?;
+            for (part, mark) in angle.split(';').zip(["^\\circ ", "'", "''"]) {
+                self.inner(&format!("{part}{mark}"))?;
             }
-            "SI" | "qty" => {
-                let (number, unit) = (self.braced()?, self.braced()?);
-                self.inner(&number)?;
-                self.out.push(Token::Text(unit_words(&unit)));
-            }
-            "si" | "unit" => {
-                let unit = self.braced()?;
-                self.out.push(Token::Text(unit_words(&unit)));
-            }
-            _ => {
-                let angle = self.braced()?;
-                for (part, mark) in angle.split(';').zip(["^\\circ ", "'", "''"]) {
-                    self.inner(&format!("{part}{mark}"))?;
-                }
-            }
+            return Some(());
+        }
+        if !matches!(name, "si" | "unit") {
+            let number = self.braced()?;
+            self.inner(&number)?;
+        }
+        if !name.starts_with("num") {
+            let unit = self.braced()?;
+            self.out.push(Token::Text(unit_words(&unit)));
         }
         Some(())
     }

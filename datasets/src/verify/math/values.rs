@@ -238,12 +238,11 @@ fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     if is_same_float(gold, answer, fuel) {
         return true;
     }
-    let decimal = |expr: &Expr| match expr {
-        Expr::Number(value, Some(digits)) => Some((value.clone(), *digits)),
-        Expr::Negative(inner) => match &**inner {
-            Expr::Number(value, Some(digits)) => Some((-value.clone(), *digits)),
-            _ => None,
-        },
+    let decimal = |expr: &Expr| match unsigned(expr) {
+        Expr::Number(value, Some(digits)) => {
+            let is_negative = matches!(expr, Expr::Negative(_));
+            Some((if is_negative { -value.clone() } else { value.clone() }, *digits))
+        }
         _ => None,
     };
     let (exact, (value, digits)) = match (decimal(gold), decimal(answer)) {
