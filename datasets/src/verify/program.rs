@@ -393,6 +393,3 @@ pub(super) fn limited(argument: &str) -> Result<(Duration, &str), String> {
     }
     Ok((timeout, rest))
 }
-
-#[cfg(all(test, unix))]
-mod tests;

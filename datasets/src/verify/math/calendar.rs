@@ -1,6 +1,6 @@
 //! Dates and times of day.
 
-use super::scan::{entries, folded, is_one_of};
+use super::scan::{are_digits, entries, folded, has_digits, is_one_of};
 use super::spelled::{ordinal, spelled};
 use super::tree::Answer;
 
@@ -18,8 +18,7 @@ type Date = (usize, u32, Option<u32>);
 
 /// A date with the name of its month: month, day, and year where it has one. `June 20`, `the 20th of June 2024`.
 pub(super) fn date(text: &str) -> Option<Date> {
-    let may_be =
-        |text: &str| text.bytes().any(|byte| byte.is_ascii_digit()) || text.contains(" of ");
+    let may_be = |text: &str| has_digits(text) || text.contains(" of ");
     if text.len() > 80 || !may_be(text) {
         return None;
     }
@@ -94,7 +93,7 @@ pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
 /// Whether a text is a date in numbers, `1969-07-20`, which is no difference.
 fn is_numeric_date(text: &str) -> bool {
     let parts: Vec<&str> = text.trim().split('-').collect();
-    let are_digits = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let are_digits = parts.iter().all(|part| are_digits(part));
     are_digits && parts.iter().map(|part| part.len()).eq([4, 2, 2])
 }
 

@@ -108,7 +108,7 @@ impl Lexer<'_> {
                 self.between_brackets();
             }
             "thinspace" | "mathord" => self.join_thousands(),
-            "Omega" if matches!(self.out.last(), Some(Token::Number { .. })) => {
+            "Omega" if self.is_behind_number() => {
                 self.out.push(Token::Text("ohm".into()));
             }
             _ => match symbol(&name) {
@@ -123,26 +123,20 @@ impl Lexer<'_> {
 
     /// A command of siunitx: a number, a unit, both, or an angle.
     fn quantity(&mut self, name: &str) -> Option<()> {
-        match name {
-            "num" | "numprint" => {
-                let number = self.braced()?;
-                self.inner(&number)?;
+        if name == "ang" {
+            let angle = self.braced()?;
+            for (part, mark) in angle.split(';').zip(["^\\circ ", "'", "''"]) {
+                self.inner(&format!("{part}{mark}"))?;
             }
-            "SI" | "qty" => {
-                let (number, unit) = (self.braced()?, self.braced()?);
-                self.inner(&number)?;
-                self.out.push(Token::Text(unit_words(&unit)));
-            }
-            "si" | "unit" => {
-                let unit = self.braced()?;
-                self.out.push(Token::Text(unit_words(&unit)));
-            }
-            _ => {
-                let angle = self.braced()?;
-                for (part, mark) in angle.split(';').zip(["^\\circ ", "'", "''"]) {
-                    self.inner(&format!("{part}{mark}"))?;
-                }
-            }
+            return Some(());
+        }
+        if !matches!(name, "si" | "unit") {
+            let number = self.braced()?;
+            self.inner(&number)?;
+        }
+        if !name.starts_with("num") {
+            let unit = self.braced()?;
+            self.out.push(Token::Text(unit_words(&unit)));
         }
         Some(())
     }
@@ -190,7 +184,7 @@ impl Lexer<'_> {
     /// A thin space or an escaped comma between digits joins them into one number.
     fn join_thousands(&mut self) {
         let is_three = self.rest().bytes().take_while(u8::is_ascii_digit).count() == 3;
-        if matches!(self.out.last(), Some(Token::Number { .. })) && is_three {
+        if self.is_behind_number() && is_three {
             self.out.push(Token::TightComma);
         }
     }
@@ -239,7 +233,7 @@ impl Lexer<'_> {
             return Some(());
         }
         // `4.5\text{ x }10^4`
-        if trimmed == "x" && matches!(self.out.last(), Some(Token::Number { .. })) {
+        if trimmed == "x" && self.is_behind_number() {
             self.out.push(Token::Symbol('*'));
             return Some(());
         }

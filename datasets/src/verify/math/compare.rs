@@ -73,7 +73,7 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         | (Answer::Value(value), Answer::Ratio(parts)) => {
             // A time of day is no quotient.
             let [Answer::Value(a), Answer::Value(b)] = parts.as_slice() else { return false };
-            let quotient = || Expr::Quotient(Box::new(a.clone()), Box::new(b.clone()));
+            let quotient = || Expr::quotient(a.clone(), b.clone());
             !is_clock(&[a.clone(), b.clone()]) && values(&quotient(), value, fuel)
         }
         (Answer::Chain(..), _) | (_, Answer::Chain(..)) => chains(gold, answer, equal, fuel),

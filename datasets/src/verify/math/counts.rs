@@ -72,7 +72,7 @@ impl Parser {
         self.bound.push(index);
         let body = self.nested(Self::product);
         self.bound.pop();
-        Some(Expr::Call(name.to_owned(), vec![Expr::Variable(canonical), from, to, body?]))
+        Some(Expr::call(name, vec![Expr::Variable(canonical), from, to, body?]))
     }
 
     /// The variable of an enclosing sum, by its depth.

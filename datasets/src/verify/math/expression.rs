@@ -1,5 +1,6 @@
 //! Expressions: sums, products, powers, functions, as plain text and LaTeX write them.
 
+use super::scan::are_digits;
 use dashu_int::IBig;
 use dashu_ratio::RBig;
 
@@ -12,29 +13,23 @@ impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
         self.nested(|parser| {
             let mut terms = vec![];
-            if parser.accept('±') {
-                terms.push(Expr::PlusMinus(Box::new(parser.product()?)));
-            } else {
-                terms.push(parser.product()?);
-            }
-            loop {
-                if parser.accept('+') {
-                    terms.push(parser.product()?);
-                } else if parser.accept('-') {
-                    terms.push(Expr::Negative(Box::new(parser.product()?)));
-                } else if parser.accept('±') {
-                    terms.push(Expr::PlusMinus(Box::new(parser.product()?)));
-                } else {
-                    break;
-                }
+            let mut sign = Some(if parser.accept('±') { '±' } else { '+' });
+            while let Some(mark) = sign {
+                let term = parser.product()?;
+                terms.push(match mark {
+                    '-' => Expr::negative(term),
+                    '±' => Expr::PlusMinus(Box::new(term)),
+                    _ => term,
+                });
+                sign = "+-±".chars().find(|sign| parser.accept(*sign));
             }
             let above = if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) };
             // TeX's infix forms take all that stands in their group.
             if parser.accept('⌿') {
-                return Some(Expr::Quotient(Box::new(above), Box::new(parser.sum()?)));
+                return Some(Expr::quotient(above, parser.sum()?));
             }
             if parser.accept('⑂') {
-                return Some(Expr::Call("binom".into(), vec![above, parser.sum()?]));
+                return Some(Expr::call("binom", vec![above, parser.sum()?]));
             }
             Some(above)
         })
@@ -42,7 +37,7 @@ impl Parser {
 
     pub(super) fn product(&mut self) -> Option<Expr> {
         if self.accept('-') {
-            return self.nested(|parser| Some(Expr::Negative(Box::new(parser.product()?))));
+            return self.nested(|parser| Some(Expr::negative(parser.product()?)));
         }
         if self.accept('+') {
             return self.nested(Self::product);
@@ -54,7 +49,7 @@ impl Parser {
                 value = times(value, next);
             } else if self.accept('/') {
                 let next = self.signed_power()?;
-                value = Expr::Quotient(Box::new(value), Box::new(next));
+                value = Expr::quotient(value, next);
             } else if let Some(counted) = self.infix_count(&value) {
                 value = counted;
             } else if self.starts_factor() {
@@ -72,7 +67,7 @@ impl Parser {
                     {
                         self.at += 1;
                         let below = self.power()?;
-                        Expr::Sum(vec![value, Expr::Quotient(Box::new(next), Box::new(below))])
+                        Expr::Sum(vec![value, Expr::quotient(next, below)])
                     }
                     _ => times(value, next),
                 };
@@ -84,7 +79,7 @@ impl Parser {
 
     fn signed_power(&mut self) -> Option<Expr> {
         if self.accept('-') {
-            return self.nested(|parser| Some(Expr::Negative(Box::new(parser.signed_power()?))));
+            return self.nested(|parser| Some(Expr::negative(parser.signed_power()?)));
         }
         self.power()
     }
@@ -113,11 +108,11 @@ impl Parser {
         }
         let exponent = self.nested(|parser| {
             if parser.accept('-') {
-                return Some(Expr::Negative(Box::new(parser.power()?)));
+                return Some(Expr::negative(parser.power()?));
             }
             parser.power()
         })?;
-        Some(Expr::Power(Box::new(base), Box::new(exponent)))
+        Some(Expr::power(base, exponent))
     }
 
     fn postfix(&mut self) -> Option<Expr> {
@@ -126,7 +121,7 @@ impl Parser {
             if self.accept('!') {
                 // `5!!` is 5 times 3 times 1.
                 value = match self.accept('!') {
-                    true => Expr::Call("semifactorial".into(), vec![value]),
+                    true => Expr::call("semifactorial", vec![value]),
                     false => Expr::Factorial(Box::new(value)),
                 };
                 if self.peek_is('!') {
@@ -158,13 +153,9 @@ impl Parser {
                 self.prefixed_count()
             }
             Token::Symbol('{') => self.bracketed('}'),
-            Token::Symbol('⌊') => {
-                let inner = self.bracketed('⌋')?;
-                Some(Expr::Call("floor".into(), vec![inner]))
-            }
-            Token::Symbol('⌈') => {
-                let inner = self.bracketed('⌉')?;
-                Some(Expr::Call("ceil".into(), vec![inner]))
+            Token::Symbol(open @ ('⌊' | '⌈')) => {
+                let (close, name) = if open == '⌊' { ('⌋', "floor") } else { ('⌉', "ceil") };
+                Some(Expr::call(name, vec![self.bracketed(close)?]))
             }
             Token::Symbol('|') => {
                 self.at += 1;
@@ -173,7 +164,7 @@ impl Parser {
                 self.in_bars = outer;
                 let inner = inner?;
                 self.expect('|')?;
-                Some(Expr::Call("abs".into(), vec![inner]))
+                Some(Expr::call("abs", vec![inner]))
             }
             Token::Symbol('‖') => {
                 self.at += 1;
@@ -217,11 +208,11 @@ impl Parser {
             "i" => return Some(Expr::Constant(Constant::I)),
             "frac" => {
                 let (above, below) = (self.argument()?, self.argument()?);
-                return Some(Expr::Quotient(Box::new(above), Box::new(below)));
+                return Some(Expr::quotient(above, below));
             }
             "binom" => {
                 let (above, below) = (self.argument()?, self.argument()?);
-                return Some(Expr::Call("binom".into(), vec![above, below]));
+                return Some(Expr::call("binom", vec![above, below]));
             }
             "sqrt" => {
                 let degree = if self.accept('[') {
@@ -234,14 +225,14 @@ impl Parser {
                 // `\sqrt13` is meant as the root of 13, whatever TeX makes of it.
                 let is_number = matches!(self.peek(), Some(Token::Number { .. }));
                 let inner = if is_number { self.nested(Self::atom)? } else { self.argument()? };
-                return Some(Expr::Call("root".into(), vec![degree, inner]));
+                return Some(Expr::call("root", vec![degree, inner]));
             }
             "sum" | "prod" => return self.series(name),
             "overline" | "bar" => {
                 // Of a complex number, its conjugate; of points, a segment, which stays text.
                 let inner = self.argument()?;
                 let is_complex = inner.holds(&|part| *part == Expr::Constant(Constant::I));
-                return is_complex.then(|| Expr::Call("conj".into(), vec![inner]));
+                return is_complex.then(|| Expr::call("conj", vec![inner]));
             }
             "hat" | "tilde" => return None,
             "C" | "P" if self.peek_is('(') => {
@@ -338,7 +329,7 @@ impl Parser {
             "arctg" => "arctan",
             other => other,
         };
-        let call = Expr::Call(name.to_owned(), arguments);
+        let call = Expr::call(name, arguments);
         Some(match power {
             None => call,
             // `sin^{-1}` is the inverse.
@@ -348,7 +339,7 @@ impl Parser {
                 let Expr::Call(_, arguments) = call else { return None };
                 Expr::Call(format!("arc{name}"), arguments)
             }
-            Some(power) => Expr::Power(Box::new(call), Box::new(power)),
+            Some(power) => Expr::power(call, power),
         })
     }
 
@@ -371,7 +362,7 @@ impl Parser {
         }
         if let Some(Token::Number { digits, .. }) = self.peek()
             && digits.len() > 1
-            && digits.bytes().all(|byte| byte.is_ascii_digit())
+            && are_digits(digits)
         {
             let (first, rest) = digits.split_at(1);
             let (first, rest) = (first.to_owned(), rest.to_owned());

@@ -120,51 +120,32 @@ impl<'a> Lexer<'a> {
                 '\\' => self.command()?,
                 'a'..='z' | 'A'..='Z' => self.letters(),
                 ',' => self.comma(),
-                '*' if self.rest().starts_with("**") => {
-                    self.at += 2;
-                    self.out.push(Token::Symbol('^'));
-                }
+                '*' if self.rest().starts_with("**") => self.symbol(2, '^'),
                 // `6!=720` is a factorial, `x != 5` a relation.
-                '!' if self.is_factorial() => {
-                    self.at += 1;
-                    self.out.push(Token::Symbol('!'));
-                }
-                '<' | '>' | '!' if self.rest()[1..].starts_with('=') => {
-                    self.at += 2;
-                    self.out.push(Token::Symbol(match c {
-                        '<' => '≤',
-                        '>' => '≥',
-                        _ => '≠',
-                    }));
-                }
-                '.' if self.rest().starts_with("...") => {
-                    self.at += 3;
-                    self.out.push(Token::Symbol('…'));
-                }
+                '!' if self.is_factorial() => self.symbol(1, '!'),
+                '<' if self.rest()[1..].starts_with('=') => self.symbol(2, '≤'),
+                '>' if self.rest()[1..].starts_with('=') => self.symbol(2, '≥'),
+                '!' if self.rest()[1..].starts_with('=') => self.symbol(2, '≠'),
+                '.' if self.rest().starts_with("...") => self.symbol(3, '…'),
                 '~' if self.rest().starts_with("~ ") && self.text[..self.at].ends_with(' ') => {
                     self.at += 1;
                     self.approximately();
                 }
                 '&' if self.lines.last() == Some(&Rows::Lines) => self.at += 1,
                 '~' if is_thousand(&self.rest()[1..], "") && self.is_behind_number() => {
-                    self.at += 1;
-                    self.out.push(Token::TightComma);
+                    self.token(1, Token::TightComma);
                 }
                 '$' | '~' | '"' | '`' | '\t' | '\n' | '\r' | ' ' => self.at += 1,
                 '✓' | '✔' | '✅' | '∎' | '■' | '□' | '∠' | '\u{fe0f}' => {
                     self.at += c.len_utf8()
                 }
-                c if SYMBOLS.contains(c) => {
-                    self.at += c.len_utf8();
-                    self.out.push(Token::Symbol(c));
-                }
+                c if SYMBOLS.contains(c) => self.symbol(c.len_utf8(), c),
                 '≈' => {
                     self.at += c.len_utf8();
                     self.approximately();
                 }
                 '€' | '£' | '¥' | '￥' | '¢' | '₹' => {
-                    self.at += c.len_utf8();
-                    self.out.push(Token::Currency(currency(c)));
+                    self.token(c.len_utf8(), Token::Currency(currency(c)));
                 }
                 c if c.is_alphabetic() => {
                     let end = self
@@ -180,6 +161,16 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
+    /// A token of so many bytes.
+    fn token(&mut self, bytes: usize, token: Token) {
+        self.at += bytes;
+        self.out.push(token);
+    }
+
+    fn symbol(&mut self, bytes: usize, symbol: char) {
+        self.token(bytes, Token::Symbol(symbol));
+    }
+
     /// A comma, which may part thousands.
     fn comma(&mut self) {
         self.at += 1;
@@ -189,8 +180,8 @@ impl<'a> Lexer<'a> {
         if let Some(digits) = thin {
             self.at = self.text.len() - digits.trim_start().len();
         }
-        let is_tight = matches!(self.out.last(), Some(Token::Number { .. }))
-            && self.rest().starts_with(|c: char| c.is_ascii_digit());
+        let is_tight =
+            self.is_behind_number() && self.rest().starts_with(|c: char| c.is_ascii_digit());
         self.out.push(if is_tight { Token::TightComma } else { Token::Symbol(',') });
     }
 
@@ -256,7 +247,7 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
-    fn is_behind_number(&self) -> bool {
+    pub(super) fn is_behind_number(&self) -> bool {
         matches!(self.out.last(), Some(Token::Number { .. }))
     }
 
@@ -321,7 +312,7 @@ impl<'a> Lexer<'a> {
             return;
         }
         // `4.5 x 10^4`
-        let is_number = matches!(self.out.last(), Some(Token::Number { .. }));
+        let is_number = self.is_behind_number();
         let next = self.rest().trim_start();
         if lower == "x" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
             self.out.push(Token::Symbol('*'));
@@ -338,9 +329,7 @@ impl<'a> Lexer<'a> {
             .chars()
             .next()
             .is_none_or(|c| c.is_ascii_digit() || ".,;)}$".contains(c));
-        let is_time = matches!(lower.as_str(), "min" | "sec")
-            && is_last
-            && matches!(self.out.last(), Some(Token::Number { .. }));
+        let is_time = matches!(lower.as_str(), "min" | "sec") && is_last && self.is_behind_number();
         if is_time {
             self.out.push(Token::Text(lower));
             return;
@@ -356,8 +345,8 @@ impl<'a> Lexer<'a> {
             return;
         }
         // `5 cm` is a length, `cm` alone a product.
-        let is_unit = matches!(self.out.last(), Some(Token::Number { .. }))
-            && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
+        let is_unit =
+            self.is_behind_number() && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_word =
             length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));

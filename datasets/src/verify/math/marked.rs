@@ -25,22 +25,22 @@ impl Parser {
             if matches!(self.peek(), Some(Token::Text(word)) if word.starts_with("of")) {
                 self.at += 1;
             }
-            return Some(Answer::Marked(Box::new(value), Mark::Percent));
+            return Some(Answer::marked(value, Mark::Percent));
         }
         if self.accept('°') {
             let value = self.minutes(value)?;
-            return Some(Answer::Marked(Box::new(value), self.degrees()));
+            return Some(Answer::marked(value, self.degrees()));
         }
         if let Answer::Value(Expr::Number(minutes, _)) = &value
             && self.accept('\'')
         {
             let part = Expr::Number(minutes.clone() / RBig::from(60), None);
-            return Some(Answer::Marked(Box::new(Answer::Value(part)), Mark::Degree));
+            return Some(Answer::marked(Answer::Value(part), Mark::Degree));
         }
         if let Some(Token::Currency(unit)) = self.peek() {
             let unit = *unit;
             self.at += 1;
-            return Some(Answer::Marked(Box::new(value), Mark::Unit(unit.to_owned())));
+            return Some(Answer::marked(value, Mark::Unit(unit.to_owned())));
         }
         if let Some(based) = self.base_in_words(&value) {
             return Some(based);
@@ -64,18 +64,16 @@ impl Parser {
         let value = match (value, words.as_str()) {
             (Answer::Value(base), "squared" | "cubed") => {
                 let power = Expr::integer(if words == "cubed" { 3 } else { 2 });
-                return Some(Answer::Value(Expr::Power(Box::new(base), Box::new(power))));
+                return Some(Answer::Value(Expr::power(base, power)));
             }
             (value, _) => value,
         };
         Some(match words.to_lowercase().as_str() {
             "" => value,
-            "percent" | "per cent" | "percentage" | "pct" => {
-                Answer::Marked(Box::new(value), Mark::Percent)
-            }
+            "percent" | "per cent" | "percentage" | "pct" => Answer::marked(value, Mark::Percent),
             "degrees" | "degree" | "deg" => {
                 let mark = self.degrees();
-                Answer::Marked(Box::new(value), mark)
+                Answer::marked(value, mark)
             }
             _ => self.compound(value, words),
         })
@@ -90,7 +88,7 @@ impl Parser {
                 Answer::Marked(value, Mark::Unit(format!("{unit} {rest}")))
             }
             Answer::Marked(value, _) => Answer::Marked(value, Mark::Unit(unit.to_owned())),
-            value => Answer::Marked(Box::new(value), Mark::Unit(unit.to_owned())),
+            value => Answer::marked(value, Mark::Unit(unit.to_owned())),
         })
     }
 
@@ -161,7 +159,7 @@ impl Parser {
             let value = Expr::Number(value / RBig::from(part), None);
             // The sign covers all of it.
             sum = match sum {
-                Expr::Negative(inner) => Expr::Negative(Box::new(Expr::Sum(vec![*inner, value]))),
+                Expr::Negative(inner) => Expr::negative(Expr::Sum(vec![*inner, value])),
                 sum => Expr::Sum(vec![sum, value]),
             };
         }
@@ -187,7 +185,7 @@ impl Parser {
     /// `2 hours 45 minutes`: further parts in smaller units are added.
     fn compound(&mut self, value: Answer, unit: String) -> Answer {
         let unit = unit.trim_end_matches(" and").to_owned();
-        let mark = |value, unit| Answer::Marked(Box::new(value), Mark::Unit(unit));
+        let mark = |value, unit| Answer::marked(value, Mark::Unit(unit));
         let mut terms = match value {
             Answer::Value(first) => vec![first],
             other => return mark(other, unit),
@@ -316,7 +314,7 @@ fn thousandths(value: Answer, words: &str) -> (Answer, &str) {
     match (value, parts(first)) {
         (Answer::Value(value), Some(below)) => {
             let below = Expr::Number(RBig::from(below), None);
-            (Answer::Value(Expr::Quotient(Box::new(value), Box::new(below))), rest)
+            (Answer::Value(Expr::quotient(value, below)), rest)
         }
         (value, _) => (value, words),
     }

@@ -74,7 +74,7 @@ impl Parser {
         loop {
             if self.accept('/') {
                 let Value::Scalar(below) = self.matrix_factor(products)? else { return None };
-                let inverse = Expr::Quotient(Box::new(Expr::integer(1)), Box::new(below));
+                let inverse = Expr::quotient(Expr::integer(1), below);
                 value = scaled(&inverse, value);
             } else if self.accept('*') || self.starts_matrix_factor() {
                 let next = self.matrix_factor(products)?;
@@ -104,7 +104,7 @@ impl Parser {
             value if !self.peek_is('^') => Some(value),
             Value::Scalar(base) => {
                 self.at += 1;
-                Some(Value::Scalar(Expr::Power(Box::new(base), Box::new(self.argument()?))))
+                Some(Value::Scalar(Expr::power(base, self.argument()?)))
             }
             Value::Matrix(rows) => {
                 self.transpose()?;
@@ -192,7 +192,7 @@ fn determinant(rows: &[Vec<Expr>]) -> Option<Expr> {
         let rest: Vec<Vec<Expr>> =
             rows[1..].iter().map(|row| [&row[..column], &row[column + 1..]].concat()).collect();
         let term = times(rows[0][column].clone(), determinant(&rest)?);
-        Some(if column % 2 == 1 { Expr::Negative(Box::new(term)) } else { term })
+        Some(if column % 2 == 1 { Expr::negative(term) } else { term })
     };
     Some(Expr::Sum((0..rows.len()).map(term).collect::<Option<_>>()?))
 }

@@ -19,6 +19,7 @@ mod counts;
 mod exact;
 mod expression;
 mod fuel;
+mod languages;
 mod lex;
 mod marked;
 mod matrix;
@@ -47,6 +48,7 @@ mod tree;
 mod units;
 mod values;
 
+use scan::has_digits;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
@@ -163,9 +165,8 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         return Checked { outcome: Outcome::NoAnswer, found: None, stage: "extraction" };
     };
     let is_marked = matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
-    let is_polar = gold.len() <= MAX_POLAR
-        && (!is_marked || found.text.contains(' '))
-        && !gold.bytes().any(|byte| byte.is_ascii_digit());
+    let is_polar =
+        gold.len() <= MAX_POLAR && (!is_marked || found.text.contains(' ')) && !has_digits(gold);
     let said = || match is_marked {
         // `\boxed{\text{Yes, it is}}`
         true => text::opening(&found.text),
@@ -184,7 +185,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let (mut outcome, stage) = texts::compared(gold, &found.text);
     let again = || spelled::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
-        && gold.bytes().any(|byte| byte.is_ascii_digit())
+        && has_digits(gold)
         && again().is_some_and(|text| texts::compared(gold, &text).0 == Outcome::Correct)
     {
         outcome = Outcome::Correct;
@@ -300,6 +301,3 @@ fn printed_list(text: &str) -> Option<String> {
         text.contains("\\\\") && !text.contains("\\begin{") || text.contains("\\\\begin");
     are_plain.then(|| if is_escaped { text.replace("\\\\", "\\") } else { text })
 }
-
-#[cfg(test)]
-mod tests;

@@ -34,8 +34,7 @@ fn is_name_part(factor: &Expr) -> bool {
     match factor {
         Expr::Variable(_) => true,
         Expr::Power(base, exponent) => {
-            matches!(**base, Expr::Variable(_))
-                && **exponent == Expr::Negative(Box::new(Expr::integer(1)))
+            matches!(**base, Expr::Variable(_)) && **exponent == Expr::negative(Expr::integer(1))
         }
         _ => false,
     }

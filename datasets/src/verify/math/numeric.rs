@@ -107,7 +107,7 @@ impl Evaluation<'_> {
             (name, arguments) => {
                 let value = if arguments.len() == 1 { circular(name, &first) } else { None };
                 value.or_else(|| {
-                    let call = Expr::Call(name.to_owned(), arguments.to_vec());
+                    let call = Expr::call(name, arguments.to_vec());
                     Some(Complex::real(R::of_rational(&rational(&call, self.fuel)?)?))
                 })
             }

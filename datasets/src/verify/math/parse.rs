@@ -305,33 +305,37 @@ impl Parser {
 
     /// A matrix between its marks. Matrices inside of matrices are not read.
     pub(super) fn matrix(&mut self) -> Option<Vec<Vec<Answer>>> {
-        if self.peek() != Some(&Token::Matrix(true)) {
-            return None;
-        }
+        (self.peek() == Some(&Token::Matrix(true))).then_some(())?;
+        let outer = std::mem::replace(&mut self.has_matrix, false);
+        let rows = self.rows(&Token::Matrix(false), |token| *token == Token::Symbol('&'));
+        self.has_matrix = outer;
+        rows
+    }
+
+    /// The cells of rows from an opening mark to its end, without what stands between them.
+    pub(super) fn rows(
+        &mut self,
+        end: &Token,
+        is_between: impl Fn(&Token) -> bool,
+    ) -> Option<Vec<Vec<Answer>>> {
         self.at += 1;
         let mut rows = vec![vec![]];
         loop {
-            match self.peek()? {
-                Token::Matrix(false) => {
-                    self.at += 1;
-                    break;
-                }
-                Token::Symbol('&') => self.at += 1,
-                Token::Symbol('⏎') => {
-                    self.at += 1;
-                    rows.push(vec![]);
-                }
-                _ => {
-                    let outer = std::mem::replace(&mut self.has_matrix, false);
-                    let cell = self.nested(Self::chain);
-                    self.has_matrix = outer;
-                    let cell = cell?;
-                    rows.last_mut()?.push(cell);
-                }
+            let token = self.peek()?;
+            if is_between(token) {
+                self.at += 1;
+            } else if *token == Token::Symbol('⏎') {
+                self.at += 1;
+                rows.push(vec![]);
+            } else if token == end {
+                self.at += 1;
+                rows.retain(|row: &Vec<Answer>| !row.is_empty());
+                return Some(rows);
+            } else {
+                let cell = self.nested(Self::chain)?;
+                rows.last_mut()?.push(cell);
             }
         }
-        rows.retain(|row: &Vec<Answer>| !row.is_empty());
-        Some(rows)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::scan::holds;
+use super::scan::{are_digits, holds};
 
 /// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
 const CALLS: &str = "Rational=\\frac{@1}{@2}|Fraction=\\frac{@1}{@2}|Matrix=@@|array=@@|FiniteSet=\\{@@\\}|\
@@ -142,7 +142,6 @@ fn digits(text: &str) -> Option<String> {
         }
     }
     let (first, rest) = text.split_once('_')?;
-    let are_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
     let are_groups = rest.split('_').all(|group| group.len() == 3 && are_digits(group));
     (are_groups && (1..=3).contains(&first.len()) && are_digits(first))
         .then(|| text.replace('_', ""))

@@ -84,7 +84,7 @@ fn with_unit(answer: &Answer) -> Answer {
     if let Answer::Value(expr) = answer
         && let Some((value, unit)) = unit_of(expr)
     {
-        return Answer::Marked(Box::new(Answer::Value(value)), Mark::Unit(unit));
+        return Answer::marked(Answer::Value(value), Mark::Unit(unit));
     }
     answer.clone()
 }
@@ -128,7 +128,7 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
         }
         Expr::Negative(inner) => {
             let (value, unit) = unit_of(inner)?;
-            Some((Expr::Negative(Box::new(value)), unit))
+            Some((Expr::negative(value), unit))
         }
         _ => None,
     }
@@ -142,7 +142,7 @@ fn hundredth(answer: &Answer) -> Answer {
                 Expr::Number(value, _) => Expr::Number(value.clone(), None),
                 other => other.clone(),
             };
-            Answer::Value(Expr::Quotient(Box::new(exact), Box::new(Expr::integer(100))))
+            Answer::Value(Expr::quotient(exact, Expr::integer(100)))
         }
         other => other.clone(),
     }

@@ -34,6 +34,15 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
         let (value, again) = (parse(value.trim_end_matches(['\\', ' '])), parse(again)?);
         return value.filter(|value| equal(value, &again, &mut Fuel::new(FUEL)));
     }
+    // `9/4 (2.25)`
+    if let Some((value, again)) = text.strip_suffix(')').and_then(|text| text.rsplit_once(" ("))
+        && again.starts_with(|c: char| c.is_ascii_digit() || c == '\\')
+        && value.ends_with(|c: char| c.is_ascii_digit() || c == '}')
+        && let (Some(value), Some(again)) = (structure(value), structure(again))
+        && equal(&value, &again, &mut Fuel::new(FUEL))
+    {
+        return Some(value);
+    }
     structure(text)
 }
 

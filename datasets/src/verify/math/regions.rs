@@ -168,8 +168,6 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
     let words = words.strip_prefix("set of ").unwrap_or(&words);
     let words = past(words, "all |any |every ").unwrap_or(words);
     let value = |number: Expr| Answer::Value(number);
-    let half = |open, low, high, close| Answer::Tuple(open, vec![value(low), value(high)], close);
-    let minus = || Expr::Negative(Box::new(Expr::Infinity));
     // What is left of the words once the name is read.
     let signed = named(words, SIGNS);
     let (sign, reals) = signed.map_or(("R", words), |(sign, rest)| (sign, rest.trim_start()));
@@ -177,17 +175,15 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
         || Some((sign, past(reals, REALS)?)).filter(|(sign, rest)| *sign == "R" || rest.is_empty());
     let (name, rest) = named(words, NUMBERS).or_else(real)?;
     let rest = rest.strip_prefix(" x").unwrap_or(rest).trim();
-    let zero = || Expr::integer(0);
+    let sign = name.chars().next()?;
     let whole = match name {
         "R" => Answer::line(),
-        "R+" => half('(', zero(), Expr::Infinity, ')'),
-        "R-" => half('(', minus(), zero(), ')'),
-        "R0+" => half('[', zero(), Expr::Infinity, ')'),
-        "R0-" => half('(', minus(), zero(), ']'),
-        "R*" => {
-            Answer::Without(Box::new(Answer::line()), Box::new(Answer::Set(vec![value(zero())])))
+        "≠" => {
+            let zero = Answer::Set(vec![value(Expr::integer(0))]);
+            Answer::Without(Box::new(Answer::line()), Box::new(zero))
         }
-        letter => value(Expr::Variable(letter.to_owned())),
+        letter => Answer::half_line(sign, Expr::integer(0))
+            .unwrap_or_else(|| value(Expr::Variable(letter.to_owned()))),
     };
     if rest.is_empty() {
         return Some(whole);
@@ -205,16 +201,11 @@ pub(super) fn set_in_words(words: &str) -> Option<Answer> {
         return Some(Answer::Without(Box::new(whole), Box::new(Answer::Set(points))));
     }
     let Answer::Value(bound) = bound else { return None };
-    Some(match relation {
-        ">" => half('(', bound, Expr::Infinity, ')'),
-        "≥" => half('[', bound, Expr::Infinity, ')'),
-        "<" => half('(', minus(), bound, ')'),
-        _ => half('(', minus(), bound, ']'),
-    })
+    Answer::half_line(relation.chars().next()?, bound)
 }
 
 /// Signs before "reals", and the half of the line; other sets of numbers by their letters.
-const SIGNS: &str = "nonnegative=R0+|nonpositive=R0-|non zero=R*|positive=R+|negative=R-";
+const SIGNS: &str = "nonnegative=≥|nonpositive=≤|non zero=≠|positive=>|negative=<";
 const REALS: &str = "real numbers|real values|real number|reals|real|numbers";
 const NUMBERS: &str =
     "integers=Z|rational numbers=Q|rationals=Q|natural numbers=N|naturals=N|complex numbers=C";
@@ -316,7 +307,7 @@ fn within(bound: &Expr, relation: Relation, centre: &Expr, fuel: &mut Fuel) -> O
         at: by.at + at,
         is_in,
     };
-    let low = moved(Expr::Negative(Box::new(bound.clone())), -high.at);
+    let low = moved(Expr::negative(bound.clone()), -high.at);
     let high = moved(bound.clone(), high.at);
     let whole = region(&Answer::line(), fuel)?.pop()?;
     match relation {
@@ -363,7 +354,7 @@ fn center(side: &Answer) -> Option<Expr> {
     };
     Some(match by {
         Expr::Negative(by) => (**by).clone(),
-        by => Expr::Negative(Box::new(by.clone())),
+        by => Expr::negative(by.clone()),
     })
 }
 

@@ -162,11 +162,10 @@ fn has_coefficient(expr: &Expr) -> bool {
 /// Congruences against each other, against `n = 5k + 2`, and a gold number against the residue.
 pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     let mut divides = |modulus: &Expr, difference: Expr| {
-        let quotient = Expr::Quotient(Box::new(difference), Box::new(modulus.clone()));
+        let quotient = Expr::quotient(difference, modulus.clone());
         rational(&quotient, fuel).is_some_and(|value| value.is_int())
     };
-    let minus =
-        |a: &Expr, b: &Expr| Expr::Sum(vec![a.clone(), Expr::Negative(Box::new(b.clone()))]);
+    let minus = |a: &Expr, b: &Expr| Expr::Sum(vec![a.clone(), Expr::negative(b.clone())]);
     match (gold, answer) {
         (Answer::Congruence(a, m), Answer::Congruence(b, n)) => {
             let is_same = divides(m, minus(a, b));
@@ -189,8 +188,8 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
             let at = |value: i64| form.with(name, &Expr::integer(value));
             let step = minus(&at(1), &at(0));
             let is_linear = divides(modulus, minus(&at(0), residue));
-            let size = Expr::Power(Box::new(step.clone()), Box::new(Expr::integer(2)));
-            let square = Expr::Power(Box::new(modulus.clone()), Box::new(Expr::integer(2)));
+            let size = Expr::power(step.clone(), Expr::integer(2));
+            let square = Expr::power(modulus.clone(), Expr::integer(2));
             is_linear && values(&size, &square, fuel) && values(&step, &minus(&at(2), &at(1)), fuel)
         }
         _ => false,
@@ -226,7 +225,7 @@ fn relations(
     let [relation] = p.as_slice() else { return false };
     let difference = |sides: &[Answer]| match sides {
         [Answer::Value(a), Answer::Value(b)] => {
-            Some(Expr::Sum(vec![a.clone(), Expr::Negative(Box::new(b.clone()))]))
+            Some(Expr::Sum(vec![a.clone(), Expr::negative(b.clone())]))
         }
         _ => None,
     };

@@ -1,8 +1,10 @@
 //! Tables of words, and substrings that are found fast.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use regex::Regex;
 
 /// The entries of a table that is written as one text, `a|b|c`: taken apart, and counted, by the compiler.
 pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static str; N] {
@@ -21,14 +23,42 @@ pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static st
     out
 }
 
+/// The entries of a table, `a|b|c`. They are short: a plain loop finds their ends faster than a search does.
+pub(super) fn each(table: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(table);
+    std::iter::from_fn(move || {
+        let (entry, behind) = match rest?.bytes().position(|byte| byte == b'|') {
+            Some(end) => (&rest?[..end], Some(&rest?[end + 1..])),
+            None => (rest?, None),
+        };
+        rest = behind;
+        Some(entry)
+    })
+}
+
 /// Whether a word is an entry of a table, `a|b|c`.
 pub(super) fn is_one_of(word: &str, table: &str) -> bool {
-    table.split('|').any(|known| known == word)
+    each(table).any(|known| known == word)
+}
+
+/// Whether a text holds a digit.
+pub(super) fn has_digits(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a text is digits alone, or empty.
+pub(super) fn are_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a text is the letter of a choice.
+pub(super) fn is_letter(text: &str) -> bool {
+    matches!(text.as_bytes(), [b'A'..=b'J'])
 }
 
 /// What follows the first entry of a table that a text begins with.
 pub(super) fn past<'a>(text: &'a str, table: &str) -> Option<&'a str> {
-    table.split('|').find_map(|known| text.strip_prefix(known))
+    each(table).find_map(|known| text.strip_prefix(known))
 }
 
 /// Whether a text begins with an entry of a table.
@@ -38,45 +68,28 @@ pub(super) fn begins(text: &str, table: &str) -> bool {
 
 /// Whether an entry of a table stands in a text.
 pub(super) fn holds(text: &str, table: &str) -> bool {
-    table.split('|').any(|known| text.contains(known))
+    each(table).any(|known| text.contains(known))
 }
 
-/// Beginnings of words that are looked for together: what a text must have in it that an expression may match, so that
-/// most texts need none compiled.
-pub(super) struct Stems {
-    /// Those that begin with the same two letters, by these letters.
-    entries: Vec<Vec<&'static [u8]>>,
+/// Texts of a table, `a|b|c`, that are looked for together.
+pub(super) struct Words(LazyLock<Regex>);
+
+impl Words {
+    /// Those of a table, prepared at their first use.
+    pub(super) const fn new(prepare: fn() -> Regex) -> Self {
+        Self(LazyLock::new(prepare))
+    }
+
+    /// Where the first of them stands.
+    pub(super) fn find(&self, text: &str) -> Option<usize> {
+        self.0.find(text).map(|found| found.start())
+    }
 }
 
-impl Stems {
-    /// Those of a table, `a|b|c`, of entries that begin with two letters.
-    pub(super) fn new(table: &'static str) -> Self {
-        let mut entries = vec![vec![]; 26 * 26];
-        for stem in table.split('|').map(str::as_bytes) {
-            entries[Self::place(stem[0], stem[1]).expect("two letters")].push(stem);
-        }
-        Self { entries }
-    }
-
-    fn place(first: u8, second: u8) -> Option<usize> {
-        let letter =
-            |byte: u8| Some(usize::from((byte | 32).wrapping_sub(b'a'))).filter(|at| *at < 26);
-        Some(letter(first)? * 26 + letter(second)?)
-    }
-
-    /// Whether a word of a text begins with one of them, whatever its case.
-    pub(super) fn begin_a_word_of(&self, text: &str) -> bool {
-        let bytes = text.as_bytes();
-        let mut is_begin = true;
-        bytes.windows(2).enumerate().any(|(at, pair)| {
-            let is_word = std::mem::replace(&mut is_begin, !pair[0].is_ascii_alphabetic());
-            let place = if is_word { Self::place(pair[0], pair[1]) } else { None };
-            let is_stem = |stem: &&[u8]| {
-                bytes.get(at..at + stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem))
-            };
-            place.is_some_and(|place| self.entries[place].iter().any(is_stem))
-        })
-    }
+/// A table of texts as one expression.
+pub(super) fn any_of(table: &str) -> Regex {
+    let texts: Vec<String> = table.split('|').map(regex::escape).collect();
+    Regex::new(&texts.join("|")).expect("texts are an expression")
 }
 
 /// A text that is looked for.
@@ -113,6 +126,22 @@ pub(super) fn head(text: &str, bytes: usize) -> &str {
 pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
     let start = text.len().checked_sub(suffix.len());
     start.and_then(|start| text.get(start..)).is_some_and(|tail| tail.eq_ignore_ascii_case(suffix))
+}
+
+/// A text in small letters, byte by byte as long as it was.
+pub(super) fn lowered(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        let has_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
+        return if has_capital { text.to_ascii_lowercase().into() } else { text.into() };
+    }
+    let small = |c: char| {
+        let mut small = c.to_lowercase();
+        small
+            .next()
+            .filter(|one| one.len_utf8() == c.len_utf8() && small.next().is_none())
+            .unwrap_or(c)
+    };
+    text.chars().map(small).collect::<String>().into()
 }
 
 /// Lower-case words without decoration.

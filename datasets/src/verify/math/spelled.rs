@@ -176,6 +176,39 @@ fn foreign(text: &str) -> Option<u32> {
     })
 }
 
+/// Whether a word may be a part of a number in words: `twenty-one`, `minus`, `quarters`.
+pub(super) fn is_number_part(word: &str) -> bool {
+    let word = word.to_lowercase();
+    let is_part = |part: &str| {
+        SMALL.contains(&part)
+            || TENS.contains(&part)
+            || is_one_of(part, "hundred|thousand|million|billion|dozen|minus|negative")
+            || denominator(part).is_some()
+    };
+    !word.is_empty() && word.split('-').all(is_part)
+}
+
+/// The only number of a sentence in words of another language: `двенадцать`, `一百二十` of `相距一百二十千米`.
+pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
+    const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两";
+    let is_numeral = |c: char| NUMERALS.contains(c);
+    let mut runs = sentence.split(|c| !is_numeral(c)).filter_map(|run| {
+        let end = run.as_ptr() as usize - sentence.as_ptr() as usize + run.len();
+        // Of `千米` and `千克` the first sign is of the unit.
+        let is_unit = sentence[end..].starts_with(['米', '克', '瓦']);
+        let run = if is_unit { run.strip_suffix('千').unwrap_or(run) } else { run };
+        (run.chars().count() > 1 && chinese(run).is_some()).then_some(run)
+    });
+    let is_known = |word: &&str| {
+        word.len() >= 4
+            && !is_one_of(word, "once|cent|zero|sept")
+            && foreign(word).is_some_and(|value| value > 1)
+    };
+    let mut words = sentence.split(|c: char| !c.is_alphabetic() && c != '-').filter(is_known);
+    let found = runs.next().or_else(|| words.next())?;
+    (runs.next().is_none() && words.next().is_none()).then_some(found)
+}
+
 /// An answer as a number of another language than English: 16 of `seize`, 1250 of `1.250 Euro`. Words that are English
 /// too, and points between thousands, are read so only in a text of such a language.
 pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String> {

@@ -67,22 +67,17 @@ impl Parser {
         if is_braced {
             self.expect('}')?;
         }
-        let zero = || Answer::Value(Expr::integer(0));
-        let infinity = || Answer::Value(Expr::Infinity);
-        let minus = || Answer::Value(Expr::Negative(Box::new(Expr::Infinity)));
-        let half = |open, low, high, close| Some(Answer::Tuple(open, vec![low, high], close));
-        match sign {
-            '+' | '>' => half('(', zero(), infinity(), ')'),
-            '-' | '<' => half('(', minus(), zero(), ')'),
-            '≥' => half('[', zero(), infinity(), ')'),
-            '≤' => half('(', minus(), zero(), ']'),
-            _ => None,
-        }
+        Answer::half_line(sign, Expr::integer(0))
     }
 
     /// A piecewise function between its marks: pieces and conditions, row by row.
     pub(super) fn cases(&mut self) -> Option<Answer> {
-        let rows = self.rows()?;
+        // Cells end with commas, conditions begin with words.
+        let rows = self.rows(&Token::Cases(false), |token| match token {
+            Token::Symbol(mark) => "&,;.".contains(*mark),
+            Token::Text(word) => is_word_of(word, &IF),
+            _ => false,
+        })?;
         // Equations under each other all hold.
         let is_equation = |row: &Vec<Answer>| matches!(row.as_slice(), [Answer::Chain(..)]);
         if rows.len() > 1 && rows.iter().all(is_equation) {
@@ -99,34 +94,6 @@ impl Parser {
             pieces.push(piece);
         }
         (!pieces.is_empty()).then_some(Answer::Cases(pieces))
-    }
-
-    /// The cells of cases, without commas at their ends and the words before conditions.
-    fn rows(&mut self) -> Option<Vec<Vec<Answer>>> {
-        (self.peek() == Some(&Token::Cases(true))).then_some(())?;
-        self.at += 1;
-        let mut rows = vec![vec![]];
-        loop {
-            match self.peek()? {
-                Token::Cases(false) => {
-                    self.at += 1;
-                    break;
-                }
-                Token::Symbol('&' | ',' | ';' | '.') => self.at += 1,
-                Token::Symbol('⏎') => {
-                    self.at += 1;
-                    rows.push(vec![]);
-                }
-                Token::Text(word) if is_word_of(word, &IF) => self.at += 1,
-                Token::Cases(true) => return None,
-                _ => {
-                    let cell = self.nested(Self::chain)?;
-                    rows.last_mut()?.push(cell);
-                }
-            }
-        }
-        rows.retain(|row: &Vec<Answer>| !row.is_empty());
-        Some(rows)
     }
 
     /// `x + 1 if x < 0`: a piece of a function in words.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::read::parse;
-use super::scan::{begins, folded, holds, is_one_of, past};
+use super::scan::{are_digits, begins, folded, holds, is_letter, is_one_of, past};
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
 use super::{Outcome, texts};
@@ -165,7 +165,7 @@ fn names_choice(letter: char, text: &str) -> bool {
     text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()).any(
         |word| {
             let bare = word.trim_matches(['(', ')', '.', ':', '*', '$', '}']);
-            let is_letter = matches!(bare.as_bytes(), [b'A'..=b'J']);
+            let is_letter = is_letter(bare);
             // `A. 3 B. 4`: the next letter with a point.
             let is_next = word.starts_with(following) && word.ends_with('.');
             let is_marked = is_letter && (word.contains([')', ':']) || is_next);
@@ -205,9 +205,8 @@ fn is_range(text: &str) -> bool {
     }
     let text = plain_dashes(text);
     let groups: Vec<&str> = text.split('-').collect();
-    let are_digits = groups.iter().all(|group| {
-        !group.is_empty() && group.len() < 12 && group.bytes().all(|byte| byte.is_ascii_digit())
-    });
+    let are_digits =
+        groups.iter().all(|group| !group.is_empty() && group.len() < 12 && are_digits(group));
     let number = |group: &str| group.parse::<u64>().unwrap_or_default();
     are_digits
         && match groups.as_slice() {

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 
+use super::alphabet::composed;
 use super::answer::values::only_value;
 use super::compare::equal;
 use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::parse;
-use super::scan::{folded, is_one_of};
+use super::scan::{are_digits, folded, has_digits, is_one_of};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
@@ -43,7 +44,9 @@ const WAYS: [(&str, Way); 7] = [
 
 /// Whether an answer's text is a gold's, and the stage that decided.
 pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
-    let (gold, answer) = (trimmed(gold), trimmed(answer));
+    let whole = [composed(gold), composed(answer)];
+    let gold = trimmed(whole[0].as_deref().unwrap_or(gold));
+    let answer = trimmed(whole[1].as_deref().unwrap_or(answer));
     if let Some(decided) = as_written(gold, answer) {
         return decided;
     }
@@ -226,7 +229,7 @@ fn readings(text: &str) -> Vec<Answer> {
     for (mark, decimal) in [('.', ','), (',', '.'), (' ', ','), (' ', '.')] {
         let (whole, part) = bare.split_once(decimal).unwrap_or((bare, ""));
         let sign = if text.starts_with('-') { "-" } else { "" };
-        let is_part = part.bytes().all(|byte| byte.is_ascii_digit());
+        let is_part = are_digits(part);
         let has_cents = mark != ' ' && !part.is_empty() && is_group(whole, mark);
         if is_part && (are_thousands(whole, mark) || has_cents) {
             let point = if part.is_empty() { "" } else { "." };
@@ -246,7 +249,6 @@ fn readings(text: &str) -> Vec<Answer> {
 
 /// Whether a mark parts one group of thousands: `1.200`.
 pub(super) fn is_group(text: &str, mark: char) -> bool {
-    let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once(mark).is_some_and(|(first, last)| {
         (1..=3).contains(&first.len()) && last.len() == 3 && are_digits(first) && are_digits(last)
     })
@@ -255,7 +257,7 @@ pub(super) fn is_group(text: &str, mark: char) -> bool {
 /// Whether marks part groups of thousands, at least two of them, or those of India: `12,34,567`.
 fn are_thousands(text: &str, mark: char) -> bool {
     let groups: Vec<&str> = text.split(mark).collect();
-    let are_digits = groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_digit()));
+    let are_digits = groups.iter().all(|group| are_digits(group));
     let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return false };
     let middle = groups.get(1..groups.len().saturating_sub(1)).unwrap_or_default();
     are_digits
@@ -353,8 +355,7 @@ fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let is_word = unit.trim().chars().all(char::is_alphabetic);
     (is_word || is_unit(unit.trim())).then_some(())?;
     let (whole, part) = text.split_once(',')?;
-    let are_digits =
-        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let are_digits = |text: &str| !text.is_empty() && are_digits(text);
     let mut groups = whole.split('.');
     let first = groups.next().unwrap_or_default();
     let has_groups = whole.contains('.');
@@ -379,17 +380,13 @@ fn is_decimal(value: &Answer) -> bool {
     }
 }
 
-fn has_digits(text: &str) -> bool {
-    text.bytes().any(|byte| byte.is_ascii_digit())
-}
-
 /// The sign and digits of a plain integer, without leading zeros.
 fn plain_integer(text: &str) -> Option<(bool, &str)> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+    if digits.is_empty() || !are_digits(digits) {
         return None;
     }
     let digits = digits.trim_start_matches('0');

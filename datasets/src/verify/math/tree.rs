@@ -116,9 +116,28 @@ pub(super) enum Answer {
 }
 
 impl Answer {
+    /// The real numbers on one side of a bound: `> 2`, `≤ 0`; all that are positive or negative by their sign.
+    pub(super) fn half_line(sign: char, bound: Expr) -> Option<Self> {
+        let (open, close) = match sign {
+            '>' | '+' | '<' | '-' => ('(', ')'),
+            '≥' => ('[', ')'),
+            '≤' => ('(', ']'),
+            _ => return None,
+        };
+        let ends = match sign {
+            '>' | '+' | '≥' => [bound, Expr::Infinity],
+            _ => [Expr::negative(Expr::Infinity), bound],
+        };
+        Some(Answer::Tuple(open, ends.map(Answer::Value).into(), close))
+    }
+
+    pub(super) fn marked(value: Answer, mark: Mark) -> Self {
+        Answer::Marked(Box::new(value), mark)
+    }
+
     /// The real line.
     pub(super) fn line() -> Self {
-        let minus = Expr::Negative(Box::new(Expr::Infinity));
+        let minus = Expr::negative(Expr::Infinity);
         Answer::Tuple('(', vec![Answer::Value(minus), Answer::Value(Expr::Infinity)], ')')
     }
 }
@@ -161,15 +180,31 @@ impl Expr {
             Expr::Sum(items) => Expr::Sum(all(items)),
             Expr::Product(items) => Expr::Product(all(items)),
             Expr::Call(name, items) => Expr::Call(name.clone(), all(items)),
-            Expr::Quotient(a, b) => Expr::Quotient(Box::new(replace(a)), Box::new(replace(b))),
-            Expr::Power(a, b) => Expr::Power(Box::new(replace(a)), Box::new(replace(b))),
-            Expr::Negative(a) => Expr::Negative(Box::new(replace(a))),
+            Expr::Quotient(a, b) => Expr::quotient(replace(a), replace(b)),
+            Expr::Power(a, b) => Expr::power(replace(a), replace(b)),
+            Expr::Negative(a) => Expr::negative(replace(a)),
             Expr::Factorial(a) => Expr::Factorial(Box::new(replace(a))),
             Expr::PlusMinus(a) => Expr::PlusMinus(Box::new(replace(a))),
             Expr::Number(..) | Expr::Constant(_) | Expr::Variable(_) | Expr::Infinity => {
                 self.clone()
             }
         }
+    }
+
+    pub(super) fn negative(value: Expr) -> Self {
+        Expr::Negative(Box::new(value))
+    }
+
+    pub(super) fn quotient(above: Expr, below: Expr) -> Self {
+        Expr::Quotient(Box::new(above), Box::new(below))
+    }
+
+    pub(super) fn power(base: Expr, exponent: Expr) -> Self {
+        Expr::Power(Box::new(base), Box::new(exponent))
+    }
+
+    pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Self {
+        Expr::Call(name.to_owned(), arguments)
     }
 
     pub(super) fn integer(value: i64) -> Self {
@@ -197,7 +232,6 @@ pub(super) fn is_proper(a: &Expr, b: &Expr) -> bool {
 
 /// Degrees as an angle in radians.
 pub(super) fn radians(value: Expr) -> Expr {
-    let half_turn =
-        Expr::Quotient(Box::new(Expr::Constant(Constant::Pi)), Box::new(Expr::integer(180)));
+    let half_turn = Expr::quotient(Expr::Constant(Constant::Pi), Expr::integer(180));
     times(value, half_turn)
 }

@@ -238,12 +238,11 @@ fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     if is_same_float(gold, answer, fuel) {
         return true;
     }
-    let decimal = |expr: &Expr| match expr {
-        Expr::Number(value, Some(digits)) => Some((value.clone(), *digits)),
-        Expr::Negative(inner) => match &**inner {
-            Expr::Number(value, Some(digits)) => Some((-value.clone(), *digits)),
-            _ => None,
-        },
+    let decimal = |expr: &Expr| match unsigned(expr) {
+        Expr::Number(value, Some(digits)) => {
+            let is_negative = matches!(expr, Expr::Negative(_));
+            Some((if is_negative { -value.clone() } else { value.clone() }, *digits))
+        }
         _ => None,
     };
     let (exact, (value, digits)) = match (decimal(gold), decimal(answer)) {
@@ -333,7 +332,7 @@ pub(super) fn signs(expr: &Expr) -> Vec<Expr> {
 /// The expression with every plus-minus read as plus, or as minus.
 fn resolved(expr: &Expr, is_minus: bool) -> Expr {
     match expr {
-        Expr::PlusMinus(inner) if is_minus => Expr::Negative(Box::new(resolved(inner, true))),
+        Expr::PlusMinus(inner) if is_minus => Expr::negative(resolved(inner, true)),
         Expr::PlusMinus(inner) => resolved(inner, false),
         other => other.with_children(|inner| resolved(inner, is_minus)),
     }

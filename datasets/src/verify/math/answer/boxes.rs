@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::scan::{Needle, begins, is_one_of, past};
+use super::super::scan::{Needle, begins, has_digits, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
@@ -139,7 +139,7 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
             (&other[start..start + word.len() + unit.len()], start + word.len() + unit.len())
         }
     };
-    let is_number = || spelled(value).is_some() || value.contains(|c: char| c.is_ascii_digit());
+    let is_number = || spelled(value).is_some() || has_digits(value);
     let are_same = |inner: &str| texts::compared(inner, value).0 == Outcome::Correct;
     // `\boxed{60} or 1 hour`: the same in a larger unit.
     let is_same = || {

@@ -6,10 +6,11 @@
 use super::super::calendar::date;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{holds, is_one_of, past, strip_prefix};
+use super::super::scan::{has_digits, holds, is_letter, is_one_of, past, strip_prefix};
 use super::super::standing::{self, offers, without_reason};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
+use super::courtesy::is_broken;
 use super::formula::closing;
 use super::remarks::{goes_on, remarks, trimmed};
 use super::values::{first_number, formula_at, only_value};
@@ -29,7 +30,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // `\boxed{\frac12`: the brace may be forgotten.
     let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
     let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);
-    if clause.is_empty() || is_placeholder(clause) {
+    if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
         return None;
     }
     if is_integer(clause) || date(clause).is_some() {
@@ -90,7 +91,7 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
     let is_operation =
         |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
     if working.split_whitespace().any(is_operation) {
-        return stated(result).filter(|value| value.contains(|c: char| c.is_ascii_digit()));
+        return stated(result).filter(|value| has_digits(value));
     }
     let number = first_number(result).filter(|number| result.starts_with(*number))?;
     let others = &result[number.len()..];
@@ -104,12 +105,12 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
     let clause = without_reason(trimmed(clause));
     let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, |It's |It is ";
     let bare = past(clause, links).map(|rest| rest.trim_matches(['(', ')', '*', '$']));
-    if bare.is_some_and(|bare| matches!(bare.as_bytes(), [b'A'..=b'J'])) {
+    if bare.is_some_and(|bare| is_letter(bare)) {
         return bare;
     }
     if let Some(before) = clause.strip_suffix(" remains") {
         let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
-        return matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter);
+        return is_letter(letter).then_some(letter);
     }
     const LINKS: &str =
         "leaving |leaves |only remaining option is |, so |hence |therefore |, thus |, but ";
@@ -118,7 +119,7 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
     let rest = trimmed(&clause[starts.max()?..]);
     let rest = LEADS.split('|').fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
     let letter = rest.trim_matches(['(', ')', '*', '$']);
-    matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
+    is_letter(letter).then_some(letter)
 }
 
 /// What a calculation with words comes to: 20% of `90 minutes / 450 minutes * 100% = 20%`.

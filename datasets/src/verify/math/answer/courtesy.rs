@@ -1,20 +1,18 @@
 //! What is no answer: courtesies and programs at the end of a text, and a refusal.
 
+use super::super::languages::{is_courtesy, is_undecided};
 use super::super::scan::{begins, holds, is_one_of, past};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
-    const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not \
-        hesitate|let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|is there \
-        anything|would you like|thank|good luck";
     let mut text = text.trim();
     for _ in 0..3 {
-        let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*']);
+        let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*', '。', '！', '？']);
+        let ends = [". ", "! ", "? ", "\n", "。", "！"];
         let start =
-            [". ", "! ", "? ", "\n"].iter().filter_map(|end_of| Some(end.rfind(end_of)? + 1));
+            ends.iter().filter_map(|end_of| Some(end.rfind(end_of)? + end_of.trim().len().max(1)));
         let Some(start) = start.max() else { break };
-        let last = text[start..].trim_start().to_lowercase();
-        if !begins(&last, COURTESIES) {
+        if !is_courtesy(&text[start..].to_lowercase()) {
             break;
         }
         text = text[..start].trim_end();
@@ -53,6 +51,14 @@ pub(super) fn without_program(text: &str) -> &str {
     if is_program { text[..start].trim_end() } else { text }
 }
 
+/// Whether a text ends in a group that does not close: `\frac{7}{`.
+pub(super) fn is_broken(text: &str) -> bool {
+    let line = text.lines().next_back().unwrap_or(text);
+    let open = |part: &str| part.matches('{').count() > part.matches('}').count();
+    let start = line.rfind("\\frac").or_else(|| line.rfind("\\sqrt"));
+    line.ends_with(['{', '^']) || start.is_some_and(|start| open(&line[start..]))
+}
+
 /// Whether a text refuses to answer.
 pub(in super::super) fn is_refusal(text: &str) -> bool {
     // How a question begins that asks whether a value is the answer.
@@ -61,7 +67,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
         i'm unable to|i am unable to|i'm not able to";
     // At the beginning of the last sentence, where no value follows as its consequence.
     const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|\
-        i won't|i was unable to|i am stuck|i'm stuck";
+        i won't|i was unable to|i am stuck|i'm stuck|i have no solution|i got nowhere";
     // Unless a link follows: "I can't determine a, but b = 5".
     const UNABLE: &str = "i cannot solve|i can't solve|i could not solve|i cannot determine|i can't determine|i don't \
         know|i do not know|please provide|not enough information to|as an ai|beyond my ability";
@@ -69,14 +75,15 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     // In the last sentence: nothing is concluded.
     const OPEN: &str = "no answer yet|no final answer|have no answer|no conclusion|out of time|time is up|be \
         continued|not finish|n't finish|stop here";
-    const MAX_REFUSAL: usize = 300;
+    const MAX_REFUSAL: usize = 400;
     if text.len() > MAX_REFUSAL {
         return false;
     }
     let lower = text.to_lowercase().replace('’', "'");
     let bare = lower.trim_matches(|c: char| !c.is_alphanumeric());
     let is_blank = is_one_of(bare, "no idea|no answer|no clue|no comment");
-    let sentences = || lower.split(['.', '!', '?', '\n']).filter(|part| !part.trim().is_empty());
+    let ends = ['.', '!', '?', '\n', '。', '！', '？', '।'];
+    let sentences = || lower.split(ends).filter(|part| !part.trim().is_empty());
     let is_question = lower.ends_with('?') && sentences().count() == 1 && begins(&lower, ASKING);
     let last = sentences().next_back().unwrap_or_default().trim();
     let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
@@ -103,11 +110,37 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
                 && !holds(rest, "therefore| = ")
         })
     });
-    is_blank || is_question || refuses || is_unable || holds(last, OPEN) || holds(&lower, ANYWHERE)
+    is_blank
+        || is_question
+        || refuses
+        || is_unable
+        || holds(last, OPEN)
+        || is_undecided(last)
+        || holds(&lower, ANYWHERE)
 }
 
-/// Whether a text breaks off behind an operator: "which gives 18 +".
+/// Whether a text breaks off behind an operator, "which gives 18 +", in a fraction, or behind the number of a step.
 pub(super) fn is_unfinished(text: &str) -> bool {
+    if is_broken(text) {
+        return true;
+    }
+    // "So it is 12. Next we need to"
+    const STEPS: &str = "Next|Then we|Then the|Now we|Now the|We still|It remains|Still to";
+    let last = text.rsplit_once(". ").map_or("", |(_, last)| last);
+    if begins(last, STEPS)
+        && !last.ends_with(['.', '!', '?', '*'])
+        && !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\')
+    {
+        return true;
+    }
+    let (steps, last) = text.rsplit_once('\n').unwrap_or(("", text));
+    let step = last.trim_end_matches(['.', ')', ' ']);
+    if step.len() < last.len()
+        && let Some(before) = step.parse::<u32>().ok().and_then(|number| number.checked_sub(1))
+    {
+        let begin = format!("{before}{}", &last[step.len()..]);
+        return steps.lines().any(|line| line.starts_with(begin.trim_end()));
+    }
     let before = text.trim_end_matches(['+', '-', '*', '/', '=', '×', '·', '÷', '−']);
     before.len() < text.len()
         && before.ends_with(' ')

@@ -2,7 +2,7 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::super::scan::{begins, entries, head};
+use super::super::scan::{are_digits, begins, entries, head};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -57,17 +57,17 @@ fn last_break(left: &str) -> (usize, usize) {
     let (mut start, mut depth, mut at) = (0, 0_usize, 0);
     while let Some(c) = left[at..].chars().next() {
         let rest = &left[at..];
-        if is_space(rest) {
+        if begins(rest, "\\,|\\;|\\:|\\!") {
             at += 2;
             continue;
         }
         let length = match depth {
-            0 => break_at(rest).or_else(|| {
-                let bound = bound_at(rest)?;
+            0 => command(&BREAKS, rest).or_else(|| {
+                let bound = command(&BOUNDS, rest)?;
                 // Of `x > 7` the relation is the answer, of `f(x) \ge 7` the bound.
                 let operand = left[start..at].trim();
                 let is_name = operand.chars().count() == 1 || operand.starts_with(['|', '\\']);
-                let is_number = operand.bytes().all(|byte| byte.is_ascii_digit());
+                let is_number = are_digits(operand);
                 (!is_name && !is_number && !operand.contains(['<', '>', '≤', '≥'])).then_some(bound)
             }),
             _ => None,
@@ -95,7 +95,10 @@ fn first_break(right: &str, depth: usize) -> usize {
     for (at, c) in right.char_indices() {
         let rest = &right[at..];
         let is_point = c == '.' && !rest[1..].starts_with(|c: char| c.is_ascii_digit());
-        if depth == 0 && !right[..at].ends_with('\\') && (is_point || break_at(rest).is_some()) {
+        if depth == 0
+            && !right[..at].ends_with('\\')
+            && (is_point || command(&BREAKS, rest).is_some())
+        {
             return at;
         }
         if ")]}".contains(c) && depth == 0 {
@@ -105,20 +108,6 @@ fn first_break(right: &str, depth: usize) -> usize {
             (depth + usize::from("([{".contains(c))).saturating_sub(usize::from(")]}".contains(c)));
     }
     right.len()
-}
-
-/// Whether a text begins with a space of mathematics: `\,`.
-fn is_space(text: &str) -> bool {
-    begins(text, "\\,|\\;|\\:|\\!")
-}
-
-/// The length of the break that a text begins with.
-fn break_at(text: &str) -> Option<usize> {
-    command(&BREAKS, text)
-}
-
-fn bound_at(text: &str) -> Option<usize> {
-    command(&BOUNDS, text)
 }
 
 /// The length of the sign or command of a table that a text begins with.
@@ -212,7 +201,7 @@ pub(super) fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
 }
 
 /// Where the brace that was open before `inner` closes; escaped braces do not count.
-pub(in super::super) fn closing(inner: &str) -> Option<usize> {
+pub(crate) fn closing(inner: &str) -> Option<usize> {
     let mut depth = 1_usize;
     let mut is_escaped = false;
     for (at, byte) in inner.bytes().enumerate() {

@@ -2,9 +2,10 @@
 
 use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
+use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, holds, is_one_of, past};
+use super::super::scan::{begins, has_digits, holds, is_letter, is_one_of, past};
 use super::super::spelled::spelled;
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::text;
@@ -14,9 +15,7 @@ use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::values::{
-    displayed, is_about, is_in_question, is_label, last_time, last_value, with_unit,
-};
+use super::values::{displayed, is_label, last_time, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -24,9 +23,6 @@ const MAX_WORDS: usize = 80;
 
 /// Most words of a text that is a name as a whole.
 const MAX_NAME: usize = 3;
-
-/// Most values in a row that a text may deny.
-const MAX_DENIALS: usize = 4;
 
 /// The end of a completion, as the rules look at it.
 struct Ending<'a> {
@@ -56,12 +52,19 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
-        let is_plain = !e.line.bytes().any(|byte| byte.is_ascii_digit());
+        let is_plain = !has_digits(e.line);
         (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
+    },
+    // "I'd go with (B), since (A) fails for n = 2."
+    |e| {
+        let before = without_reason(e.last);
+        let is_plain = !before.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
+        let is_cut = is_plain && before.len() < e.last.len();
+        Some((choice(before).filter(|_| is_cut)?, Rule::Choice))
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
     |e| Some((listed(e.last)?, Rule::Conclusion)),
@@ -88,7 +91,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
 
 /// The answer of a text without a mark, and the rule.
 pub(in super::super) fn answer(text: &str) -> Finding<'_> {
-    let text = without_choices(without_program(without_courtesy(text)));
+    let text = without_check(without_choices(without_program(without_courtesy(text))));
     if text.is_empty() || is_refusal(text) || is_unfinished(text) {
         return None;
     }
@@ -149,12 +152,12 @@ fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     let before = ending.text[..offset_in(ending.text, ending.line)].trim_end();
     let other =
         before.lines().next_back().unwrap_or_default().trim_matches(['*', '(', ')', '.', ' ']);
-    if matches!(other.as_bytes(), [b'A'..=b'J']) {
+    if is_letter(other) {
         return None;
     }
     let letter =
         ending.line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
-    matches!(letter.as_bytes(), [b'A'..=b'J']).then_some(letter)
+    is_letter(letter).then_some(letter)
 }
 
 /// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
@@ -251,8 +254,7 @@ fn is_calculation(text: &str) -> bool {
     let is_step = |step: &str| {
         let Some((left, _)) = step.split_once('=') else { return false };
         let left = left.trim().trim_start_matches(|c: char| c.is_alphabetic()).trim_start();
-        let is_number =
-            left.contains(|c: char| c.is_ascii_digit()) && !left.contains(char::is_alphabetic);
+        let is_number = has_digits(left) && !left.contains(char::is_alphabetic);
         is_number && left.contains(['+', '-', '*', '/', '\u{d7}', '\u{f7}'])
     };
     text.contains(" and ") && text.split(" and ").all(is_step)
@@ -293,6 +295,11 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
+    // "The number is a perfect square, 25"
+    let noun = tail.rsplit_once(", ").filter(|(noun, value)| {
+        begins(noun, "a |an |the ") && !has_digits(noun) && is_value(value)
+    });
+    let tail = noun.map_or(tail, |(_, value)| value);
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     let start = offset_in(line, tail);
     let (before, after) = (&line[..start], &line[start + tail.len()..]);
@@ -326,7 +333,7 @@ fn is_equation(text: &str) -> bool {
 /// A sentence up to a remark that may hold another value.
 fn before_remark(line: &str) -> &str {
     let before = without_reason(line);
-    let has_value = before.bytes().any(|byte| byte.is_ascii_digit()) || before.contains(" is ");
+    let has_value = has_digits(before) || before.contains(" is ");
     if has_value { before } else { line }
 }
 
@@ -338,7 +345,6 @@ fn bold(line: &str) -> Option<&str> {
     let inner = line[open + 2..close].trim();
     let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
     let after = line[close + 2..].trim_start();
-    let has_digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
         return None;
     }
@@ -348,7 +354,10 @@ fn bold(line: &str) -> Option<&str> {
     }
     let inner = without_reason(inner);
     if has_digits(inner) || inner.contains(['\\', '$']) {
-        let is_last = !has_digits(after) || after.starts_with([',', ';', '(', '—']);
+        let mut clauses = after.splitn(2, [',', ';', '(', '—']);
+        let (unit, remark) = (clauses.next().unwrap_or_default(), clauses.next());
+        let is_remark = remark.is_some_and(|text| begins(text, " i.e.| that is"));
+        let is_last = !has_digits(after) || unit.is_empty() || is_remark && !has_digits(unit);
         let is_pair =
             after.starts_with(", ") && after[2..].starts_with(|c: char| !c.is_alphabetic());
         return (is_last && !is_pair && is_value(inner)).then_some(inner);
@@ -356,44 +365,4 @@ fn bold(line: &str) -> Option<&str> {
     let is_open = is_open(line);
     let is_name = inner.len() <= MAX_WORDS && !outside.iter().any(|text| has_digits(text));
     (is_name && !is_open && line[..open].matches("**").count() == 0).then_some(inner)
-}
-
-/// The last value that a text does not deny: "it is not 7" says what it is not.
-fn stated_value(text: &str) -> Option<(&str, Rule)> {
-    let mut rest = text;
-    // Beside what another says, what one more obtains is no statement either.
-    let mut of_others = false;
-    for _ in 0..MAX_DENIALS {
-        let found = last_value(rest)?;
-        let start = offset_in(rest, found.0);
-        let before = rest[..start].trim_end_matches([' ', '*', '$']);
-        let end = offset_in(text, found.0) + found.0.len();
-        let is_denied = is_unstated(before, &text[end..])
-            || is_bound(before, &text[end..])
-            || is_label(&rest[..start])
-            || is_in_question(before, &text[end..])
-            || is_about(before)
-            || of_others && standing::is_of_others(before);
-        of_others |= standing::is_foreign(before, &text[end..]);
-        if !is_denied {
-            return Some(with_alternative(text, before, (with_unit(text, found.0), found.1)));
-        }
-        rest = before;
-    }
-    None
-}
-
-/// A value and the one before an "or", as one answer: "42 or 7" is neither.
-fn with_alternative<'a>(
-    text: &'a str,
-    before: &'a str,
-    (value, rule): (&'a str, Rule),
-) -> (&'a str, Rule) {
-    let doubts = [" maybe", " perhaps", " possibly"];
-    let doubted = doubts.iter().find_map(|doubt| before.strip_suffix(doubt)).unwrap_or(before);
-    let Some((first, _)) = doubted.strip_suffix(" or").and_then(last_value) else {
-        return (value, rule);
-    };
-    let (start, end) = (offset_in(text, first), offset_in(text, value) + value.len());
-    (&text[start..end], rule)
 }

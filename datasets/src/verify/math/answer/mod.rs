@@ -21,11 +21,12 @@ mod scope;
 mod sentences;
 pub(super) mod values;
 
+use super::scan::{are_digits, has_digits};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use memchr::memchr;
+use memchr::memchr2_iter;
 
 use super::Mode;
 use super::alphabet::digit;
@@ -34,7 +35,7 @@ use super::tree::Answer;
 pub(super) use boxes::all_boxes;
 pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
-pub(super) use formula::closing;
+pub(crate) use formula::closing;
 pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
@@ -74,14 +75,17 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 /// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it
 /// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
-    if memchr(b'~', text.as_bytes()).is_some()
-        && let Some((before, rest)) = text.split_once("~~")
-        && let Some((struck, after)) = rest.split_once("~~")
-        && !struck.contains(['\n', ' '])
+    const STRUCK: [(&str, &str); 3] = [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>")];
+    let mut marks = memchr2_iter(b'~', b'<', text.as_bytes());
+    let opened = |at: usize| STRUCK.iter().find(|(open, _)| text[at..].starts_with(open));
+    if let Some((at, (open, close))) = marks.find_map(|at| Some((at, opened(at)?)))
+        && let (before, rest) = (&text[..at], &text[at + open.len()..])
+        && let Some((struck, after)) = rest.split_once(close)
+        && (open != close || !struck.contains(['\n', ' ']))
         && !struck.is_empty()
         && !before.ends_with(|c: char| c.is_alphanumeric())
     {
-        let blank = " ".repeat(struck.chars().count() + 4);
+        let blank = " ".repeat(struck.chars().count() + open.len() + close.len());
         let text = format!("{before}{blank}{after}");
         return Some(with_plain_digits(&text).unwrap_or(text));
     }
@@ -179,7 +183,7 @@ fn is_answer(text: &str) -> bool {
     if dollars >= 2 && !is_wrapped {
         return is_value(text) && text.starts_with('$');
     }
-    let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+    let has_digit = has_digits(text);
     worded(text).is_some_and(|has_words| !(has_digit && has_words))
 }
 
@@ -208,7 +212,7 @@ fn worded(text: &str) -> Option<bool> {
 /// Whether a text is digits alone, as most answers are: what needs no parser.
 pub(super) fn is_integer(text: &str) -> bool {
     const MAX_DIGITS: usize = 40;
-    (1..=MAX_DIGITS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    (1..=MAX_DIGITS).contains(&text.len()) && are_digits(text)
 }
 
 /// Whether a text is mathematics without words.

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::scan::{Needle, ends_with, head};
+use super::super::scan::{Needle, ends_with, head, lowered};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::text::is_choice;
 use super::clause::stated;
@@ -26,7 +26,7 @@ static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
 const MAX_PHRASES: usize = 64;
 
 /// "Answer" in other languages, up to three words, and the verb or mark that the answer follows: in the group, for denials.
-const OTHERS: &str = "(?i)(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|\
+const OTHERS: &str = "(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|\
     jibu|đáp số|đáp án|উত্তর|उत्तर|คำตอบ|الإجابة|الجواب|答案|答え|答|정답|답)\
     ((?: [^ .,:;!?0-9]+){0,3}?[ \u{a0}]*(?:[:：】]|\
     (?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|не|dir|si|ni|to|jest|là|है|হল|هو|هي)(?:[ \u{a0}]|:)|\
@@ -47,8 +47,8 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
         return Some(answer);
     }
     let other = || {
-        let found = OTHER.captures_iter(text).last()?.get(1)?;
-        Some((found.end(), standing::stated(found.as_str(), paragraph(&text[found.end()..]))))
+        let verb = OTHER.captures_iter(&lowered(text)).last()?.get(1)?.range();
+        Some((verb.end, standing::stated(&text[verb.clone()], paragraph(&text[verb.end..]))))
     };
     let other = || {
         let (at, rest) = other()?;

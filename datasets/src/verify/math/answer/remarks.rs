@@ -21,7 +21,7 @@ pub(super) fn goes_on(rest: &str) -> bool {
     let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
     let is_link = |word: &str| {
         let word = word.trim_matches(['*', ',', '$']);
-        word == "|" || is_one_of(word, "or|and|to|/|&|\\mid")
+        word == "|" || is_one_of(word, "or|and|to|/|&|\\mid|->|→|=>|⇒")
     };
     let mut words = rest.split_whitespace();
     let has_or = rest

@@ -1,7 +1,7 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
-use super::super::scan::{begins, holds, is_one_of};
-use super::super::spelled::spelled;
+use super::super::scan::{begins, holds, is_letter, is_one_of};
+use super::super::spelled::{foreign_number, is_number_part, spelled};
 use super::super::standing::{self, without_reason};
 use super::Rule;
 
@@ -20,7 +20,7 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let clause = links.iter().find_map(|link| clause.strip_prefix(link)).unwrap_or(clause);
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
-        let is_letter = matches!(letter.as_bytes(), [b'A'..=b'J']);
+        let is_letter = is_letter(letter);
         let praised = ["correct", "right", "answer", "best"].iter().find_map(|word| {
             let rest = rest.strip_prefix("is ")?;
             rest.strip_prefix("the ").unwrap_or(rest).strip_prefix(word)
@@ -53,19 +53,43 @@ fn yes_or_no(sentence: &str) -> Option<&str> {
     (is_conclusion && is_one_of(&last.to_lowercase(), WORDS)).then_some(last)
 }
 
-/// The only number of a sentence, in words: "She has seven left."
+/// The only number of a sentence, in words: "She has seven left.", "It is minus forty degrees."
 pub(super) fn number_word(sentence: &str) -> Option<&str> {
-    let is_number = |word: &&str| *word != "one" && *word != "One" && spelled(word).is_some();
-    let mut words = sentence.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-    let all = words.clone().filter(is_number).count();
-    let is_vague =
-        is_open(sentence) || sentence.contains(['-', ',']) || sentence.contains(" than ");
-    let of_several = ["hundred", "thousand", "million", "half", "third", "dozen", "and", "to"];
-    let is_several = words.clone().any(|word| {
-        let is_part = ["ths", "th", "rds", "quarter", "quarters", "halves"];
-        of_several.contains(&word) || is_part.iter().any(|end| word.ends_with(end))
-    });
-    if all == 1 && !is_vague && !is_several { words.find(is_number) } else { None }
+    if is_open(sentence) || sentence.contains(" than ") {
+        return None;
+    }
+    let words = sentence.split(|c: char| !c.is_alphabetic() && c != '-');
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    // Words beside each other are one number; "the two" and "one of them" count nothing.
+    let is_link = |word: &str| matches!(word, "and" | "a");
+    let runs =
+        words.chunk_by(|a, b| [a, b].iter().all(|word| is_number_part(word) || is_link(word)));
+    let mut found = None;
+    let mut before = "";
+    for run in runs {
+        let end = run.len() - run.iter().rev().take_while(|word| is_link(word)).count();
+        let Some(run) = run.get(..end).filter(|run| !run.is_empty()) else { continue };
+        let run = if run[0] == "and" { &run[1..] } else { run };
+        let previous = std::mem::replace(&mut before, run[run.len() - 1]);
+        let is_counted = match run {
+            [word] => {
+                is_number_part(word)
+                    && !previous.eq_ignore_ascii_case("the")
+                    && !word.eq_ignore_ascii_case("one")
+            }
+            _ => true,
+        };
+        if !is_counted {
+            continue;
+        }
+        let start = super::offset_in(sentence, run[0]);
+        let text = &sentence[start..super::offset_in(sentence, before) + before.len()];
+        let is_half = text.eq_ignore_ascii_case("half") && start > 0;
+        let is_number = spelled(text).is_some() && !is_half;
+        (found.is_none() && is_number).then_some(())?;
+        found = Some(text);
+    }
+    found.or_else(|| foreign_number(sentence))
 }
 
 pub(in super::super) fn last_sentence(line: &str) -> &str {

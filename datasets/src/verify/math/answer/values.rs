@@ -1,9 +1,11 @@
 //! Formulas and numbers in running text.
 
+use super::super::languages::{before_alternative, is_case, is_compared};
 use super::super::read::parse;
-use super::super::scan::{holds, is_one_of};
-use super::super::standing::{self, is_asked, is_bound};
+use super::super::scan::{are_digits, has_digits, holds, is_one_of};
+use super::super::standing::{self, is_asked, is_bound, is_unstated};
 use super::super::units::{conversion, is_unit};
+use super::sentences::last_sentence;
 use super::{Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
@@ -37,13 +39,13 @@ pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
 pub(super) fn last_time(text: &str) -> Option<&str> {
     let colon = text.rfind(':')?;
     let start = text[..colon].trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    let is_minutes = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_minutes = |text: &str| are_digits(text);
     let minutes = text.get(colon + 1..colon + 3).filter(|minutes| is_minutes(minutes))?;
     let rest = &text[colon + 3..];
     let is_time = (1..=2).contains(&(colon - start))
         && minutes < "60"
         && !text[..start].ends_with(|c: char| c.is_alphanumeric() || ".,:/-$".contains(c))
-        && !rest.contains(|c: char| c.is_ascii_digit());
+        && !has_digits(rest);
     let half = rest.trim_start().get(..2).unwrap_or_default().to_lowercase();
     let length =
         if is_one_of(&half, "am|pm|a.|p.") { rest.len() - rest.trim_start().len() + 2 } else { 0 };
@@ -122,7 +124,7 @@ fn last_number(text: &str) -> Option<&str> {
 }
 
 /// A number with the unit behind it, and with the same in a larger unit before it: `4 dollars and 50 cents`.
-pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
+fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
     const MIN_UNIT: usize = 4;
     let is_name = |word: &str| word.len() >= MIN_UNIT && is_unit(word);
     let start = offset_in(text, value);
@@ -166,8 +168,9 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
 const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|\
-    section|chapter|table|exercise|score|grade|reward|confidence|rating|credit|marks|gleichung|schritt|seite|aufgabe|\
-    équation|étape|exercice|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
+    section|chapter|table|exercise|copyright|version|score|grade|reward|confidence|rating|credit|marks|gleichung|schritt|seite|aufgabe|\
+    équation|étape|exercice|annexe|appendix|appendices|anhang|anexo|apéndice|allegato|bijlage|приложение|приложении|附录|附件|volume|kapitel|capítulo|\
+    chapitre|abbildung|tabelle|tabel|tabela|tableau|figura|tabla|abschnitt|fußnote|footnote|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
 
 /// Whether a text ends with the noun that the number behind it is a label of.
 pub(super) fn is_label(before: &str) -> bool {
@@ -175,6 +178,9 @@ pub(super) fn is_label(before: &str) -> bool {
         "step|case|part|problem|question|example|score|grade|reward|confidence|rating|credit";
     let bare = before.trim_end_matches([' ', '(', '*', '#', '.']);
     let bare = bare.strip_suffix("reward of").map_or(bare, |_| &bare[..bare.len() - 3]);
+    if bare.ends_with("onfidence is") || bare.ends_with("ifficulty is") {
+        return true;
+    }
     let name = bare.trim_end_matches([':', '=', ' ']);
     let noun = name.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(name).to_lowercase();
     is_one_of(&noun, if name.len() < bare.len() { NUMBERED } else { LABELS })
@@ -193,16 +199,81 @@ pub(super) fn is_property(before: &str, after: &str) -> bool {
 }
 
 /// Whether the sentence of a value is a question: "maybe 12 or 13?"
-pub(super) fn is_in_question(before: &str, after: &str) -> bool {
+fn is_in_question(before: &str, after: &str) -> bool {
     let is_result = before.rsplit(['.', '\n']).next().is_some_and(|words| words.contains('='));
     let end = after.find(['.', '!', '?', '\n']);
     !is_result && end.is_some_and(|end| is_asked(&after[end..]))
 }
 
 /// Whether the clause of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
-pub(super) fn is_about(before: &str) -> bool {
+fn is_about(before: &str) -> bool {
     const VERBS: &str = " is | are | was | be |=|:| of | equals | comes | - | – ";
     let clause = before.rsplit([',', '.']).next().unwrap_or(before);
     let about = clause.rsplit_once("nswer ").map(|(_, about)| about);
     about.is_some_and(|about| !holds(&format!(" {about} "), VERBS))
+}
+
+/// Most values in a row that a text may deny.
+const MAX_DENIALS: usize = 4;
+
+/// The last value that a text does not deny: "it is not 7" says what it is not.
+pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
+    let mut rest = text;
+    // Beside what another says, what one more obtains is no statement either.
+    let mut of_others = false;
+    for _ in 0..MAX_DENIALS {
+        let found = last_value(rest)?;
+        let start = offset_in(rest, found.0);
+        let before = rest[..start].trim_end_matches([' ', '*', '$']);
+        let end = offset_in(text, found.0) + found.0.len();
+        let is_denied = is_unstated(before, &text[end..])
+            || is_bound(before, &text[end..])
+            || is_label(&rest[..start])
+            || is_in_question(before, &text[end..])
+            || is_about(before)
+            || is_other_case(text, before)
+            || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
+            || of_others && standing::is_of_others(before);
+        of_others |= standing::is_foreign(before, &text[end..]);
+        if !is_denied {
+            return Some(with_alternative(text, before, (with_unit(text, found.0), found.1)));
+        }
+        rest = before;
+    }
+    None
+}
+
+/// Whether a value stands in brackets that tell of another case: "(with replacement it would be 9/25)".
+fn is_other_case(text: &str, before: &str) -> bool {
+    let open = before.rfind('(').filter(|open| !before[*open..].contains(')'));
+    let is_remark = |remark: &str| {
+        let words = remark.split(' ').filter(|word| word.len() > 1).count();
+        is_case(remark) || has_digits(remark) && words > 1 && !remark.contains('=')
+    };
+    let last = last_sentence(before);
+    let is_supposed = (is_case(last) || last.starts_with("For ")) && last.contains(" would ");
+    let inside = |open: usize| text[open + 1..].split(')').next().unwrap_or_default();
+    let is_several = |text: &str| text.split(' ').filter(|word| has_digits(word)).count() > 1;
+    open.is_some_and(|open| {
+        (is_remark(&before[open + 1..]) || is_several(inside(open)) && is_remark(inside(open)))
+            && has_digits(&before[..open])
+    }) || is_supposed && has_digits(&before[..offset_in(before, last)])
+}
+
+/// A value and the one before an "or", as one answer: "42 or 7" is neither.
+fn with_alternative<'a>(
+    text: &'a str,
+    before: &'a str,
+    (value, rule): (&'a str, Rule),
+) -> (&'a str, Rule) {
+    let doubts = [" maybe", " perhaps", " possibly"];
+    let doubted = doubts.iter().find_map(|doubt| before.strip_suffix(doubt)).unwrap_or(before);
+    let first = before_alternative(doubted).and_then(last_value).filter(|(first, _)| {
+        // Words of other languages may be others than "or".
+        let gap = &before[offset_in(before, first) + first.len()..];
+        doubted.ends_with(" or") || !gap.trim_matches(|c: char| !c.is_alphanumeric()).contains(' ')
+    });
+    let Some((first, _)) = first else { return (value, rule) };
+    let (start, end) = (offset_in(text, first), offset_in(text, value) + value.len());
+    (&text[start..end], rule)
 }

@@ -63,7 +63,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
         return Some(text);
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
-        let rest = text[denied.end()..].trim_start();
+        let rest = text[denied.end..].trim_start();
         return rest.contains(char::is_alphanumeric).then_some(rest);
     }
     if is_verb || NO_VALUE.is_match(text) {
@@ -72,7 +72,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
             let is_name = text.starts_with("\\text") && !is_value(text);
             return (!is_verb && is_name && text.is_ascii()).then_some(text);
         };
-        let stated = &text[contrast.end()..];
+        let stated = &text[contrast.end..];
         let is_none =
             [&*NO_VALUE, &*NOT_STATED, &*BOUND_AHEAD].iter().any(|table| table.is_match(stated));
         return (!is_none).then_some(stated);
@@ -82,9 +82,8 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     if BOUND_AHEAD.is_match(text) || is_bound("", number) {
         return None;
     }
-    let before = NOT
-        .find(text)
-        .map(|found| text[..found.start()].trim_end_matches([' ', '*', '$', ',', '"']));
+    let before =
+        NOT.find(text).map(|found| text[..found.start].trim_end_matches([' ', '*', '$', ',', '"']));
     let is_answer = |text: &&str| {
         let unit = text.rsplit([' ', '{']).next().unwrap_or(text);
         let is_whole = !unit.ends_with(char::is_alphabetic) || is_unit(unit);

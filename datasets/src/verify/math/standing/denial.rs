@@ -1,10 +1,11 @@
 //! Words that deny, doubt or change the value beside them.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use super::super::super::tail;
-use super::super::scan::{Stems, begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{Words, any_of, begins, ends_with, head, holds, is_one_of, past};
+use super::MAX_NEAR;
+use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u8 = 1;
@@ -109,61 +110,26 @@ tables! {
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
 }
 
-/// Words that deny or bound what follows, beside those of other scripts.
-static DENYING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|nicht|statt|\
-    anst|lieu|lugar|vez|invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|ikke|andere|wrong|\
-    incorrect|false|naive|tempt|first|old|initial|prev|orig|earl|if|by no|in no|under|jam|nunca|ne|jest|si|el es|than|\
-    between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|zwischen|tussen|antara|plus|moins|menos|\
-    menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|weniger|hoogst|mindest|minst|minder|meer|lebih|\
-    kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|sup|inf|gr|kl|tra|fra|au|at",
-    )
-});
-/// Words that doubt what a clause says.
-static DOUBTING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
-    tempt|erron|impossible|convinced|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|\
-    differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
-    )
-});
-/// Words that suppose a case.
-static SUPPOSING: LazyLock<Stems> = LazyLock::new(|| Stems::new("if|when|for|assuming"));
-/// Words that say that what is tried does not do.
-static FAILING: LazyLock<Stems> = LazyLock::new(|| Stems::new("do|did|contradict|fails"));
-/// Words that make the value behind them a part of what is meant.
-static CHANGING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|divi|\
-    halv|doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
-    )
-});
-
-fn has(text: &str, stems: &Stems) -> bool {
-    stems.begin_a_word_of(text)
-        || !text.is_ascii()
-            && text.chars().any(|c| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic())
-}
-
 /// Whether a text may deny or bound something.
 pub(super) fn may_deny(text: &str) -> bool {
-    has(text, &DENYING) || text.contains("\\n") || text.contains("n't")
+    hints(text) & DENIES != 0
 }
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    if before.is_empty() && after.is_empty() {
-        return false;
-    }
+    denied(before, after, hints(tail(before, MAX_NEAR)))
+}
+
+/// The same, of words before the value that have these hints.
+pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = tail(before, 80);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    may_deny(near) && is_word && DENIAL.is_match(near)
-        || near.contains([',', ';']) && has(near, &SUPPOSING) && CASES.is_match(near)
-        || is_doubted(near)
+    hints & DENIES != 0 && is_word && DENIAL.is_match(near)
+        || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
+        || hints & DOUBTS != 0 && is_doubted(near)
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")
@@ -215,13 +181,12 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
         " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
     let link = |end: usize| holds(&clause[end..], LINKS);
     clause.len() >= 6
-        && has(clause, &DOUBTING)
+        && hints(clause) & DOUBTS != 0
         // "the number that it cannot be is 7"
-        && (REFUSAL.find(clause).is_some_and(|found| !found.as_str().contains(" be is "))
+        && (REFUSAL.find(clause).is_some_and(|found| !clause[found].contains(" be is "))
             || DOUBT
-                .find_iter(clause)
-                .last()
-                .is_some_and(|found| !link(found.end()) && !describes(clause, found.range())))
+                .last(clause)
+                .is_some_and(|found| !link(found.end) && !describes(clause, found)))
 }
 
 /// Whether a doubt in a clause describes what the value is of: "those who wrongly say yes are", "the least n for which
@@ -242,7 +207,7 @@ fn is_taken_back(after: &str) -> bool {
     match after.bytes().next() {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if denies(after) => {
-            let property = PROPERTY.find(after).map(|found| found.as_str());
+            let property = PROPERTY.find(after).map(|found| &after[found]);
             property.is_none_or(|said| {
                 holds(said, "correct|right|valid|possible|solution|answer|true|root|what")
             })
@@ -272,7 +237,7 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
-    if !FAILING.begin_a_word_of(sentence) {
+    if hints(sentence) & FAILS == 0 {
         return false;
     }
     let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
@@ -282,8 +247,8 @@ fn is_tried(before: &str, after: &str) -> bool {
     let subject = words.rsplit(' ').next().unwrap_or(words);
     let is_other = words.contains(|c: char| c.is_ascii_digit() || c == '\\' || c.is_alphabetic())
         && !is_one_of(subject, "which|it|that|this|but|and|also|clearly");
-    let tried = || TRIED.find_iter(clause).last();
-    !is_other && tried().is_some_and(|tried| !LINKED.is_match(&clause[tried.end()..]))
+    let tried = || TRIED.last(clause);
+    !is_other && tried().is_some_and(|tried| !LINKED.is_match(&clause[tried.end..]))
 }
 
 /// Whether what stands before is denied by the words behind it: `is wrong`, `is not correct`, `cannot be it`.
@@ -304,7 +269,7 @@ pub(in super::super) fn denies(rest: &str) -> bool {
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
     let near = tail(before, 80).trim_end_matches("\\boxed{");
-    has(near, &CHANGING) && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+    hints(near) & CHANGES != 0 && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".
@@ -335,12 +300,17 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-const REASONS: &str = " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
-    , given |, unlike |, while ";
+static REASONS: Words = Words::new(|| {
+    any_of(
+        " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+    , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
+    , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
+    , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",
+    )
+});
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(in super::super) fn without_reason(text: &str) -> &str {
-    let cut = REASONS.split('|').filter_map(|reason| text.find(reason)).min();
-    let cut = cut.filter(|at| !is_revoked(&text[*at..]));
+    let cut = REASONS.find(text).filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }

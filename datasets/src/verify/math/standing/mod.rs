@@ -3,13 +3,14 @@
 //! form; and what follows may retract it.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::ops::Range;
 
 use regex::{Captures, Regex};
 
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
-use super::scan::{Stems, begins, head, holds, is_one_of, strip_prefix};
+use super::languages::{are_opposite, is_case, revocation};
+use super::scan::{head, holds, is_one_of, lowered, strip_prefix};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -17,24 +18,28 @@ use super::{Outcome, texts};
 macro_rules! tables {
     ($($(#[$doc:meta])* $name:ident: $table:expr;)*) => {$(
         $(#[$doc])*
-        static $name: std::sync::LazyLock<regex::Regex> =
-            std::sync::LazyLock::new(|| $crate::verify::math::standing::expression($table));
+        static $name: std::sync::LazyLock<$crate::verify::math::standing::Table> =
+            std::sync::LazyLock::new(|| $crate::verify::math::standing::Table::new($table));
     )*};
 }
 
 mod contrast;
 mod denial;
+mod hints;
 
 pub(super) use contrast::{is_bound, stated};
 pub(super) use denial::*;
+use hints::{ASSUMES, CHANGES, DENIES, ERRS, LISTS, SAYS, SHOWS, WITHDRAWS, hints};
 
 /// Longest part of a sentence, and of the text behind a mark, that is looked at.
 const MAX_SENTENCE: usize = 240;
 const MAX_BEHIND: usize = 4000;
+/// The same, right before a value.
+const MAX_NEAR: usize = 96;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
-/// somebody says to a value; people; what contrasts.
-const PARTS: [(&str, &str); 5] = [
+/// somebody says to a value; people.
+const PARTS: [(&str, &str); 4] = [
     ("ANYBODY", "PEOPLE|\\w+(?:er|or|mate|ist)s?"),
     ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
     (
@@ -46,7 +51,6 @@ const PARTS: [(&str, &str); 5] = [
         "students?|solver|worker|candidate|pupil|poster|commenter|post|note|margin|hint|friend|teacher|classmate|colleague|brother|sister|somebody|someone|people|book|textbook|key|manual|\
     calculator|internet|website|forum|model|assistant|article|paper|blog|boy|girl|sign|rumou?r|him|her|them",
     ),
-    ("CONTRAST", "but|however|yet|unfortunately|instead"),
 ];
 /// Subjects of a verb of saying that are nobody.
 const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Which|What|So|Thus|Hence|Then|One|You|Now|And|\
@@ -61,11 +65,16 @@ tables! {
     QUOTED: "(?-i)\\b(?:ANYBODY|[Ss]he|[Hh]e|[Tt]hey|[A-Z]\\w+)(?:['’]s \\w+)?(?: \\w+){0,2}? (?:wrote|writes?|\
     written|ends?|reads?|replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* \
     *[\"“][^\"”]*$|(?-i)^(?:[A-Z]\\w+|ANYBODY): *[\"“][^\"”]*$";
+    /// A book or a key gives what follows.
+    OF_SOURCES: "\\b(?:text ?book|answer (?:key|sheet)|solutions? (?:key|manual)|(?:back|end) of the book|website|internet|online \
+    solution|forum|manuel|corrigé|solucionario|libro(?: de texto| di testo)?|gabarito|lehrbuch|im buch|lösungsheft|buch|учебник\\w*|\
+    podręcznik\\w*)(?:['’]s)?(?: answer)?(?: app)? (?:gives?|says?|lists?|states?|claims?|prints?|has|is|donne|indique|dit|da|dice|dá|\
+    diz|gibt|sagt|steht|nennt|дает|даёт|podaje)VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
     /// Agrees with what somebody else says.
-    AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|is (?:right|correct)|are (?:right|correct))";
+    AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|as well|too|same|match|is (?:right|correct)|are (?:right|correct))";
     /// An instruction that shows the form of an answer, or a form in quotation marks.
     FORM: "\\b(?:please|write|put|end|finish|conclude|state|give|present|type|respond|reply|instructions?|format|\
     prompt)\\b.*\\b(?:such as|like|as in|(?:in this way|like this|as follows)|in the form|format|e\\.g\\.|for example|\
@@ -88,7 +97,10 @@ tables! {
     \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|\
     my|some)(?: \\w+)? (?:mistake|error|slip)|\
     \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
-    double[- ]counted|now replace|mixed up|used the wrong|should have)|\
+    double[- ]counted|now replace|mixed up|used the wrong|should have|meant)\\b|\
+    \\b(?:that|this|it) (?:was|is) for (?:the|a|an) (?:wrong|other|different)\\b|\
+    (?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|was|wrong|instead|not)\\b|\
+    \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
     \\boops|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)";
@@ -101,8 +113,8 @@ tables! {
     (?:because|since|as|so|and|the|all)\\b)";
     /// Begins a sentence that may do so.
     DOUBT: DOUBTING;
-    /// Behind `####` a contrast may begin another problem.
-    OPEN_DOUBT: &DOUBTING.replace("CONTRAST", "\\b\\B");
+    /// The same; but behind `####` a contrast may begin another problem.
+    CONTRAST: "(?:^|[.!?\\n] *)(?:but|however|yet|unfortunately|instead)\\b";
     /// Says that it stands all the same.
     AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
     (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
@@ -114,84 +126,89 @@ tables! {
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
     thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |[,;] \
-    *(?:no,? )?wait\\b|(?:^|[.!?\\n] *)(?:CONTRAST)\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
+    *(?:no,? )?wait\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
     (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
     not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|\
     halved|squared|added|multiplied|divided|subtracted)\\b|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
     (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
     are|should be|would be)";
 
-/// What the tables about somebody's words have in them.
-static SAYING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "claim|say|said|accord|told|think|thought|belie|insist|suggest|writ|wrote|guess|goes|has it|shout|report|rumo|\
-        alleged|state|end|read|repl|answers|answered|conclud|text",
-    )
-});
-/// What the tables about the form of an answer and about another case have in them.
-static SHOWING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|look|if|\
-    had|were|without|only if|assum|suppos|would",
-    )
-});
-/// What the table about premises has in it.
-static PREMISES: LazyLock<Stems> =
-    LazyLock::new(|| Stems::new("suppose|assume|imagine|pretend|reference|gold|ground"));
-/// What the table about mistakes has in it.
-static MISTAKEN: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new("but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet")
-});
-/// What the tables about the text behind a mark have in them.
-static WITHDRAWING: LazyLock<Stems> = LazyLock::new(|| {
-    Stems::new(
-        "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|double|\
-    now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|wrong|incorrect|not|\
-    too|imposs|an err|can|viol|fail|does|contra|hold|actually|sorry|on second|reali|see now|let|but|however|yet|\
-    unfort|instead|must|have to|has to|need|question|problem|want|adding|correct |right |true |actual|proper ",
-    )
-});
+/// A table as one expression. One for small letters is made in half the time of one for both cases, so the text that it
+/// is looked for in is made small.
+pub(super) struct Table {
+    expression: Regex,
+    /// Whether capitals count, in a table that begins with `(?-i)`.
+    is_cased: bool,
+}
 
-/// A table as one expression, whatever the case of its letters but where it says so.
-fn expression(table: &str) -> Regex {
-    let table =
-        PARTS.iter().fold(table.to_owned(), |table, (name, part)| table.replace(name, part));
-    let is_latin = !table.contains(|c: char| c.is_alphabetic() && !c.is_ascii());
-    let table = if is_latin { table.replace("\\b", "(?-u:\\b)") } else { table };
-    let table = table.replace("\\w", "[A-Za-z']");
-    // What matches no other characters is made of bytes, which takes a tenth of the time.
-    let is_plain = table.is_ascii() && !table.contains("[^") && !table.contains('.');
-    let flags = if is_plain { "i-u" } else { "i" };
-    Regex::new(&format!("(?{flags}:{table})")).expect("the table is of expressions")
+impl Table {
+    pub(super) fn new(table: &str) -> Self {
+        let table =
+            PARTS.iter().fold(table.to_owned(), |table, (name, part)| table.replace(name, part));
+        let is_latin = !table.contains(|c: char| c.is_alphabetic() && !c.is_ascii());
+        let table = if is_latin { table.replace("\\b", "(?-u:\\b)") } else { table };
+        let is_cased = table.starts_with("(?-i)");
+        let table = table.replace("\\w", if is_cased { "[A-Za-z']" } else { "[a-z']" });
+        // What matches no other characters is made of bytes, which takes a tenth of the time.
+        let is_plain = table.is_ascii() && !table.contains("[^") && !table.contains('.');
+        let flags = if is_plain { "-u" } else { "u" };
+        let expression =
+            Regex::new(&format!("(?{flags}:{table})")).expect("a table of expressions");
+        Self { expression, is_cased }
+    }
+
+    fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_cased { Cow::Borrowed(text) } else { lowered(text) }
+    }
+
+    pub(super) fn is_match(&self, text: &str) -> bool {
+        self.expression.is_match(&self.text(text))
+    }
+
+    /// Where it stands first.
+    pub(super) fn find(&self, text: &str) -> Option<Range<usize>> {
+        self.expression.find(&self.text(text)).map(|found| found.range())
+    }
+
+    /// Where it stands last.
+    pub(super) fn last(&self, text: &str) -> Option<Range<usize>> {
+        self.expression.find_iter(&self.text(text)).last().map(|found| found.range())
+    }
 }
 
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
+    foreign(before, after, hints(sentence(before)))
+}
+
+/// The same, of words before the mark that have these hints.
+fn foreign(before: &str, after: &str, found: u16) -> bool {
     let sentence = sentence(before);
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
-        let found = BY_OTHERS.captures(sentence).or_else(|| QUOTED.captures(sentence));
+        let found = BY_OTHERS.expression.captures(sentence);
+        let found = found.or_else(|| QUOTED.expression.captures(sentence));
         let is_somebody = |found: Captures<'_>| {
             found.get(1).is_none_or(|subject| !is_one_of(subject.as_str(), NOBODY))
         };
         found.is_some_and(is_somebody) && !AGREEMENT.is_match(behind)
     };
+    let is_listed = || OF_SOURCES.is_match(sentence) && !AGREEMENT.is_match(behind);
     let is_supposed = || {
         let contrary = CONTRARIES.find(behind);
         contrary.is_some_and(|found| {
-            let text = found.as_str();
-            let is_near = !behind[..found.start()].contains(". ");
+            let is_near = !behind[..found.start].contains(". ");
+            let text = &behind[found];
             is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
         })
     };
-    (has_quote || SAYING.begin_a_word_of(sentence)) && is_said()
-        || PREMISES.begin_a_word_of(sentence) && PREMISE.is_match(sentence)
-        || MISTAKEN.begin_a_word_of(behind)
-            && OF_OTHERS.is_match(sentence)
-            && MISTAKES.is_match(behind)
-        || (has_quote || SHOWING.begin_a_word_of(sentence))
+    (has_quote || found & SAYS != 0) && is_said()
+        || found & LISTS != 0 && is_listed()
+        || found & ASSUMES != 0 && PREMISE.is_match(sentence)
+        || hints(behind) & ERRS != 0 && OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
+        || (has_quote || found & SHOWS != 0)
             && (FORM.is_match(sentence) || SUPPOSITION.is_match(sentence) && is_supposed())
         || is_one_of_cases(before, after)
 }
@@ -199,26 +216,30 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
 /// Whether a sentence gives the answer of one case, and the one beside it that of another: "If it is fair, the answer is
 /// 6. If it is not, the answer is 8."
 pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
-    const CASES: &str =
-        "if |when |assuming |supposing |with |without |case |interpretation |reading ";
-    let is_case = |sentence: &str| {
-        let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
-        let first = head(words, 16).to_ascii_lowercase();
-        begins(&first, CASES) && !words.contains(['<', '>']) || first.starts_with("otherwise")
-    };
     let gives = |sentence: &str| is_case(sentence) && holds(sentence, "nswer is|\\boxed");
     let own = sentence(before);
-    let previous = before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$']);
-    let next = after.split_inclusive(['.', ';']).nth(1).unwrap_or_default();
-    is_case(own)
-        && (own.trim_start().starts_with("Otherwise")
-            || gives(self::sentence(previous))
-            || gives(next))
+    if !is_case(own) {
+        return false;
+    }
+    let previous =
+        before[..before.len() - own.len()].trim_end_matches(['.', ' ', '\n', ';', '$', '。']);
+    let previous = self::sentence(previous);
+    let mut sentences = after.split_inclusive(['.', ';', '。']);
+    let end = sentences.next().unwrap_or_default();
+    let next = sentences.next().unwrap_or_default();
+    // The value itself, which is not shown here.
+    let whole = || format!("{own}0{end}");
+    own.trim_start().starts_with("Otherwise")
+        || gives(previous)
+        || gives(next)
+        || are_opposite(&whole(), next)
+        || are_opposite(previous, &whole())
 }
 
 /// The sentence that a text ends in.
 fn sentence(before: &str) -> &str {
     let near = tail(before, MAX_SENTENCE);
+    let near = if near.is_ascii() { near } else { near.rsplit('。').next().unwrap_or(near) };
     let bytes = near.as_bytes();
     let is_end = |at: usize| match bytes[at] {
         b'\n' => true,
@@ -235,7 +256,7 @@ pub(super) fn is_of_others(before: &str) -> bool {
 
 /// Whether a text says that what stands before it is wrong, or may be.
 pub(super) fn corrects(text: &str) -> bool {
-    !text.is_empty() && (REVOCATION.is_match(text) || OPEN_DOUBT.is_match(text))
+    !text.is_empty() && (REVOCATION.is_match(text) || DOUBT.is_match(text))
 }
 
 /// Whether the words around a value, or those of its sentence, say that it is not the answer.
@@ -243,31 +264,36 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    is_denied(before, after)
-        || is_changed(before)
-        || contrast::is_bound_of_mark(before, after)
+    // Its sentence, and as much before a value as other rules look at.
+    let found = hints(tail(before, sentence(before).len().max(MAX_NEAR)));
+    denial::denied(before, after, found)
+        || found & CHANGES != 0 && is_changed(before)
+        || found & DENIES != 0 && contrast::is_bound_of_mark(before, after)
         || is_part()
-        || is_foreign(before, after)
+        || foreign(before, after, found)
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str> {
     let behind = head(after, MAX_BEHIND);
-    if !WITHDRAWING.begin_a_word_of(behind) {
+    let abroad = revocation(behind);
+    if abroad.is_none() && hints(behind) & WITHDRAWS == 0 {
         return None;
     }
-    let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start());
+    let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start);
     let restated = |at: usize| {
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
         let rest =
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
         rest.strip_prefix(&*found.text).is_some_and(denies)
     };
-    let contrary = DOUBT.find(behind).map(|found| found.start()).filter(|at| restated(*at));
+    let contrast = CONTRAST.find(behind).filter(|_| found.rule != Rule::Hashes);
+    let doubt = DOUBT.find(behind).into_iter().chain(contrast).map(|found| found.start).min();
+    let contrary = doubt.filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
-    let revoked = REVOCATION.find(behind).map(|found| found.start()).into_iter().chain(of_it).min();
-    let doubt = if found.rule == Rule::Hashes { &OPEN_DOUBT } else { &DOUBT };
-    let doubted = doubt.find(behind).map(|found| found.start()).filter(|at| {
+    let revoked = REVOCATION.find(behind).map(|found| found.start);
+    let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
+    let doubted = doubt.filter(|at| {
         let sentence = behind[*at..]
             .trim_start_matches(|c: char| !c.is_alphanumeric())
             .split_inclusive(['.', '?', '\n'])

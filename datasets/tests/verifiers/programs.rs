@@ -1,7 +1,11 @@
 //! Programs that judge, and those that fail to.
 
-use super::*;
+use std::process::Command;
+use std::time::Duration;
+
 use tealight_core::Prompt;
+use tealight_datasets::verify::Program;
+use tealight_datasets::{CompletionText, Problem, Verdict, Verifier};
 
 fn problem() -> Problem {
     Problem::new("p", Prompt::question("?"), "7")

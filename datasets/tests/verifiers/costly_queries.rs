@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::Sql;
-use crate::{Database, Problem, Verdict, Verifier};
 use tealight_core::Prompt;
+use tealight_datasets::verify::sql::Sql;
+use tealight_datasets::{Database, Problem, Verdict, Verifier};
 
 /// Most seconds of a query: ten, and what is left of the step in which they end.
 const MOST: f64 = 12.0;

@@ -1,0 +1,130 @@
+//! What a text has in it that the tables of expressions may match: beginnings of words, looked for once, so that most
+//! texts need no expression.
+
+use std::sync::LazyLock;
+
+/// Deny or bound what follows, beside those of other scripts.
+pub(super) const DENIES: u16 = 1 << 0;
+/// Doubt what a clause says.
+pub(super) const DOUBTS: u16 = 1 << 1;
+/// Suppose a case.
+pub(super) const SUPPOSES: u16 = 1 << 2;
+/// Say that what is tried does not do.
+pub(super) const FAILS: u16 = 1 << 3;
+/// Make the value behind them a part of what is meant.
+pub(super) const CHANGES: u16 = 1 << 4;
+/// Somebody says something.
+pub(super) const SAYS: u16 = 1 << 5;
+/// Books and keys.
+pub(super) const LISTS: u16 = 1 << 6;
+/// Premises.
+pub(super) const ASSUMES: u16 = 1 << 7;
+/// Mistakes.
+pub(super) const ERRS: u16 = 1 << 8;
+/// The form of an answer, and another case.
+pub(super) const SHOWS: u16 = 1 << 9;
+/// Take back what stands before them.
+pub(super) const WITHDRAWS: u16 = 1 << 10;
+
+/// Letters beyond ASCII may do so as well.
+const ABROAD: u16 = DENIES | DOUBTS | SUPPOSES | CHANGES | LISTS;
+
+/// Beginnings of words, of two letters at least, that may do so.
+const STEMS: [(u16, &str); 11] = [
+    (
+        DENIES,
+        "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|\
+     nicht|statt|anst|lieu|lugar|vez|invece|plaats|zamiast|opposed|pas|kein|nie|nao|geen|bukan|tidak|inte|\
+     ikke|andere|wrong|incorrect|false|naive|tempt|first|old|initial|prev|orig|earl|if|by no|in no|under|jam|\
+     nunca|ne|jest|si|el es|than|between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|\
+     zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|\
+     weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|\
+     sup|inf|gr|kl|tra|fra|au|at",
+    ),
+    (
+        DOUBTS,
+        "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
+     tempt|erron|impossible|convinced|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|\
+     every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
+    ),
+    (SUPPOSES, "if|when|for|assuming"),
+    (FAILS, "do|did|contradict|fails"),
+    (
+        CHANGES,
+        "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|\
+     divi|halv|doubl|add|subtr|tak|than|times|plus|of the|of this|of our|of my|answer",
+    ),
+    (
+        SAYS,
+        "claim|say|said|accord|told|think|thought|belie|insist|suggest|writ|wrote|guess|goes|has it|shout|report|\
+     rumo|alleged|state|end|read|repl|answers|answered|conclud|text",
+    ),
+    (
+        LISTS,
+        "text|answer k|answer s|solution|soluc|back of|end of|web|internet|online|forum|manuel|corrig|libro|gab|\
+     lehr|im|buch|podr",
+    ),
+    (ASSUMES, "suppose|assume|imagine|pretend|reference|gold|ground"),
+    (ERRS, "but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet"),
+    (
+        SHOWS,
+        "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|\
+     look|if|had|were|without|only if|assum|suppos|would",
+    ),
+    (
+        WITHDRAWS,
+        "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|\
+     double|now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|\
+     wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
+     hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
+     question|problem|want|adding|correct |right |true |actual|proper |nein|non",
+    ),
+];
+
+/// Beginnings of words by their first two letters.
+static BY_LETTERS: LazyLock<Vec<Vec<(&[u8], u16)>>> = LazyLock::new(|| {
+    let mut groups = vec![vec![]; 26 * 26];
+    for (hint, table) in STEMS {
+        for stem in table.split('|').map(str::as_bytes) {
+            groups[place(stem).expect("two letters")].push((stem, hint));
+        }
+    }
+    groups
+});
+
+fn place(word: &[u8]) -> Option<usize> {
+    let letter = |byte: u8| Some(usize::from((byte | 32).wrapping_sub(b'a'))).filter(|at| *at < 26);
+    Some(letter(*word.first()?)? * 26 + letter(*word.get(1)?)?)
+}
+
+/// What the words of a text may do.
+pub(super) fn hints(text: &str) -> u16 {
+    let bytes = text.as_bytes();
+    let mut found = 0;
+    let mut is_inside = false;
+    for (at, byte) in bytes.iter().enumerate() {
+        let was_inside = std::mem::replace(&mut is_inside, byte.is_ascii_alphabetic());
+        if is_inside && !was_inside {
+            let word = &bytes[at..];
+            for (stem, hint) in place(word).map_or(&[][..], |place| &BY_LETTERS[place]) {
+                let begins =
+                    || word.get(..stem.len()).is_some_and(|head| head.eq_ignore_ascii_case(stem));
+                if found & hint == 0 && begins() {
+                    found |= hint;
+                }
+            }
+        }
+        let is_mark = matches!(byte, b'\'' | b'\\');
+        if is_mark
+            && (bytes[at..].starts_with(b"\\n")
+                || bytes[..at].ends_with(b"n") && bytes[at..].starts_with(b"'t"))
+        {
+            found |= DENIES;
+        }
+    }
+    let is_letter = |c: char| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic();
+    if !text.is_ascii() && text.chars().any(is_letter) {
+        found |= ABROAD;
+    }
+    found
+}
