@@ -24,6 +24,7 @@ pub mod verify;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tealight_core::{Message, Prompt};
 
 pub use error::{DataError, Result};
@@ -53,13 +54,26 @@ pub struct Problem {
     /// How many distinct correct answers there are, where that is known exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
+    /// The columns of its row as they stand in the file, where programs and functions judge: TRL's reward functions are
+    /// given them by name.
+    #[serde(skip)]
+    pub columns: Option<Arc<Map<String, Value>>>,
 }
 
 impl Problem {
-    /// A problem without a solution, a database or a number of answers.
+    /// A problem without a solution, a database, a number of answers or columns.
     pub fn new(id: impl Into<String>, prompt: Prompt, answer: impl Into<String>) -> Self {
         let (id, answer) = (id.into(), answer.into());
-        Self { id, prompt, answer, solution: None, reply: None, context: None, total: None }
+        Self {
+            id,
+            prompt,
+            answer,
+            solution: None,
+            reply: None,
+            context: None,
+            total: None,
+            columns: None,
+        }
     }
 }
 

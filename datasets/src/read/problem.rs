@@ -1,6 +1,7 @@
 //! One row, read by the layout of its file, to a problem, or to the reason why it is left out.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -161,7 +162,9 @@ impl Layout {
             refuse_told_answer(messages, &answer)?;
         }
         let problem = Problem::new(row.id(), prompt, answer);
-        Ok(Read::Problem(Box::new(Problem { solution: Some(solution), reply, ..problem })))
+        let row = columns.takes_any_gold().then(|| Arc::new(row.values.clone()));
+        let solution = Some(solution);
+        Ok(Read::Problem(Box::new(Problem { solution, reply, columns: row, ..problem })))
     }
 
     /// What is asked, and the last turn of a conversation where that is the answer.

@@ -1,5 +1,5 @@
 //! `program:COMMAND`: a program of the user's judges. It reads one JSON object a line,
-//! `{"request", "id", "prompt", "messages", "gold", "completion"}`, and answers each with one:
+//! `{"request", "id", "prompt", "messages", "gold", "completion", "columns"}`, and answers each with one:
 //! `{"request": ..., "verdict": "correct" | "wrong" | "no_answer" | "unjudged", "class": ..., "why": ...}`, the last two
 //! optional.
 //!
@@ -233,6 +233,7 @@ impl Program {
             "messages": messages(&problem.prompt),
             "gold": super::math::gold(&problem.answer),
             "completion": completion,
+            "columns": problem.columns.as_deref(),
         }))
     }
 

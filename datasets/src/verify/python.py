@@ -34,7 +34,7 @@ def load(path, name, what):
         positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
         named = [one for one in named if one not in positional[:1]]
     elif "completions" in names:
-        kind, known = Batch, BATCH_NAMES
+        return Batch(function, named, takes_all)
     else:
         kind, known = One, ("prompt", "messages", "id")
         # The first two are given by position, whatever they are called.
@@ -97,14 +97,15 @@ class Group:
 
 
 GOLD_NAMES = ("gold", "answer", "solution", "ground_truth", "target", "label")
-BATCH_NAMES = ("prompts", "completions", "id") + GOLD_NAMES
 
 
 class Batch:
     """A function of lists, as TRL's trainers call it: `completions` and the columns of the dataset by name."""
 
-    def __init__(self, function, keys):
-        self.function, self.keys = function, keys
+    def __init__(self, function, named, takes_all):
+        self.function, self.takes_all = function, takes_all
+        self.names = self.keys = [one.name for one in named]
+        self.needed = [one.name for one in named if one.default is one.empty]
         # Texts, or conversations where the function fails on texts; none before the first that was tried.
         self.form = None
 
@@ -114,9 +115,15 @@ class Batch:
         else:
             prompt = question["messages"]
             completion = [{"role": "assistant", "content": question["completion"]}]
-        values = {"prompts": prompt, "completions": completion, "id": question["id"]}
-        values.update({name: question["gold"] for name in GOLD_NAMES})
-        result = self.function(**{key: [values[key]] for key in self.keys})
+        values = {name: question["gold"] for name in GOLD_NAMES}
+        columns = question["columns"] or {}
+        # As TRL: a column has the value of the row, and neither the prompt nor the completion comes as a column.
+        values.update((name, value) for name, value in columns.items() if name not in ("prompt", "completion"))
+        values.update({"prompts": prompt, "completions": completion, "id": question["id"], "gold": question["gold"]})
+        lacking = [name for name in self.needed if name not in values]
+        if lacking:
+            raise TypeError("the function needs `%s`; the row has the columns %s" % (lacking[0], ", ".join(columns) or "of none"))
+        result = self.function(**{key: [value] for key, value in values.items() if self.takes_all or key in self.names})
         if inspect.iscoroutine(result):
             import asyncio
 

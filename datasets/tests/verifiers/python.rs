@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tealight_core::Prompt;
 use tealight_datasets::{CompletionText, Problem, Verdict, Verifier, verify};
 
@@ -189,8 +190,9 @@ def two(completions):
 def broken(completions, **kwargs):
     return [len(completions[0]) / 0]
 
-def difficult(completions, difficulty):
-    return [1]
+def difficult(completions, difficulty, label, gold, **kwargs):
+    assert (label, gold, kwargs["answer"]) == (["easy"], ["7"], ["so 7"]) and "prompt" not in kwargs, (label, gold, kwargs)
+    return [float(difficulty == [3])]
 
 def unfit(gold, completion, question):
     return True
@@ -216,10 +218,15 @@ fn functions_of_trl_are_called_with_lists() {
         assert_eq!(program.complaint(), None);
     }
     assert!(named("waits").unwrap().probe(&problem()).is_ok());
-    for (name, why) in [("difficult", "needs `difficulty`"), ("unfit", "needs `question`")] {
-        let message = named(name).err().expect("refused");
-        assert!(message.contains(why), "{message}");
-    }
+    let message = named("unfit").err().expect("refused");
+    assert!(message.contains("needs `question`"), "{message}");
+    // Columns have their rows' values, also those with the name of a gold answer.
+    let difficult = named("difficult").unwrap();
+    let message = difficult.probe(&problem()).unwrap_err();
+    assert!(message.contains("needs `difficulty`"), "{message}");
+    let row = json!({"prompt": "?", "answer": "so 7", "label": "easy", "difficulty": 3});
+    let columns = row.as_object().cloned().map(Arc::new);
+    assert!(difficult.verify(&Problem { columns, ..problem() }, "7").is_correct());
     for (name, why) in [
         ("two", "returned 2 rewards for one completion"),
         ("broken", "ZeroDivisionError: division by zero (rewards.py, line 19)"),
