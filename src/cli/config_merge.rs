@@ -52,6 +52,9 @@ where
     if let Some(key) = table.keys().find(|key| !known.contains_key(*key)) {
         unreachable!("option `{key}` has another name in settings files than on the command line");
     }
+    // One text in place of a list of one, as on the command line.
+    let lists: BTreeSet<String> =
+        table.iter().filter(|(_, value)| value.is_array()).map(|(id, _)| id.clone()).collect();
     let mut is_quiet = matches.get_flag("quiet");
     let is_typed = |id: &&String| matches.value_source(id) == Some(ValueSource::CommandLine);
     let mut given: BTreeSet<String> = known.values().filter(is_typed).cloned().collect();
@@ -64,13 +67,16 @@ where
                     value.as_bool().with_context(|| format!("{file}: `quiet` is true or false"))?;
             } else if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 given.insert(id.clone());
-                table.insert(id, value);
+                let is_list = lists.contains(&id) && value.is_str();
+                table.insert(id, if is_list { Value::Array(vec![value]) } else { value });
             }
         }
         if let Err(error) = Value::Table(table.clone()).try_into::<T>() {
             let key = wrong_key::<T>(&before, &table);
             let what = key.map_or("a value".into(), |key| format!("the value of `{key}`"));
-            bail!("{file}: {what} is of the wrong kind: {}", error.message().trim_end());
+            let steps = Some("; give the number of steps between files, 0 for none");
+            let hint = steps.filter(|_| what.contains("log_completions")).unwrap_or_default();
+            bail!("{file}: {what} is of the wrong kind: {}{hint}", error.message().trim_end());
         }
     }
     set_adapter_rate(&mut table, &given);
@@ -150,15 +156,21 @@ fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Ta
         _ => "",
     };
     let given: Table = text.parse().with_context(|| format!("{file}: not TOML{hint}"))?;
+    let id_of = |key: &str| match key.replace('-', "_") {
+        id if id == QUIET => Some(id),
+        id => known.get(&id).cloned(),
+    };
+    let unknown: Vec<String> = given
+        .keys()
+        .filter(|key| id_of(key).is_none())
+        .map(|key| format!("unknown key `{key}`{}", nearest(known, key)))
+        .collect();
+    if !unknown.is_empty() {
+        bail!("{file}: {}", unknown.join("\n  "));
+    }
     let mut settings = Table::new();
     for (key, value) in given {
-        let id = match key.replace('-', "_") {
-            id if id == QUIET => id,
-            id => known
-                .get(&id)
-                .cloned()
-                .with_context(|| format!("{file}: unknown key `{key}`{}", nearest(known, &key)))?,
-        };
+        let id = id_of(&key).unwrap_or_default();
         if settings.insert(id, value).is_some() {
             bail!("{file}: `{key}` is given twice, by two names of one option: leave one out");
         }

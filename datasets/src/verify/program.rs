@@ -52,6 +52,8 @@ pub struct Program {
     timeout: Duration,
     /// The least reward of a correct completion, where it is not 1.
     threshold: Option<f64>,
+    /// The hash of the file that judges: a run that is resumed has the rewards that it began with.
+    digest: Option<u64>,
     requests: AtomicU64,
     idle: Mutex<Vec<Worker>>,
     /// What a function of a group reads.
@@ -125,17 +127,19 @@ impl Program {
         shown: &str,
         arguments: Vec<String>,
         (timeout, loading): (Duration, Duration),
+        digest: u64,
     ) -> Result<Self, String> {
         let launch = Launch::Interpreter(arguments, loading);
         let program = Self::with_launch(name, shown.into(), launch, timeout);
+        let program = Self { digest: Some(digest), ..program };
         let first = program.start()?;
         program.idle.lock().unwrap_or_else(PoisonError::into_inner).push(first);
         Ok(program)
     }
 
     fn with_launch(name: &'static str, command: String, launch: Launch, timeout: Duration) -> Self {
-        let (threshold, requests, idle, reads, complaint) = Default::default();
-        Self { name, command, launch, timeout, threshold, requests, idle, reads, complaint }
+        let (threshold, digest, requests, idle, reads, complaint) = Default::default();
+        Self { name, command, launch, timeout, threshold, digest, requests, idle, reads, complaint }
     }
 
     /// The same with the least reward of a correct completion.
@@ -352,7 +356,17 @@ impl Verifier for Program {
         Grading {
             is_graded: true,
             threshold: self.threshold,
-            identity: self.threshold.map_or_else(String::new, |threshold| threshold.to_string()),
+            identity: [
+                self.threshold.map(|threshold| threshold.to_string()),
+                self.digest.map(|digest| {
+                    let name = self.command.rsplit(['/', '\\']).next().unwrap_or_default();
+                    format!("{name} with the digest {digest:016x}")
+                }),
+            ]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" "),
             ..Grading::default()
         }
     }

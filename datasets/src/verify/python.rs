@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::program::{Program, limited};
-use tealight_core::interpreter;
+use tealight_core::{fnv, interpreter};
 
 /// The script that the interpreter runs.
 const DRIVER: &str = include_str!("python.py");
@@ -43,8 +43,9 @@ fn started(argument: &str, what: &str) -> Result<Program, String> {
     if !Path::new(file).is_file() {
         return Err(format!("{file}: no such file"));
     }
+    let text = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     let (python, driver) = (interpreter::name(), interpreter::script(DRIVER));
     let arguments = [&python, "-u", "-c", &driver, file, function, what].map(str::to_owned);
     let shown = format!("{file}:{function}");
-    Program::interpreter("python", &shown, arguments.into(), (timeout, LOADING))
+    Program::interpreter("python", &shown, arguments.into(), (timeout, LOADING), fnv(text))
 }

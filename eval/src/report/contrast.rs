@@ -148,9 +148,10 @@ fn between(tested: &TestedFamily, names: &[&str]) -> Option<String> {
 pub fn beyond_chance(lost: &Lost) -> String {
     let phrase = |name: &str, moved: &Moved| {
         format!(
-            "{name} in {}: {:.1}, by chance alone {:.1}; difference a problem {}",
+            "{name} in {}: {:.1}{}, by chance alone {:.1}; difference a problem {}",
             counted(lost.tries, "attempt"),
             moved.all,
+            if lost.has_second_draw { " (against the second draw)" } else { "" },
             moved.by_chance,
             in_words(&moved.beyond)
         )

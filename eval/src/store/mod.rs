@@ -70,6 +70,14 @@ impl SampleStore {
         &mut samples[..count]
     }
 
+    /// How many samples the file has that an evaluation of the first `n` of each of these problems does not count.
+    pub fn uncounted(&self, problems: &[Problem], n: usize) -> usize {
+        let all: usize = self.samples.values().map(Vec::len).sum();
+        let of =
+            |problem: &Problem| self.samples.get(&problem.id).map_or(0, |all| all.len().min(n));
+        all - problems.iter().map(of).sum::<usize>().min(all)
+    }
+
     /// Appends samples of one problem in one write: a crash leaves whole problems and at most one broken line.
     pub(crate) fn append(&mut self, samples: &[Sample]) -> Result<()> {
         let Some(StoreFile { path, out: Some(out) }) = &mut self.file else { return Ok(()) };

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use tealight_core::names;
 use tealight_eval::evaluate::EvalJob;
+use tealight_eval::number::counted;
 use tealight_eval::results::{Question, SetResult};
 use tealight_eval::rules::Rules;
 use tealight_eval::store::{Index, SampleStore};
@@ -101,6 +102,15 @@ impl SetEvaluation<'_> {
             false => SampleStore::create(&path, ranks)?,
         };
         store.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        let uncounted = store.uncounted(problems, n);
+        if uncounted > 0 {
+            tracing::info!(
+                "  {} of an earlier call in {} are not counted: the results are of the first {n} samples of each of {}",
+                counted(uncounted, "sample"),
+                path.display(),
+                counted(problems.len(), "problem")
+            );
+        }
         let solver = self.engine.solver(&options.draw(n, &params));
         let job = EvalJob {
             problems,

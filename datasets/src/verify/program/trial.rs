@@ -1,6 +1,8 @@
 //! The trial call: a gold answer as the completion, before anything is sampled -> whether the program can judge, and
 //! what to look at where the gold answer is incorrect to it.
 
+use std::process::Command;
+
 use super::{Launch, Program};
 use crate::verify::{math, short};
 use crate::{Problem, Verdict};
@@ -16,7 +18,7 @@ impl Program {
         let gold = math::gold(&problem.answer);
         let reply = match (self.ask(problem, &gold), &self.launch) {
             (Ok(reply), _) => reply,
-            (Err(_), Launch::Shell) => return Ok(None),
+            (Err(_), Launch::Shell) => return self.lacking().map_or(Ok(None), Err),
             (Err(_), Launch::Interpreter(..)) => self.ask(problem, &gold)?,
         };
         let (id, shown) = (short(&problem.id), short(&gold));
@@ -42,5 +44,14 @@ impl Program {
              completions must hold more than the answer, such as a box",
             self.command
         )))
+    }
+
+    /// Why a command of the shell cannot start, where its first word names no program.
+    fn lacking(&self) -> Option<String> {
+        let word = self.command.split_whitespace().next()?;
+        let is_plain = !word.contains(['=', '"', '\'', '$', '(', '\\', '{', '~']);
+        let find = Command::new("sh").args(["-c", "command -v -- \"$1\"", "sh", word]).output();
+        let is_lacking = is_plain && find.is_ok_and(|output| !output.status.success());
+        is_lacking.then(|| format!("`{}`: the shell finds no program `{word}`", self.command))
     }
 }
