@@ -168,9 +168,10 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
 const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|\
-    section|chapter|table|exercise|copyright|version|score|grade|reward|confidence|rating|credit|marks|gleichung|schritt|seite|aufgabe|\
-    équation|étape|exercice|annexe|appendix|appendices|anhang|anexo|apéndice|allegato|bijlage|приложение|приложении|附录|附件|volume|kapitel|capítulo|\
-    chapitre|abbildung|tabelle|tabel|tabela|tableau|figura|tabla|abschnitt|fußnote|footnote|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
+    section|chapter|table|exercise|copyright|version|score|grade|reward|confidence|rating|credit|marks|\
+    gleichung|schritt|seite|aufgabe|équation|étape|exercice|annexe|appendix|appendices|anhang|anexo|apéndice|\
+    allegato|bijlage|приложение|приложении|附录|附件|volume|kapitel|capítulo|chapitre|abbildung|tabelle|tabel|\
+    tabela|tableau|figura|tabla|abschnitt|fußnote|footnote|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
 
 /// Whether a text ends with the noun that the number behind it is a label of.
 pub(super) fn is_label(before: &str) -> bool {
