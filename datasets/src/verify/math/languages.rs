@@ -14,12 +14,12 @@ static REVOCATIONS: Words = Words::new(|| {
     )
 });
 
-/// Where a text in another language than English takes back what stands before.
+/// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
-    if text.len() < 8 {
-        return None;
-    }
-    REVOCATIONS.find(text)
+    const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее";
+    let at = REVOCATIONS.find(text).filter(|_| text.len() > 7)?;
+    let sentence = text[at..].split(['.', '。', '\n']).next().unwrap_or_default();
+    (!begins(sentence, NO) || sentence.contains(char::is_numeric)).then_some(at)
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
@@ -29,7 +29,7 @@ static UNDECIDED: Words = Words::new(|| {
             doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no \
             solution to offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in \
             this|parts to this|ways to solve this|methods for this|approaches to this|hints for this|without \
-            success|to no avail|, sorry|donne donc les deux|donne les deux|ne précise pas|impossible de \
+            success|to no avail|donne donc les deux|donne les deux|ne précise pas|impossible de \
             trancher|je ne sais pas|je ne suis pas sûr|je n'en suis pas sûr|je ne peux pas|je n'arrive pas|je \
             n'ai pas|sans certitude|je devine|lässt das|lässt es offen|leider offen|bleibt offen|weiß ich nicht|\
             weiß es nicht|ich weiß nicht|nicht sicher|kann ich nicht|konnte ich nicht|bloß geraten|nur geraten|\
@@ -54,9 +54,11 @@ const HEDGES: &str = "maybe |perhaps |possibly |could be |might be |it could be 
 
 /// Whether the last sentence of an answer, in small letters, leaves it undecided.
 pub(super) fn is_undecided(last: &str) -> bool {
-    let hedge = begins(last, HEDGES).then_some(0);
+    // "Perhaps the easiest way is to add: 4 + 5 = 9."
+    let is_short = last.split_whitespace().count() <= 6 && last.len() <= 60 && !last.contains('=');
+    let hedge = (is_short && begins(last, HEDGES)).then_some(0);
     let found = hedge.or_else(|| UNDECIDED.find(last));
-    found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES))
+    found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES) && !last[at..].contains("tell you"))
 }
 
 /// Words that a check of the answer begins with, before a colon.

@@ -255,9 +255,11 @@ fn is_other_case(text: &str, before: &str) -> bool {
     let is_supposed = (is_case(last) || last.starts_with("For ")) && last.contains(" would ");
     let inside = |open: usize| text[open + 1..].split(')').next().unwrap_or_default();
     let is_several = |text: &str| text.split(' ').filter(|word| has_digits(word)).count() > 1;
+    let is_compared = |text: &str| holds(text, " less than | more than | fewer than | of them");
     open.is_some_and(|open| {
-        (is_remark(&before[open + 1..]) || is_several(inside(open)) && is_remark(inside(open)))
-            && has_digits(&before[..open])
+        let inside = inside(open);
+        let is_whole = is_compared(inside) || is_several(inside) && is_remark(inside);
+        (is_remark(&before[open + 1..]) || is_whole) && has_digits(&before[..open])
     }) || is_supposed && has_digits(&before[..offset_in(before, last)])
 }
 
