@@ -1,18 +1,16 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
 use super::answer::last_sentence;
-use super::scan::{Words, any_of, begins, has_digits, head, holds, lowered};
+use super::scan::{Words, begins, has_digits, head, holds, lowered};
 
 /// Take back what stands before them.
-static REVOCATIONS: Words = Words::new(|| {
-    any_of(
-        "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
+static REVOCATIONS: Words = Words::new(
+    "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
             enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
-    )
-});
+);
 
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
@@ -23,9 +21,8 @@ pub(super) fn revocation(text: &str) -> Option<usize> {
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
-static UNDECIDED: Words = Words::new(|| {
-    any_of(
-        "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
+static UNDECIDED: Words = Words::new(
+    "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
             doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no \
             solution to offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in \
             this|parts to this|ways to solve this|methods for this|approaches to this|hints for this|without \
@@ -40,8 +37,7 @@ static UNDECIDED: Words = Words::new(|| {
             emin değilim|tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|\
             说不准|说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|自信が|勘です|모르겠|알 수 없|확실하지|\
             확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं",
-    )
-});
+);
 
 /// Leads on to what is concluded all the same.
 const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, donc |, mais |, also |, aber |, así que |, \
