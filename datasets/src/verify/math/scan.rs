@@ -82,7 +82,7 @@ impl Words {
         Self { table, groups: OnceLock::new() }
     }
 
-    /// Where the first of them stands. The table is prepared at its first use, which an automaton takes milliseconds for.
+    /// Where the first of them stands. The table is prepared at its first use: an automaton would take milliseconds.
     pub(super) fn find(&self, text: &str) -> Option<usize> {
         let place = |word: &[u8]| (usize::from(word[0]) ^ usize::from(word[1]) << 4) % 1024;
         let groups = self.groups.get_or_init(|| {
