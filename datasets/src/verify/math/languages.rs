@@ -85,8 +85,8 @@ pub(super) fn without_check(text: &str) -> &str {
     {
         return before;
     }
-    let colons = text.match_indices([':', '：']).map(|(at, _)| at);
-    let Some(colon) = colons.filter(is_check).last() else { return text };
+    let mut colons = text.match_indices([':', '：']).map(|(at, _)| at);
+    let Some(colon) = colons.rfind(is_check) else { return text };
     let start = text[..colon].rfind(['.', '\n', '。', '!']);
     let before = start.map_or("", |at| text[..at].trim_end());
     let fails = holds(&text[colon..], " not |≠|n't|nicht|wrong|fail|不成立|不符|错|✗");
