@@ -1,72 +1,72 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
 use super::answer::last_sentence;
-use super::scan::{Words, any_of, begins, has_digits, head, holds, lowered};
+use super::scan::{Words, begins, has_digits, head, holds, lowered};
 
 /// Take back what stands before them.
-static REVOCATIONS: Words = Words::new(|| {
-    any_of(
-        "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe mich \
-        geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e enganei|Errei|\
-        orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış hesapla|\
-        üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|\
-        틀렸습니다",
-    )
-});
+static REVOCATIONS: Words = Words::new(
+    "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
+            mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
+            enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
+            orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
+            hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
+);
 
-/// Where a text in another language than English takes back what stands before.
+/// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
-    if text.len() < 8 {
-        return None;
-    }
-    REVOCATIONS.find(text)
+    const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее";
+    let at = REVOCATIONS.find(text).filter(|_| text.len() > 7)?;
+    let sentence = text[at..].split(['.', '。', '\n']).next().unwrap_or_default();
+    (!begins(sentence, NO) || sentence.contains(char::is_numeric)).then_some(at)
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
-static UNDECIDED: Words = Words::new(|| {
-    any_of(
-        "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
-    doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no solution to \
-    offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in this|parts to this|ways to solve \
-    this|methods for this|approaches to this|hints for this|without success|to no avail|, sorry|donne donc les deux|donne les deux|ne précise pas|impossible de trancher|je ne sais pas|je ne suis \
-    pas sûr|je n'en suis pas sûr|je ne peux pas|je n'arrive pas|je n'ai pas|sans certitude|je devine|lässt das|lässt \
-    es offen|leider offen|bleibt offen|weiß ich nicht|weiß es nicht|ich weiß nicht|nicht sicher|kann ich nicht|konnte \
-    ich nicht|bloß geraten|nur geraten|no puedo|no pude|no sé |no estoy segur|no queda claro|no se especifica|no \
-    aclara|es una suposición|no lo sé|não há dados|não sei|não consegui|não tenho certeza|não posso|é um palpite|non \
-    lo so|non sono sicur|non posso|non riesco|не знаю|не могу|не удалось|не уверен|не указано|не сказано|не ясно|\
-    неясно|nie wiem|nie jestem pewien|nie potrafię|weet ik niet|ik weet het niet|niet zeker|bilmiyorum|emin değilim|\
-    tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|说不准|\
-    说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|自信が|\
-    勘です|모르겠|알 수 없|확실하지|확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं",
-    )
-});
+static UNDECIDED: Words = Words::new(
+    "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
+            doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no \
+            solution to offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in \
+            this|parts to this|ways to solve this|methods for this|approaches to this|hints for this|without \
+            success|to no avail|donne donc les deux|donne les deux|ne précise pas|impossible de \
+            trancher|je ne sais pas|je ne suis pas sûr|je n'en suis pas sûr|je ne peux pas|je n'arrive pas|je \
+            n'ai pas|sans certitude|je devine|lässt das|lässt es offen|leider offen|bleibt offen|weiß ich nicht|\
+            weiß es nicht|ich weiß nicht|nicht sicher|kann ich nicht|konnte ich nicht|bloß geraten|nur geraten|\
+            no puedo|no pude|no sé |no estoy segur|no queda claro|no se especifica|no aclara|es una suposición|\
+            no lo sé|não há dados|não sei|não consegui|não tenho certeza|não posso|é um palpite|non lo so|non \
+            sono sicur|non posso|non riesco|не знаю|не могу|не удалось|не уверен|не указано|не сказано|не ясно|\
+            неясно|nie wiem|nie jestem pewien|nie potrafię|weet ik niet|ik weet het niet|niet zeker|bilmiyorum|\
+            emin değilim|tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|\
+            说不准|说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|自信が|勘です|모르겠|알 수 없|확실하지|\
+            확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं",
+);
 
 /// Leads on to what is concluded all the same.
-const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, donc |, mais |, also |, aber |, así que |, pero |, \
-    então |, mas |, quindi |, ma |, поэтому |, но |所以|因此|故|但|だから|따라서";
+const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, donc |, mais |, also |, aber |, así que |, \
+    pero |, então |, mas |, quindi |, ma |, поэтому |, но |所以|因此|故|但|だから|따라서";
 
 /// Words at the beginning of what is only guessed.
-const HEDGES: &str = "maybe |perhaps |possibly |could be |might be |it could be |it might be |it may be |vielleicht |peut-être |\
-    quizás |quizá |tal vez |talvez |forse |возможно|может быть|może |misschien |belki |mungkin |có lẽ |可能是|也许|或许|\
-    大概是|大概有|たぶん|おそらく|아마";
+const HEDGES: &str = "maybe |perhaps |possibly |could be |might be |it could be |it might be |it may be |\
+    vielleicht |peut-être |quizás |quizá |tal vez |talvez |forse |возможно|может быть|może |misschien |belki |\
+    mungkin |có lẽ |可能是|也许|或许|大概是|大概有|たぶん|おそらく|아마";
 
 /// Whether the last sentence of an answer, in small letters, leaves it undecided.
 pub(super) fn is_undecided(last: &str) -> bool {
-    let hedge = begins(last, HEDGES).then_some(0);
+    // "Perhaps the easiest way is to add: 4 + 5 = 9."
+    let is_short = last.split_whitespace().count() <= 6 && last.len() <= 60 && !last.contains('=');
+    let hedge = (is_short && begins(last, HEDGES)).then_some(0);
     let found = hedge.or_else(|| UNDECIDED.find(last));
-    found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES))
+    found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES) && !last[at..].contains("tell you"))
 }
 
 /// Words that a check of the answer begins with, before a colon.
-const CHECKS: &str = "check|checking|quick check|sanity check|double check|to check|to verify|as a check|let's check|let us check|let's \
-    double check|let's double-check|let's verify|let us verify|comprobamos|comprobemos|zur kontrolle|zur probe|\
-    überprüfung|verifichiamo|проверяем|verification|verifying|proof|probe|kontrolle|comprobación|\
-    verificación|vérification|vérifions|verifica|prova|controle|verificação|проверка|проверим|sprawdzenie|sağlama|\
-    kontrol|pemeriksaan|kiểm tra|thử lại|检验|檢驗|验证|验算|驗算|检查|検算|確認|확인|검산";
+const CHECKS: &str = "check|checking|quick check|sanity check|double check|to check|to verify|as a check|let's \
+    check|let us check|let's double check|let's double-check|let's verify|let us verify|comprobamos|comprobemos|\
+    zur kontrolle|zur probe|überprüfung|verifichiamo|проверяем|verification|verifying|proof|probe|kontrolle|\
+    comprobación|verificación|vérification|vérifions|verifica|prova|controle|verificação|проверка|проверим|\
+    sprawdzenie|sağlama|kontrol|pemeriksaan|kiểm tra|thử lại|检验|檢驗|验证|验算|驗算|检查|検算|確認|확인|검산";
 
 /// What goes on behind a check.
-const CONCLUSIONS: &str = " so | thus|therefore|hence|answer|donc |daher |deshalb|por lo tanto|portanto|quindi|поэтому|\
-    所以|因此|答案|したがって|따라서";
+const CONCLUSIONS: &str = " so | thus|therefore|hence|answer|donc |daher |deshalb|por lo tanto|portanto|quindi|\
+    поэтому|所以|因此|答案|したがって|따라서";
 /// Words that a check begins with that is a sentence of its own.
 const INDEED: &str =
     "Indeed|Infatti|En effet|En efecto|In der Tat|Действительно|Inderdaad|Rzeczywiście";
@@ -85,8 +85,8 @@ pub(super) fn without_check(text: &str) -> &str {
     {
         return before;
     }
-    let colons = text.match_indices([':', '：']).map(|(at, _)| at);
-    let Some(colon) = colons.filter(is_check).last() else { return text };
+    let mut colons = text.match_indices([':', '：']).map(|(at, _)| at);
+    let Some(colon) = colons.rfind(is_check) else { return text };
     let start = text[..colon].rfind(['.', '\n', '。', '!']);
     let before = start.map_or("", |at| text[..at].trim_end());
     let fails = holds(&text[colon..], " not |≠|n't|nicht|wrong|fail|不成立|不符|错|✗");
@@ -100,13 +100,13 @@ pub(super) fn without_check(text: &str) -> &str {
 }
 
 /// Words that courtesies begin with.
-const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not hesitate|\
-    let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|if this |is there \
-    anything|would you like|happy to|glad to|thank|good luck|mucha suerte|suerte |buena suerte|espero |ojalá |gracias|avísame|si tienes|\
-    viel erfolg|viel glück|ich hoffe|hoffentlich|danke|bonne chance|bon courage|j'espère|n'hésite|merci|buona fortuna|\
-    in bocca al lupo|spero |grazie|boa sorte|bons estudos|obrigad|удачи|надеюсь|спасибо|powodzenia|mam nadzieję|\
-    dziękuję|succes|veel succes|ik hoop|başarılar|umarım|semoga|chúc |hy vọng|祝|希望|加油|如果你|如有|谢谢|頑張|お役に|ご質問|\
-    ありがとう|도움이|행운|감사";
+const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not \
+    hesitate|let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|if \
+    this |is there anything|would you like|happy to|glad to|thank|good luck|mucha suerte|suerte |buena suerte|\
+    espero |ojalá |gracias|avísame|si tienes|viel erfolg|viel glück|ich hoffe|hoffentlich|danke|bonne chance|\
+    bon courage|j'espère|n'hésite|merci|buona fortuna|in bocca al lupo|spero |grazie|boa sorte|bons estudos|\
+    obrigad|удачи|надеюсь|спасибо|powodzenia|mam nadzieję|dziękuję|succes|veel succes|ik hoop|başarılar|umarım|\
+    semoga|chúc |hy vọng|祝|希望|加油|如果你|如有|谢谢|頑張|お役に|ご質問|ありがとう|도움이|행운|감사";
 
 /// Whether a sentence, in small letters, is a courtesy.
 pub(super) fn is_courtesy(sentence: &str) -> bool {
@@ -115,10 +115,10 @@ pub(super) fn is_courtesy(sentence: &str) -> bool {
 }
 
 /// Words behind a number that compare something with it, and before one that is only a part of what is meant.
-const COMPARED: &str = " de plus qu| de moins qu| mehr als| weniger als| más que| menos que| di più di| di meno di| a mais que|\
-    a menos que| больше, чем| меньше, чем| больше чем| меньше чем";
-const PARTS: &str = "doppio di|triplo di|metà di|doble de|triple de|mitad de|double de|moitié de|doppelte von|hälfte von|\
-    dobro de|metade de|половина от|половины от";
+const COMPARED: &str = " de plus qu| de moins qu| mehr als| weniger als| más que| menos que| di più di| di meno \
+    di| a mais que|a menos que| больше, чем| меньше, чем| больше чем| меньше чем";
+const PARTS: &str = "doppio di|triplo di|metà di|doble de|triple de|mitad de|double de|moitié de|doppelte von|\
+    hälfte von|dobro de|metade de|половина от|половины от";
 
 /// Whether the words around a number make it a part of a comparison or of a multiple: "soit 2 de plus que Paul".
 pub(super) fn is_compared(before: &str, after: &str) -> bool {
@@ -127,8 +127,8 @@ pub(super) fn is_compared(before: &str, after: &str) -> bool {
 }
 
 /// Words between alternatives, behind the first one.
-const ALTERNATIVES: &str = " or| oder| ou| o| oppure| или| либо| lub| albo| veya| ya da| atau| hoặc| either| entweder| \
-    soit| ya|或者|或|还是|還是|か|または|또는|이나|나";
+const ALTERNATIVES: &str = " or| oder| ou| o| oppure| или| либо| lub| albo| veya| ya da| atau| hoặc| either| \
+    entweder| soit| ya|或者|或|还是|還是|か|または|또는|이나|나";
 
 /// A text that ends in a word between alternatives, up to that word.
 pub(super) fn before_alternative(text: &str) -> Option<&str> {
@@ -136,13 +136,13 @@ pub(super) fn before_alternative(text: &str) -> Option<&str> {
 }
 
 /// Words that a case begins with, and those in other letters.
-const CASES: &str = "if|when|assuming|supposing|without|with|counting|interpretation|reading|case|caso|cas|sin|si|avec|sans|\
-    wenn|falls|fall|mit|ohne|con|com|sem|senza|se|als|met|zonder|bez|jika|otherwise";
+const CASES: &str = "if|when|assuming|supposing|without|with|counting|interpretation|reading|case|caso|cas|sin|\
+    si|avec|sans|wenn|falls|fall|mit|ohne|con|com|sem|senza|se|als|met|zonder|bez|jika|otherwise";
 const CASES_ABROAD: &str =
     "zählt |jeśli |eğer |nếu |если |при |с |без |случай |若|如果|假如|当|情况";
 /// Deny the other case.
-const CONTRARIES: &str = " not|n't|without|otherwise|nicht|ohne| no |sin | pas|sans|não|sem | non|senza| не|без |niet|\
-    zonder|nie |bez |tidak|không|不|非|没";
+const CONTRARIES: &str = " not|n't|without|otherwise|nicht|ohne| no |sin | pas|sans|não|sem | non|senza| не|без |\
+    niet|zonder|nie |bez |tidak|không|不|非|没";
 
 /// Whether a sentence is about one case.
 pub(super) fn is_case(sentence: &str) -> bool {

@@ -1,10 +1,9 @@
 //! Tables of words, and substrings that are found fast.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use memchr::memmem::Finder;
-use regex::Regex;
 
 /// The entries of a table that is written as one text, `a|b|c`: taken apart, and counted, by the compiler.
 pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static str; N] {
@@ -71,25 +70,33 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     each(table).any(|known| text.contains(known))
 }
 
-/// Texts of a table, `a|b|c`, that are looked for together.
-pub(super) struct Words(LazyLock<Regex>);
-
-impl Words {
-    /// Those of a table, prepared at their first use.
-    pub(super) const fn new(prepare: fn() -> Regex) -> Self {
-        Self(LazyLock::new(prepare))
-    }
-
-    /// Where the first of them stands.
-    pub(super) fn find(&self, text: &str) -> Option<usize> {
-        self.0.find(text).map(|found| found.start())
-    }
+/// Texts of two bytes and more, `a|b|c`, that are looked for together.
+pub(super) struct Words {
+    table: &'static str,
+    /// Those whose first two bytes come to the same number.
+    groups: OnceLock<Vec<Vec<&'static [u8]>>>,
 }
 
-/// A table of texts as one expression.
-pub(super) fn any_of(table: &str) -> Regex {
-    let texts: Vec<String> = table.split('|').map(regex::escape).collect();
-    Regex::new(&texts.join("|")).expect("texts are an expression")
+impl Words {
+    pub(super) const fn new(table: &'static str) -> Self {
+        Self { table, groups: OnceLock::new() }
+    }
+
+    /// Where the first of them stands. The table is prepared at its first use: an automaton would take milliseconds.
+    pub(super) fn find(&self, text: &str) -> Option<usize> {
+        let place = |word: &[u8]| (usize::from(word[0]) ^ usize::from(word[1]) << 4) % 1024;
+        let groups = self.groups.get_or_init(|| {
+            let mut groups = vec![vec![]; 1024];
+            for word in each(self.table).map(str::as_bytes) {
+                groups[place(word)].push(word);
+            }
+            groups
+        });
+        let bytes = text.as_bytes();
+        bytes.windows(2).enumerate().position(|(at, pair)| {
+            groups[place(pair)].iter().any(|word| bytes[at..].starts_with(word))
+        })
+    }
 }
 
 /// A text that is looked for.

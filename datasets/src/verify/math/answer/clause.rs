@@ -105,7 +105,7 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
     let clause = without_reason(trimmed(clause));
     let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, |It's |It is ";
     let bare = past(clause, links).map(|rest| rest.trim_matches(['(', ')', '*', '$']));
-    if bare.is_some_and(|bare| is_letter(bare)) {
+    if bare.is_some_and(is_letter) {
         return bare;
     }
     if let Some(before) = clause.strip_suffix(" remains") {

@@ -132,7 +132,8 @@ fn name_with_reason(text: &str) -> Option<&str> {
 fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
-    let is_sentence = holds(text, " is | are ") || timed(text).is_some();
+    let is_list = text.starts_with("1. ") && text.contains("\n2. ");
+    let is_sentence = is_list || holds(text, " is | are ") || timed(text).is_some();
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };

@@ -168,9 +168,10 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
 const LABELS: &str = "step|case|part|figure|fig|page|problem|question|example|equation|eq|formula|theorem|lemma|\
-    section|chapter|table|exercise|copyright|version|score|grade|reward|confidence|rating|credit|marks|gleichung|schritt|seite|aufgabe|\
-    équation|étape|exercice|annexe|appendix|appendices|anhang|anexo|apéndice|allegato|bijlage|приложение|приложении|附录|附件|volume|kapitel|capítulo|\
-    chapitre|abbildung|tabelle|tabel|tabela|tableau|figura|tabla|abschnitt|fußnote|footnote|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
+    section|chapter|table|exercise|copyright|version|score|grade|reward|confidence|rating|credit|marks|\
+    gleichung|schritt|seite|aufgabe|équation|étape|exercice|annexe|appendix|appendices|anhang|anexo|apéndice|\
+    allegato|bijlage|приложение|приложении|附录|附件|volume|kapitel|capítulo|chapitre|abbildung|tabelle|tabel|\
+    tabela|tableau|figura|tabla|abschnitt|fußnote|footnote|ecuación|paso|página|ejercicio|уравнение|шаг|страница";
 
 /// Whether a text ends with the noun that the number behind it is a label of.
 pub(super) fn is_label(before: &str) -> bool {
@@ -254,9 +255,11 @@ fn is_other_case(text: &str, before: &str) -> bool {
     let is_supposed = (is_case(last) || last.starts_with("For ")) && last.contains(" would ");
     let inside = |open: usize| text[open + 1..].split(')').next().unwrap_or_default();
     let is_several = |text: &str| text.split(' ').filter(|word| has_digits(word)).count() > 1;
+    let is_compared = |text: &str| holds(text, " less than | more than | fewer than | of them");
     open.is_some_and(|open| {
-        (is_remark(&before[open + 1..]) || is_several(inside(open)) && is_remark(inside(open)))
-            && has_digits(&before[..open])
+        let inside = inside(open);
+        let is_whole = is_compared(inside) || is_several(inside) && is_remark(inside);
+        (is_remark(&before[open + 1..]) || is_whole) && has_digits(&before[..open])
     }) || is_supposed && has_digits(&before[..offset_in(before, last)])
 }
 

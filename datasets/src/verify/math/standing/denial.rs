@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::super::super::tail;
-use super::super::scan::{Words, any_of, begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{Words, begins, ends_with, head, holds, is_one_of, past};
 use super::MAX_NEAR;
 use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
 
@@ -300,14 +300,12 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-static REASONS: Words = Words::new(|| {
-    any_of(
-        " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+static REASONS: Words = Words::new(
+    " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
     , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",
-    )
-});
+);
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(in super::super) fn without_reason(text: &str) -> &str {

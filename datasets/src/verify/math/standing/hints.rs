@@ -81,8 +81,11 @@ const STEMS: [(u16, &str); 11] = [
     ),
 ];
 
+/// The beginning of a word, and what it may do.
+type Stem = (&'static [u8], u16);
+
 /// Beginnings of words by their first two letters.
-static BY_LETTERS: LazyLock<Vec<Vec<(&[u8], u16)>>> = LazyLock::new(|| {
+static BY_LETTERS: LazyLock<Vec<Vec<Stem>>> = LazyLock::new(|| {
     let mut groups = vec![vec![]; 26 * 26];
     for (hint, table) in STEMS {
         for stem in table.split('|').map(str::as_bytes) {

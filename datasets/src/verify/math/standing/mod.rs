@@ -66,10 +66,11 @@ tables! {
     written|ends?|reads?|replie[sd]|answer(?:s|ed)|concludes?|states?|stated|texted|said|says)(?: me| that|:|,)* \
     *[\"“][^\"”]*$|(?-i)^(?:[A-Z]\\w+|ANYBODY): *[\"“][^\"”]*$";
     /// A book or a key gives what follows.
-    OF_SOURCES: "\\b(?:text ?book|answer (?:key|sheet)|solutions? (?:key|manual)|(?:back|end) of the book|website|internet|online \
-    solution|forum|manuel|corrigé|solucionario|libro(?: de texto| di testo)?|gabarito|lehrbuch|im buch|lösungsheft|buch|учебник\\w*|\
-    podręcznik\\w*)(?:['’]s)?(?: answer)?(?: app)? (?:gives?|says?|lists?|states?|claims?|prints?|has|is|donne|indique|dit|da|dice|dá|\
-    diz|gibt|sagt|steht|nennt|дает|даёт|podaje)VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$";
+    OF_SOURCES: "\\b(?:text ?book|answer (?:key|sheet)|solutions? (?:key|manual)|(?:back|end) of the book|\
+    website|internet|online solution|forum|manuel|corrigé|solucionario|libro(?: de texto| di testo)?|gabarito|\
+    lehrbuch|im buch|lösungsheft|buch|учебник\\w*|podręcznik\\w*)(?:(?:['’]s)? answer is|(?: app)? (?:gives?|\
+    says?|lists?|states?|claims?|prints?|donne|indique|dit|da|dice|dá|diz|gibt|sagt|steht|nennt|дает|\
+    даёт|podaje))VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
