@@ -88,7 +88,7 @@ pub enum DataError {
     },
     /// Two problems have one id, so their samples could not be told apart.
     #[error(
-        "dataset `{name}`: the id `{id}` stands there twice; give every problem an id of its own, or none"
+        "dataset `{name}`: the id `{id}` occurs twice; give every problem an id of its own, or none"
     )]
     Duplicate {
         /// The dataset.

@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for UniqueVisitor {
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
                 let shown: String = key.chars().take(64).collect();
-                return Err(A::Error::custom(format!("the key `{shown}` stands twice")));
+                return Err(A::Error::custom(format!("the key `{shown}` occurs twice")));
             }
             let Unique(value) = entries.next_value()?;
             map.insert(key, value);
@@ -160,7 +160,7 @@ mod tests {
     fn duplicate_keys_are_refused_at_every_depth() {
         for text in [r#"{"a": 1, "a": 1}"#, r#"[{"b": {"a": 1, "c": 2, "\u0061": 3}}]"#] {
             let message = parse(text).unwrap_err().to_string();
-            assert!(message.contains("the key `a` stands twice"), "{message}");
+            assert!(message.contains("the key `a` occurs twice"), "{message}");
         }
         assert!(parse(r#"{"a": 1} x"#).is_err());
         assert!(parse(&"[".repeat(1000)).is_err(), "the depth is limited");

@@ -221,7 +221,7 @@ impl AuditOptions {
             .map_while(folders)
             .find(|names: &Vec<String>| is_unique(names) && !grading::is_time(&names[0]));
         names.context(
-            "the same file stands twice, or two files have one name: an audit compares the completions of different \
+            "the same file occurs twice, or two files have one name: an audit compares the completions of different \
              models, which --names tells apart",
         )
     }

@@ -40,7 +40,7 @@ const HINTS: &[(&str, &str)] = &[
         "logging-steps logging-strategy logging-dir",
         "every step is logged, to metrics.jsonl in --output and to --report-to",
     ),
-    ("save-strategy", "use --save-steps N; 0 saves only at the end"),
+    ("save-strategy", "use --save-steps N; 0 writes a checkpoint only when interrupted"),
     ("eval-strategy do-eval", "use --eval-steps N with --eval-dataset; 0 disables evaluations"),
     ("kl-coef kl-loss-coef init-kl-coef", "use --beta, the coefficient of the divergence"),
     (

@@ -80,7 +80,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         !header[at].is_empty() && header.iter().take(at).any(|name| *name == header[at])
     };
     if let Some(at) = (0..header.len()).find(|at| stands_twice(*at)) {
-        let what = format!("column `{}` stands twice in the header: rename one", &header[at]);
+        let what = format!("column `{}` occurs twice in the header: rename one", &header[at]);
         return Err(DataError::File { path: path.into(), what });
     }
     let (mut rows, mut last) = (Vec::new(), 0);

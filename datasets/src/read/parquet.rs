@@ -20,7 +20,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let mut seen = std::collections::HashSet::new();
     let columns = reader.metadata().file_metadata().schema().get_fields();
     if let Some(twice) = columns.iter().find(|column| !seen.insert(column.name())) {
-        let what = format!("column `{}` stands twice: rename one", twice.name());
+        let what = format!("column `{}` occurs twice: rename one", twice.name());
         return Err(DataError::File { path: path.into(), what });
     }
     let nanoseconds = nanoseconds(reader.metadata().file_metadata().schema());

@@ -219,7 +219,7 @@ fn names_that_stand_twice_are_refused_in_every_format() {
         ("a.json", r#"[{"question": "1+1?", "answer": "2", "answer": "7"}]"#),
     ] {
         let message = of_text(name, text, &Columns::default()).err().unwrap().to_string();
-        assert!(message.contains("`answer` stands twice"), "{name}: {message}");
+        assert!(message.contains("`answer` occurs twice"), "{name}: {message}");
     }
 }
 

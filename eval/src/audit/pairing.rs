@@ -274,7 +274,7 @@ mod tests {
         assert!(message.contains("`7` in a and `8` in b"), "{message}");
         let message = refusal(&set(&[("x", "How many?", "9")]));
         assert!(message.contains("the same prompt in b has `9`"), "{message}");
-        // A prompt that stands twice says nothing.
+        // A prompt that occurs twice says nothing.
         let message = refusal(&set(&[("x", "How many?", "7"), ("y", "How many?", "7")]));
         assert!(message.contains("share no id and no prompt"), "{message}");
     }

@@ -1,4 +1,4 @@
-//! Runs of lm-eval in one file, whose lines have no number: is a line that stands twice a sample of another run, or the
+//! Runs of lm-eval in one file, whose lines have no number: is a line that occurs twice a sample of another run, or the
 //! same sample again?
 //!
 //! A run has one line for each document, so a document that comes again begins a further run. A run with another

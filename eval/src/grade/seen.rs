@@ -1,4 +1,4 @@
-//! The samples that a file has named so far, by problem: a sample that stands twice counts once.
+//! The samples that a file has named so far, by problem: a sample that occurs twice counts once.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -145,7 +145,7 @@ fn bad_lines_are_refused_by_number() {
             "{\"id\":1,\"completion\":\"7\",\"gold\":7}\n{\"id\":1,\"completion\":\"7\",\"gold\":8}\n",
             "f.jsonl:2: problem `1` has the gold `8` here and `7` before",
         ),
-        ("{\"id\":1,\"id\":2,\"completion\":\"7\",\"gold\":7}", "the key `id` stands twice"),
+        ("{\"id\":1,\"id\":2,\"completion\":\"7\",\"gold\":7}", "the key `id` occurs twice"),
         (
             "{\"id\":1,\"completion\":\"7\",\"completions\":[\"7\"],\"gold\":7}",
             "`completion` beside `completions`",

@@ -212,7 +212,7 @@ fn plan_table(plans: &[Plan]) -> Table {
         "What would settle it",
         format!(
             "Further problems are drawn from the pass rates that the data suggest, and tested as here, until {:.0} % of \
-             the simulated evaluations find the difference. A difference that is seen with error plans with error.",
+             the simulated evaluations find the difference. The observed difference has an error, and so has the plan.",
             100.0 * POWER
         ),
     )

@@ -19,7 +19,7 @@ fn better(tuned: &TunedAudit) -> Option<String> {
         _ => format!("No change on one try is certain ({by})"),
     };
     if tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
-        return Some(format!("{one}; problems with one sample allow no word on more tries."));
+        return Some(format!("{one}; problems with one sample say nothing of more tries."));
     }
     let crossing = tuned.change.contrast.crossing;
     let is_claimed = crossing.high != CrossingPoint::Never;

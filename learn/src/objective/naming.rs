@@ -129,7 +129,7 @@ fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     presets().find(|preset| preset.name == known).with_context(|| {
         if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == known) {
-            return format!("objective `{known}` is not here; use {instead}");
+            return format!("objective `{known}` is not supported; use {instead}");
         }
         let shown: String = name.chars().take(64).collect();
         format!(

@@ -50,7 +50,7 @@ pub(crate) fn eval_sets<'a>(
     }
     let mut files = HashSet::new();
     if let Some(twice) = all.iter().find(|set| !files.insert(&set.file)) {
-        bail!("`{}` stands twice among the sets and temperatures", twice.name);
+        bail!("`{}` occurs twice among the sets and temperatures", twice.name);
     }
     Ok(all)
 }

@@ -160,7 +160,7 @@ impl SetOptions {
     /// Every set; `held_out` is what [`Self::hold_out`] took of the training problems.
     ///
     /// # Errors
-    /// Sets that cannot be opened or are trained on, no set, one that stands there twice.
+    /// Sets that cannot be opened or are trained on, no set, one that occurs twice.
     pub(crate) fn open(
         &self,
         data: &DataOptions,
@@ -187,7 +187,7 @@ impl SetOptions {
         }
         for (index, set) in all.iter().enumerate() {
             if all[..index].iter().any(|other| other.file == set.file) {
-                bail!("`{}` stands twice among the held-out sets", set.file);
+                bail!("`{}` occurs twice among the held-out sets", set.file);
             }
         }
         Ok(all)

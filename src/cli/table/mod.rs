@@ -114,7 +114,7 @@ fn lines(summary: &Summary) -> Vec<String> {
     }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
-            "distinct correct solutions of a solved problem, in effect: {:.2} by their entropy (Hill number 1), {:.2} by how \
+            "effective number of distinct correct solutions of a solved problem: {:.2} by entropy (Hill number 1), {:.2} by how \
              often two agree (Hill number 2); at least {:.1} with those not sampled (Chao1), {:.1} % chance of a new \
              one; over {}",
             richness.hill_1.value,

@@ -155,7 +155,7 @@ impl<R: BufRead> Document<R> {
         let value = json::parse(&text)
             .map_err(|error| format!("not JSON: `{}`: {error}", key.escape_debug()))?;
         if self.header.contains_key(&key) {
-            return Err(format!("the key `{}` stands twice", key.escape_debug()));
+            return Err(format!("the key `{}` occurs twice", key.escape_debug()));
         }
         if is_kept {
             self.header.insert(key, value);
@@ -323,7 +323,7 @@ mod tests {
             ("{\"a\" 1}", "no colon"),
             ("{7: 1}", "a key is expected"),
             ("{\"a\": nope}", "not JSON"),
-            ("{\"a\": 1, \"a\": 2}", "stands twice"),
+            ("{\"a\": 1, \"a\": 2}", "occurs twice"),
             ("[1,,2]", "a value is missing"),
             ("[1}", "no comma"),
             ("[1] [2]", "behind the end"),

@@ -371,7 +371,7 @@ impl<'a> Csv<'a> {
         let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
         let mut seen = HashSet::new();
         if let Some(twice) = header.iter().find(|name| !seen.insert(name.as_str())) {
-            bail!("the column `{}` stands twice in the header", twice.escape_debug());
+            bail!("the column `{}` occurs twice in the header", twice.escape_debug());
         }
         Ok(Self { records: reader.into_records(), separator, header, left })
     }

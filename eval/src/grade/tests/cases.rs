@@ -392,7 +392,7 @@ fn rows_of_csv_are_limited_and_named_by_their_line() {
         numbers(&grade("id,completion,gold\na,\"x, y\nso it is 7\",7\nb,,8\n").unwrap()),
         [(1, 1), (1, 0)]
     );
-    assert!(message("id,id\n1,2\n").contains("the column `id` stands twice"));
+    assert!(message("id,id\n1,2\n").contains("the column `id` occurs twice"));
     assert!(message("id,completion,gold\na,7,\n").contains("f.csv:2: no gold answer for `a`"));
     // Beyond what was read ahead with the row before.
     let endless = format!("id,completion,gold\na,\"{}", "x".repeat((64 << 20) + (1 << 17)));

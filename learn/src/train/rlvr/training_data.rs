@@ -96,7 +96,7 @@ impl TrainingData {
         if division.rehearse.is_empty() {
             bail!(
                 "the base solves no prompt at least {} of the time: there is nothing to rehearse; \
-                 lower its key pef-threshold, raise --num-presamples, or use an objective that needs none",
+                 lower the objective's key pef-threshold, raise --num-presamples, or use an objective that needs none",
                 threshold
             );
         }
