@@ -104,7 +104,8 @@ type Fields = (
 impl Verdict {
     /// From the fields, in order: what unpickling calls.
     #[new]
-    #[pyo3(signature = (kind, answer=None, rule=None, solution=None, value=None, reason=None, too_costly=false, reward=None))]
+    #[pyo3(signature = (kind, answer=None, rule=None, solution=None, value=None, reason=None, too_costly=false,
+        reward=None))]
     #[expect(clippy::too_many_arguments, reason = "the fields, in order")]
     fn from_fields(
         kind: String,

@@ -4,7 +4,7 @@
 //! optional.
 //!
 //! `prompt` is the prompt as plain text and `messages` the same prompt as a conversation; `gold` is the gold answer
-//! alone, without the worked solution that it may stand in. All commands give the same.
+//! alone, without the worked solution that it may stand in; `columns` is the row of the dataset.
 //!
 //! A program that grades answers with `"reward"`, a number between 0 and 1, in place of the verdict, which the
 //! threshold then decides, or beside it.
@@ -33,7 +33,6 @@ use tealight_core::{Message, Prompt};
 
 /// Longest timeout: ten days.
 const MAX_TIMEOUT: Duration = Duration::from_secs(864_000);
-
 /// How long an answer may take unless said otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer, in bytes.
@@ -52,8 +51,8 @@ pub struct Program {
     timeout: Duration,
     /// The least reward of a correct completion, where it is not 1.
     threshold: Option<f64>,
-    /// The hash of the file that judges: a run that is resumed has the rewards that it began with.
-    digest: Option<u64>,
+    /// The file that judges, with its hash: a run that is resumed has the rewards that it began with.
+    source: Option<String>,
     requests: AtomicU64,
     idle: Mutex<Vec<Worker>>,
     /// What a function of a group reads.
@@ -127,19 +126,19 @@ impl Program {
         shown: &str,
         arguments: Vec<String>,
         (timeout, loading): (Duration, Duration),
-        digest: u64,
+        source: String,
     ) -> Result<Self, String> {
         let launch = Launch::Interpreter(arguments, loading);
         let program = Self::with_launch(name, shown.into(), launch, timeout);
-        let program = Self { digest: Some(digest), ..program };
+        let program = Self { source: Some(source), ..program };
         let first = program.start()?;
         program.idle.lock().unwrap_or_else(PoisonError::into_inner).push(first);
         Ok(program)
     }
 
     fn with_launch(name: &'static str, command: String, launch: Launch, timeout: Duration) -> Self {
-        let (threshold, digest, requests, idle, reads, complaint) = Default::default();
-        Self { name, command, launch, timeout, threshold, digest, requests, idle, reads, complaint }
+        let (threshold, source, requests, idle, reads, complaint) = Default::default();
+        Self { name, command, launch, timeout, threshold, source, requests, idle, reads, complaint }
     }
 
     /// The same with the least reward of a correct completion.
@@ -356,17 +355,8 @@ impl Verifier for Program {
         Grading {
             is_graded: true,
             threshold: self.threshold,
-            identity: [
-                self.threshold.map(|threshold| threshold.to_string()),
-                self.digest.map(|digest| {
-                    let name = self.command.rsplit(['/', '\\']).next().unwrap_or_default();
-                    format!("{name} with the digest {digest:016x}")
-                }),
-            ]
-            .into_iter()
-            .flatten()
-            .collect::<Vec<_>>()
-            .join(" "),
+            identity: self.threshold.map_or_else(String::new, |threshold| threshold.to_string())
+                + self.source.as_deref().unwrap_or_default(),
             ..Grading::default()
         }
     }

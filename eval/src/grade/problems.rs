@@ -230,8 +230,8 @@ impl<'a> Problems<'a> {
     /// What prompts say that stand beside several gold answers, of which each makes a problem.
     ///
     /// # Errors
-    /// A file in which most prompts do, or whose records have an `answer` with and without a verdict: what is taken for the
-    /// gold answer is what the completions said.
+    /// A file in which most prompts do, or whose records have an `answer` with and without a verdict: what is taken for
+    /// the gold answer is what the completions said.
     pub(super) fn several_golds(&self) -> Result<Option<String>> {
         if self.judged > 0 && self.gold_answers > 0 {
             bail!(

@@ -105,8 +105,8 @@ impl Line {
         self.unknown_endings.extend(reading.unknown_ending);
     }
 
-    /// Cuts prompts off the completions that begin with theirs, as `generated_text` of transformers does: as it stands in
-    /// the record, or as a chat template wrote it.
+    /// Cuts prompts off the completions that begin with theirs, as `generated_text` of transformers does: as the prompt
+    /// stands in the record, or as a chat template wrote it.
     fn cut_prompts(&mut self) {
         let prompt = self.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
         for answer in &mut self.answers {
