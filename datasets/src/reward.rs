@@ -322,7 +322,7 @@ mod tests {
             (rewards(&["math", "exact"], &[], Some(0.0)), "threshold 0"),
             (rewards(&["math"], &[], Some(0.5)), "no effect"),
             (rewards(&[], &[], Some(0.5)), "no effect"),
-            (rewards(&["math", "nothing"], &[], None), "none of that name"),
+            (rewards(&["math", "nothing"], &[], None), "not known"),
             (rewards(&["math"; 65], &[], None), "65 verifiers; at most 64"),
         ] {
             let Err(error) = rewards.open(|_| None) else { panic!("{rewards:?} is taken") };

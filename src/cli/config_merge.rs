@@ -238,6 +238,9 @@ fn too_large(matches: &ArgMatches, known: &BTreeMap<String, String>) -> String {
 /// `; did you mean ...?` with the key of ours for another tool's, or else the most similar one.
 fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     let id = &*key.replace('-', "_");
+    if matches!(id, "resume" | "resume_from_checkpoint") {
+        return "; give --resume RUN on the command line".into();
+    }
     if let Some(ours) = trl_names::short(id).filter(|ours| known.contains_key(*ours)) {
         return format!("; did you mean `{ours}`?");
     }
@@ -354,7 +357,7 @@ mod tests {
             ("epsilon-high = []\nnum_generations = 4", "epsilon_high", "f64"),
             ("names = 3", "names", "a list of values"),
             ("names = [3]", "names", "a list of values"),
-            ("counts = \"1,2\"", "counts", "sequence"),
+            ("counts = \"1,2\"", "counts", "usize"),
             ("counts = [1, \"two\"]", "counts", "two"),
             ("counts = [-1]", "counts", "-1"),
         ] {

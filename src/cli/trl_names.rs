@@ -70,7 +70,6 @@ const HINTS: &[(&str, &str)] = &[
     ("importance-sampling-level", "use --objective gspo for sequences, grpo for tokens"),
     ("data-seed", "--seed orders the prompts too"),
     ("lora-task-type", "every model is a causal language model: leave it out"),
-    ("resume-from-checkpoint", "use --resume RUN on the command line"),
     ("overwrite-output-dir", "use --overwrite"),
     ("top-p top-k min-p", "training samples from the whole distribution: leave it out"),
     ("fp16", "float16 is not supported; use --dtype bfloat16 or float32"),

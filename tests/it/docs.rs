@@ -216,6 +216,7 @@ fn has_test(named: &str) -> bool {
         "src",
         "core/src",
         "datasets/src",
+        "datasets/tests",
         "divergence/src",
         "eval/src",
         "formats/src",

@@ -1,8 +1,9 @@
 //! Countdown: an expression that uses each given number once and equals the target, exactly.
 //!
-//! The problem's `answer` is the problem itself, `3,7,8,9=24`. The class of a correct answer is the
-//! canonical form of its expression (see [`Expression::canonical`]). A completion may be the expression, or name it as
-//! mathematics is answered: in a box, in `<answer>` tags, after "the answer is" or `####`. A trailing `= 24` belongs to no expression and must be true.
+//! The problem's `answer` is the problem itself, `3,7,8,9=24`. The class of a correct answer is the canonical form of
+//! its expression (see [`Expression::canonical`]). A completion may be the expression, or name it as mathematics is
+//! answered: in a box, in `<answer>` tags, after "the answer is" or `####`. A trailing `= 24` belongs to no expression
+//! and must be true.
 
 use std::borrow::Cow;
 

@@ -229,11 +229,11 @@ pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifie
 fn unknown(name: &str) -> String {
     let tasks = task::TASKS.iter().map(|kind| kind.name);
     if let Some(meant) = nearest(name, VERIFIERS.iter().map(|row| row.name).chain(tasks)) {
-        return format!("no verifier has that name; did you mean `{meant}`?");
+        return format!("not known; did you mean `{meant}`?");
     }
     let forms: Vec<&str> = VERIFIERS.iter().map(|row| row.forms[0].0).collect();
     format!(
-        "no verifier has that name; choose {} or a task that `tealight tasks` lists",
+        "not known; choose {} or a task that `tealight tasks` lists",
         forms.join(", ")
     )
 }

@@ -131,15 +131,11 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    fn line(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
-        line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
-        self.with_prompts += line.with_prompts;
-        self.with_turns += line.with_turns;
-        if line.answers.is_empty() {
-            self.notes.empty += 1;
-            return Ok(());
-        }
-        let at = || place.in_file(&self.name);
+    /// Notes what another judge's verdict is of.
+    ///
+    /// # Errors
+    /// One that is of no single completion.
+    fn note_verdict(&mut self, line: &Line) -> Result<()> {
         match line.partial_verdict {
             Some(PartialVerdict::OfNone) => bail!(
                 "{}: the value of lm-eval under the verdict key is no verdict on one of its {} completions, but on \
@@ -153,6 +149,19 @@ impl<'a> Lines<'a> {
             Some(PartialVerdict::Mean) => self.notes.mean_verdicts += 1,
             None => {}
         }
+        Ok(())
+    }
+
+    fn line(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
+        line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
+        self.with_prompts += line.with_prompts;
+        self.with_turns += line.with_turns;
+        if line.answers.is_empty() {
+            self.notes.empty += 1;
+            return Ok(());
+        }
+        self.note_verdict(&line)?;
+        let at = || place.in_file(&self.name);
         let problem = match self.problems.index(&line, &at)? {
             Ok(problem) => problem,
             Err(error) if self.job.requires_gold => return Err(error),
