@@ -232,10 +232,7 @@ fn unknown(name: &str) -> String {
         return format!("not known; did you mean `{meant}`?");
     }
     let forms: Vec<&str> = VERIFIERS.iter().map(|row| row.forms[0].0).collect();
-    format!(
-        "not known; choose {} or a task that `tealight tasks` lists",
-        forms.join(", ")
-    )
+    format!("not known; choose {} or a task that `tealight tasks` lists", forms.join(", "))
 }
 
 /// The last `bytes` of a text, from a character on.

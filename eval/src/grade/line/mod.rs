@@ -135,9 +135,10 @@ fn short(text: &str) -> String {
 
 /// Whether a turn of the assistant stands in a text, behind the end of the first.
 fn has_turns(text: &str) -> bool {
-    let headers = TURNS.iter().map(|(_, assistant)| assistant);
-    text.contains("<|")
-        && headers.filter(|header| header.starts_with("<|")).any(|one| text.contains(one))
+    let is_behind = |header: &str| {
+        header.starts_with("<|") && text.trim_start().rfind(header).is_some_and(|at| at > 0)
+    };
+    text.contains("<|") && TURNS.iter().any(|(_, assistant)| is_behind(assistant))
 }
 
 /// What stands behind the last turn of a rendered conversation that a text begins with: its completion.

@@ -37,7 +37,7 @@ const GOLDS: [&str; 12] = [
     "solution",
 ];
 /// Keys of lines that somebody has judged already.
-const VERDICTS: [&str; 18] = [
+const VERDICTS: [&str; 16] = [
     "verdict",
     "correct",
     "is_correct",
@@ -53,8 +53,6 @@ const VERDICTS: [&str; 18] = [
     "correctness",
     "acc",
     "em",
-    "judge",
-    "grade",
     "eval_res",
 ];
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.

@@ -113,6 +113,9 @@ fn turns_behind_the_first_are_said() {
         assert_eq!(numbers(&graded), [(1, 0)]);
         has_note(&graded, "1 completion has further turns");
     }
+    let own = "<|im_start|>assistant\n\\boxed{7}<|im_end|>";
+    let graded = graded(&lines(&[json!({"id": 1, "gold": "7", "response": own})]), None);
+    assert_eq!((numbers(&graded), graded.notes.len()), (vec![(1, 1)], 0), "{:?}", graded.notes);
 }
 
 #[test]
