@@ -163,6 +163,33 @@ fn verifiers_of_the_users_get_gold_answers_of_any_form() {
     assert_eq!(read("tests"), "[\"a\",\"b\"]");
 }
 
+/// TRL's reward functions are given the columns of the row, null where a row lacks one; other verifiers need none.
+#[test]
+fn functions_get_every_column_of_the_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = [
+        serde_json::json!({"prompt": "1 + 1?", "answer": "so 2 #### 2", "level": "easy"}),
+        serde_json::json!({"prompt": "1 + 2?", "answer": "so 3 #### 3"}),
+    ];
+    let columns = |verifiers: &[&str]| {
+        let verifiers = verifiers.iter().map(|spec| (*spec).to_owned()).collect();
+        let rewards = tealight_datasets::Rewards { verifiers, ..Default::default() };
+        let read = read(folder.path(), &rows, Columns { rewards, ..Columns::default() });
+        read.expect("is read")
+            .problems
+            .into_iter()
+            .map(|problem| problem.columns)
+            .collect::<Vec<_>>()
+    };
+    for verifiers in [&["program:cat"][..], &["math", "program:cat"]] {
+        let columns = columns(verifiers);
+        let row = |at: usize| columns[at].as_ref().expect("columns");
+        assert_eq!((&row(0)["level"], &row(0)["answer"]), (&"easy".into(), &"so 2 #### 2".into()));
+        assert!(row(1)["level"].is_null() && row(1).contains_key("level"));
+    }
+    assert_eq!(columns(&["math"]), [None, None]);
+}
+
 #[test]
 fn solutions_that_are_imitated_need_no_answer() {
     let folder = tempfile::tempdir().expect("a folder");

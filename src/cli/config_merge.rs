@@ -52,7 +52,7 @@ where
     if let Some(key) = table.keys().find(|key| !known.contains_key(*key)) {
         unreachable!("option `{key}` has another name in settings files than on the command line");
     }
-    // One text in place of a list of one, as on the command line.
+    // One text in place of a list of one.
     let lists: BTreeSet<String> =
         table.iter().filter(|(_, value)| value.is_array()).map(|(id, _)| id.clone()).collect();
     let mut is_quiet = matches.get_flag("quiet");
@@ -238,7 +238,7 @@ fn too_large(matches: &ArgMatches, known: &BTreeMap<String, String>) -> String {
 /// `; did you mean ...?` with the key of ours for another tool's, or else the most similar one.
 fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     let id = &*key.replace('-', "_");
-    if matches!(id, "resume" | "resume_from_checkpoint") {
+    if matches!(id, "resume" | "resume_from_checkpoint") && known.contains_key("save_steps") {
         return "; give --resume RUN on the command line".into();
     }
     if let Some(ours) = trl_names::short(id).filter(|ours| known.contains_key(*ours)) {

@@ -84,9 +84,8 @@ pub enum Purpose {
 impl Columns {
     /// Whether the verifiers take gold answers in any form: a program knows what its column means.
     fn takes_any_gold(&self) -> bool {
-        let is_program =
-            |spec: &String| spec.starts_with("program:") || spec.starts_with("python:");
-        !self.rewards.verifiers.is_empty() && self.rewards.verifiers.iter().all(is_program)
+        let all = &self.rewards.verifiers;
+        !all.is_empty() && all.iter().all(|spec| problem::is_program(spec))
     }
 }
 
@@ -248,6 +247,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let layout = Layout::detect(path, &rows, columns)?;
     dataset.notes.push(layout.note() + &layout.unused(&rows) + &variables::note(&rows));
     rows.truncate(limit);
+    problem::fill_columns(&mut rows, columns);
     for row in &rows {
         let malformed = |what: String| {
             let path = files[row.file].clone();

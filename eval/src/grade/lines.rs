@@ -67,7 +67,7 @@ impl<'a> Lines<'a> {
         Ok(Self {
             job,
             name: name.to_owned(),
-            problems: Problems::new(job.dataset)?,
+            problems: Problems::new(job.dataset, job.verifier.name().starts_with("math"))?,
             counts: Vec::new(),
             seen: Seen::new(job.files.map(|[_, file]| file), job.max_open),
             runs: Runs::default(),
@@ -279,7 +279,10 @@ impl<'a> Lines<'a> {
             }
             self.notes.no_gold_example = Some(format!("{error:#}"));
         }
-        let several = self.problems.several_golds().with_context(|| self.name.clone())?;
+        let several = self
+            .problems
+            .several_golds(self.job.gold_key.is_some())
+            .with_context(|| self.name.clone())?;
         several.into_iter().for_each(|note| self.notes.say(note));
         if self.with_prompts > 0 {
             let (count, verb) = (

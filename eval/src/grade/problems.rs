@@ -37,6 +37,8 @@ pub(super) struct Problems<'a> {
     pub(super) dataset: Option<Known<'a>>,
     /// Whether ids number the records and not the problems, which prompts then name.
     has_row_ids: bool,
+    /// Whether mathematics is judged.
+    is_math: bool,
     /// Records that were grouped by their prompts.
     pub(super) grouped: usize,
     /// Problems with another gold answer in the file than in the dataset, and the first of them.
@@ -49,8 +51,8 @@ const MOST_GOLDS: usize = 16;
 /// Prompts with several gold answers that are no accident.
 const MANY_GOLDS: usize = 3;
 
-/// Whether two gold answers are one.
-fn is_same_gold(one: &str, other: &str) -> bool {
+/// Whether two gold answers have one value.
+fn is_equal(one: &str, other: &str) -> bool {
     one.trim() == other.trim()
         || judge::check(other, &math::gold(one), math::Mode::Flexible)
             .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
@@ -70,7 +72,7 @@ struct Named {
 }
 
 impl<'a> Problems<'a> {
-    pub(super) fn new(dataset: Option<&'a Dataset>) -> Result<Self> {
+    pub(super) fn new(dataset: Option<&'a Dataset>, is_math: bool) -> Result<Self> {
         Ok(Self {
             list: Vec::new(),
             by_id: HashMap::new(),
@@ -82,6 +84,7 @@ impl<'a> Problems<'a> {
             shared_example: None,
             dataset: dataset.map(Known::new).transpose()?,
             has_row_ids: false,
+            is_math,
             grouped: 0,
             other_golds: 0,
             other_gold_example: None,
@@ -114,7 +117,10 @@ impl<'a> Problems<'a> {
             Some(dataset) => dataset.find(line)?,
             None => None,
         };
-        self.judged += usize::from(known.is_none() && line.is_judged && line.golds.is_empty());
+        if let (None, Some(why)) = (known, &line.gold_refusal) {
+            bail!("{why}");
+        }
+        self.judged += usize::from(known.is_none() && line.is_said_answer && !self.is_known(line));
         self.gold_answers += usize::from(known.is_none() && line.is_gold_answer);
         if known.is_none() && line.golds.is_empty() && !self.is_known(line) {
             return Ok(Err(self.no_gold(line)));
@@ -130,7 +136,7 @@ impl<'a> Problems<'a> {
     /// Notes where a file has another gold answer than the dataset, which decides.
     fn compare_golds(&mut self, line: &Line, problem: &Problem, at: &dyn Fn() -> String) {
         let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
-        if !line.golds.iter().any(|gold| is_same_gold(gold, &problem.answer)) {
+        if !line.golds.iter().any(|gold| is_equal(gold, &problem.answer)) {
             self.other_golds += 1;
             self.other_gold_example.get_or_insert_with(|| {
                 format!(
@@ -142,6 +148,11 @@ impl<'a> Problems<'a> {
                 )
             });
         }
+    }
+
+    /// Whether two gold answers are one: the verifier of mathematics compares values, others texts.
+    fn is_same_gold(&self, one: &str, other: &str) -> bool {
+        one.trim() == other.trim() || self.is_math && is_equal(one, other)
     }
 
     /// Whether an earlier line named this line's problem.
@@ -207,14 +218,19 @@ impl<'a> Problems<'a> {
     /// The problem of a line by its prompt and gold answer; a new one is called `name`, or after them.
     fn of_prompt(&mut self, line: &Line, name: Option<String>) -> Result<usize> {
         let prompt = line.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
-        let key = hash(std::iter::once(prompt.trim()).chain(line.golds.iter().map(String::as_str)));
+        let context = line.context.as_deref();
+        let golds = line.golds.iter().map(String::as_str);
+        let key = hash(std::iter::once(prompt.trim()).chain(golds).chain(context));
         if let Some(index) = self.by_prompt.get(&key) {
             return Ok(*index);
         }
-        let of_prompt = hash([prompt.trim()]);
+        let of_prompt = hash(std::iter::once(prompt.trim()).chain(context));
         let others = self.of_prompt.get(&of_prompt).map_or(&[][..], Vec::as_slice);
-        if let Some(gold) = line.golds.first() {
-            let is_same = |index: &&usize| is_same_gold(gold, &self.list[**index].problem.answer);
+        if let [gold] = line.golds.as_slice() {
+            let is_same = |index: &&usize| {
+                let target = &self.list[**index];
+                target.alternatives.is_empty() && self.is_same_gold(gold, &target.problem.answer)
+            };
             if let Some(index) = others.iter().take(MOST_GOLDS).find(is_same).copied() {
                 self.by_prompt.insert(key, index);
                 return Ok(index);
@@ -232,7 +248,7 @@ impl<'a> Problems<'a> {
     /// # Errors
     /// A file in which most prompts do, or whose records have an `answer` with and without a verdict: what is taken for
     /// the gold answer is what the completions said.
-    pub(super) fn several_golds(&self) -> Result<Option<String>> {
+    pub(super) fn several_golds(&self, has_gold_key: bool) -> Result<Option<String>> {
         if self.judged > 0 && self.gold_answers > 0 {
             bail!(
                 "{} with a verdict, so that their `answer` is what the completion said, stand beside {} without one, whose `answer` \
@@ -254,7 +270,8 @@ impl<'a> Problems<'a> {
             shown(first[0]),
             shown(first[1])
         );
-        if several.len() >= MANY_GOLDS && 2 * several.len() >= self.of_prompt.len() {
+        let is_most = several.len() >= MANY_GOLDS && 2 * several.len() >= self.of_prompt.len();
+        if is_most && !has_gold_key && !self.has_row_ids {
             bail!(
                 "{} of {} stand beside several gold answers in this file: {example}. If that is what the completions \
                  said, name the key of the gold answer with --gold-key, or the dataset with --dataset; otherwise give \
@@ -273,7 +290,7 @@ impl<'a> Problems<'a> {
     fn check(&self, line: &Line, index: usize) -> Result<usize> {
         let problem = &self.list[index].problem;
         match line.golds.first() {
-            Some(gold) if !is_same_gold(gold, &problem.answer) => bail!(
+            Some(gold) if !self.is_same_gold(gold, &problem.answer) => bail!(
                 "problem `{}` has the gold `{gold}` here and `{}` before: ids must be unique",
                 problem.id,
                 problem.answer
@@ -300,7 +317,8 @@ impl<'a> Problems<'a> {
             None => line.context.clone().map(Database::File),
         };
         let total = known.and_then(|problem| problem.total);
-        let problem = Problem { context, total, ..Problem::new(id, prompt, answer) };
+        let columns = known.and_then(|problem| problem.columns.clone());
+        let problem = Problem { context, total, columns, ..Problem::new(id, prompt, answer) };
         let others = line.golds.iter().skip(1).filter(|_| known.is_none());
         let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
         let alternatives = others.map(with).collect();

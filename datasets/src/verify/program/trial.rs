@@ -49,7 +49,10 @@ impl Program {
     /// Why a command of the shell cannot start, where its first word names no program.
     fn lacking(&self) -> Option<String> {
         let word = self.command.split_whitespace().next()?;
-        let is_plain = !word.contains(['=', '"', '\'', '$', '(', '\\', '{', '~']);
+        let is_plain = !word.contains([
+            '=', '"', '\'', '$', '(', '\\', '{', '~', ';', '|', '&', '<', '>', '`', '*', '?', '[',
+            '#',
+        ]);
         let find = Command::new("sh").args(["-c", "command -v -- \"$1\"", "sh", word]).output();
         let is_lacking = is_plain && find.is_ok_and(|output| !output.status.success());
         is_lacking.then(|| format!("`{}`: the shell finds no program `{word}`", self.command))

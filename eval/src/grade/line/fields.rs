@@ -68,15 +68,18 @@ pub(super) fn golds(value: &Value) -> Vec<String> {
         return golds(&list);
     }
     match value {
-        Value::Array(items) => {
-            items.iter().filter(|item| !item.is_array()).flat_map(golds).collect()
-        }
+        // An object with more than its text may say that this is a wrong one.
+        Value::Array(items) => items.iter().filter(|item| is_plain(item)).flat_map(golds).collect(),
         Value::Object(_) => {
             let found = IN_OBJECT.iter().filter_map(|key| value.get(key));
             found.map(golds).find(|golds| !golds.is_empty()).unwrap_or_default()
         }
         other => gold_of(other).into_iter().collect(),
     }
+}
+
+fn is_plain(item: &Value) -> bool {
+    !item.is_array() && item.as_object().is_none_or(|map| map.len() == 1)
 }
 
 fn gold_of(value: &Value) -> Option<String> {
@@ -174,4 +177,26 @@ pub(super) fn verdicts(found: &Value, completions: usize) -> Vec<Option<f64>> {
         one if completions == 1 => vec![verdict(one)],
         _ => Vec::new(),
     }
+}
+
+/// Yes or no, also as tables have them.
+fn truth(value: &Value) -> Option<bool> {
+    match text_of(value).unwrap_or_default().to_lowercase().as_str() {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => value.as_bool(),
+    }
+}
+
+/// Whether a completion, or the one of this index, ended by itself, where a key says yes or no.
+pub(super) fn is_finished(value: &Value, index: usize) -> Option<bool> {
+    let of = |key: &str| match get(value, key)? {
+        Value::Array(each) => truth(each.get(index)?),
+        one => truth(one),
+    };
+    let not = |key: &str| of(key).map(|is_cut| !is_cut);
+    of("is_finished")
+        .or_else(|| of("finished"))
+        .or_else(|| not("is_truncated"))
+        .or_else(|| not("truncated"))
 }

@@ -57,6 +57,10 @@ pub(super) struct Line {
     pub(super) is_judged: bool,
     /// Whether its `answer` was taken for the gold answer, since it holds no verdict.
     pub(super) is_gold_answer: bool,
+    /// Whether it holds a verdict, no gold answer, and an `answer`, which is what the completion said.
+    pub(super) is_said_answer: bool,
+    /// Why its gold answer cannot be read, where it is needed.
+    pub(super) gold_refusal: Option<String>,
     /// Completions that began with their prompt, and those with turns of the assistant behind the end of the first.
     pub(super) with_prompts: usize,
     pub(super) with_turns: usize,
@@ -105,14 +109,14 @@ impl Line {
         self.unknown_endings.extend(reading.unknown_ending);
     }
 
-    /// Cuts prompts off the completions that begin with theirs, as `generated_text` of transformers does: as the prompt
-    /// stands in the record, or as a chat template wrote it.
-    fn cut_prompts(&mut self) {
+    /// Cuts prompts off the completions that begin with theirs: as a chat template wrote it, or, where the key of the
+    /// completion says that it is the whole text, as transformers' `generated_text`, as the prompt stands in the record.
+    fn cut_prompts(&mut self, is_whole: bool) {
         let prompt = self.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
         for answer in &mut self.answers {
-            let behind =
-                answer.text.strip_prefix(&*prompt).filter(|_| prompt.len() >= LEAST_PROMPT);
-            if let Some(rest) = behind.or_else(|| behind_turns(&answer.text)) {
+            let behind = answer.text.strip_prefix(&*prompt);
+            let behind = behind.filter(|_| is_whole && prompt.len() >= LEAST_PROMPT);
+            if let Some(rest) = behind.or_else(|| behind_turns(&answer.text, &prompt)) {
                 answer.text = rest.to_owned();
                 self.with_prompts += 1;
             }
@@ -141,12 +145,19 @@ fn has_turns(text: &str) -> bool {
     text.contains("<|") && TURNS.iter().any(|(_, assistant)| is_behind(assistant))
 }
 
-/// What stands behind the last turn of a rendered conversation that a text begins with: its completion.
-fn behind_turns(text: &str) -> Option<&str> {
+/// What stands behind the prompt in a text that begins with a rendered conversation: behind the assistant's header that
+/// follows the end of the prompt, or, where the prompt is not found, behind the last one.
+fn behind_turns<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
     let start = text.trim_start();
     let start = BEGINNINGS.iter().find_map(|token| start.strip_prefix(token)).unwrap_or(start);
     let (_, header) = TURNS.iter().find(|(turn, _)| start.trim_start().starts_with(turn))?;
-    text.rsplit_once(header).map(|(_, completion)| completion.trim_start())
+    let last = prompt.trim().lines().last().filter(|line| line.len() >= LEAST_PROMPT);
+    let asked = last.and_then(|line| Some(text.find(line)? + line.len()));
+    let behind = match asked {
+        Some(at) => text[at..].split_once(header),
+        None => text.rsplit_once(header),
+    };
+    behind.map(|(_, completion)| completion.trim_start())
 }
 
 /// The hash of values that tell things apart.
@@ -261,6 +272,7 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
         bail!("{}: {why} (name its verifier with --verifier, and --gold-key)", format.name());
     }
     if let Some(gold_key) = keys.gold {
+        (line.is_gold_answer, line.is_said_answer, line.gold_refusal) = (false, false, None);
         line.golds = fields::first_golds(value, &[gold_key]);
     }
     if let Some(key) = keys.verdict

@@ -8,7 +8,9 @@ use tealight_core::Prompt;
 use tealight_datasets::read::IDS;
 use tealight_datasets::verify::math;
 
-use super::fields::{first, first_golds, first_id, get, printed_list, prompt_of, text_of, tokens};
+use super::fields::{
+    first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
+};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
@@ -37,7 +39,7 @@ const GOLDS: [&str; 12] = [
     "solution",
 ];
 /// Keys of lines that somebody has judged already.
-const VERDICTS: [&str; 16] = [
+const VERDICTS: [&str; 15] = [
     "verdict",
     "correct",
     "is_correct",
@@ -48,13 +50,14 @@ const VERDICTS: [&str; 16] = [
     "passed",
     "is_passed",
     "pass",
-    "success",
     "matched",
     "correctness",
     "acc",
     "em",
     "eval_res",
 ];
+/// What a `label` says that is a verdict on the answer beside it.
+const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
 const MOST_WORDS: usize = 8;
 /// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
@@ -96,8 +99,7 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
-    // A verdict that lacks in one record (null, NaN) is one of the file all the same.
-    let is_judged = VERDICTS.iter().any(|key| get(value, key).is_some());
+    let is_judged = VERDICTS.iter().any(|key| is_there(&key));
     let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
     if let (Some(one), Some(several)) = (one, several) {
         bail!("`{one}` beside `{several}`: leave one of them out");
@@ -117,7 +119,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         );
     }
     let is_solution = one.is_none() && several.is_none() && get(value, "task_id").is_some();
-    let (golds, is_answer) = golds_of(value, is_judged, is_solution)?;
+    let Golds { golds, is_answer, is_said, refusal } = golds_of(value, is_judged, is_solution);
     let mut sample: Vec<String> =
         SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
     if !sample.is_empty() {
@@ -126,7 +128,9 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let mut line = Line {
         id,
         golds,
-        is_gold_answer: is_answer && !is_judged,
+        is_gold_answer: is_answer,
+        is_said_answer: is_said,
+        gold_refusal: refusal,
         variant: prompt.as_ref().map(|prompt| hash([prompt.plain().trim()])),
         prompt,
         context: first(value, &["context", "db_id"]),
@@ -135,7 +139,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
-    let error = get(value, "error").filter(|error| !error.is_null());
+    let is_error = |error: &&Value| !error.is_null() && **error != false && **error != "";
+    let error = get(value, "error").filter(is_error);
     // SGLang's lines have their completion in `text`.
     let is_text = get(value, "meta_info").is_some_and(Value::is_object);
     let other = is_solution.then_some(&"solution").or(is_text.then_some(&"text"));
@@ -150,7 +155,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         }
         // A request that failed has no text, whatever stands where it would be.
         (Some(found), Some(error)) if is_empty(found) => {
-            line.answers.push(Completion::failed(reason(error)));
+            let count = found.as_array().map_or(1, Vec::len).clamp(1, MAX_ANSWERS);
+            line.answers = vec![Completion::failed(reason(error)); count];
         }
         (Some(found), _) => completions(&mut line, value, found, several.is_some())?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
@@ -168,23 +174,44 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             keys_of(value)
         ),
     }
-    line.cut_prompts();
+    let is_whole =
+        [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
+    line.cut_prompts(is_whole);
     Ok(line)
 }
 
-/// The gold answers of a record, and whether they are those under `answer`.
-///
-/// # Errors
-/// The index of a choice: whether it counts from 0 or 1, one record does not say.
-fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Result<(Vec<String>, bool)> {
-    let has_answer = get(value, "answer").is_some();
+/// The gold answers of a record.
+#[derive(Default)]
+struct Golds {
+    golds: Vec<String>,
+    /// Whether they stand under `answer`, and whether `answer` is what the completion said.
+    is_answer: bool,
+    is_said: bool,
+    /// Why they cannot be read: the index of a choice counts from 0 or from 1, which one record does not say.
+    refusal: Option<String>,
+}
+
+/// The gold answers of a record.
+fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Golds {
+    let has_answer = get(value, "answer").is_some_and(|answer| !answer.is_null());
+    let is_verdict = |label: &Value| match label {
+        Value::Bool(_) => true,
+        Value::Number(number) => matches!(number.as_u64(), Some(0 | 1)),
+        Value::String(text) => LABELS.contains(&text.to_lowercase().as_str()),
+        _ => false,
+    };
+    let is_word = |word: &&str| {
+        let bare = word.trim_matches(|c: char| c.is_ascii_punctuation() && c != '\\');
+        bare.chars().count() > 1 && bare.chars().all(char::is_alphabetic)
+    };
     let is_prose = |text: &str| {
-        math::gold(text) == text.trim() && text.split_whitespace().count() > MOST_WORDS
+        math::gold(text) == text.trim()
+            && text.split_whitespace().filter(is_word).count() > MOST_WORDS
     };
     let is_gold = |key: &&&str| match **key {
         "answer" => !is_judged,
         // Beside an answer, whether somebody found it right.
-        "label" => !has_answer,
+        "label" => !(has_answer && get(value, "label").is_some_and(is_verdict)),
         "solution" => {
             let text = get(value, "solution").and_then(Value::as_str);
             !is_solution && !text.is_some_and(is_prose)
@@ -193,20 +220,23 @@ fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Result<(Vec<St
     };
     let found = GOLDS.iter().filter(is_gold).map(|key| (*key, first_golds(value, &[key])));
     let Some((key, golds)) = found.into_iter().find(|(_, golds)| !golds.is_empty()) else {
-        return Ok((Vec::new(), false));
+        return Golds { is_said: is_judged && has_answer, ..Golds::default() };
     };
     let choices = get(value, "choices").and_then(Value::as_array);
     let choices = choices.filter(|all| all.len() > 1 && all.iter().all(Value::is_string));
     if let (Some(choices), Some(index)) = (choices, get(value, key).and_then(Value::as_u64))
         && index <= choices.len() as u64
-        && !choices.iter().any(|choice| choice.as_str() == Some(golds[0].as_str()))
+        && !choices
+            .iter()
+            .any(|choice| choice.as_str().is_some_and(|text| text.ends_with(&golds[0])))
     {
-        bail!(
+        let why = format!(
             "the gold answer {index} under `{key}` is the place of one of the `choices`, counted from 0 or from 1: name the \
-             dataset with --dataset, or give the letter"
+             dataset with --dataset, or the key of the letter with --gold-key"
         );
+        return Golds { refusal: Some(why), ..Golds::default() };
     }
-    Ok((golds, key == "answer"))
+    Golds { is_answer: key == "answer" && !is_judged, golds, ..Golds::default() }
 }
 
 /// The keys of a record, the first few, as messages name them.
@@ -225,19 +255,6 @@ fn is_empty(found: &Value) -> bool {
         Value::Array(items) => items.iter().all(is_empty),
         _ => false,
     }
-}
-
-/// Whether a completion, or the one of this index, ended by itself, where a key says yes or no.
-fn is_finished(value: &Value, index: usize) -> Option<bool> {
-    let of = |key: &str| match get(value, key)? {
-        Value::Array(each) => each.get(index)?.as_bool(),
-        one => one.as_bool(),
-    };
-    let not = |key: &str| of(key).map(|is_cut| !is_cut);
-    of("is_finished")
-        .or_else(|| of("finished"))
-        .or_else(|| not("is_truncated"))
-        .or_else(|| not("truncated"))
 }
 
 /// What a record asks: the first of its prompts, and behind it the texts of the others that it does not contain, such

@@ -29,7 +29,7 @@ fn an_answer_that_changes_from_sample_to_sample_is_no_gold() {
     assert_eq!(numbers(&graded), [(1, 1); 4]);
     has_note(&graded, "the prompt `What is 0 + 1?` has the gold answers `1` and `2`");
     // A verdict by a known key.
-    for key in ["passed", "success", "is_passed", "eval_res", "matched", "em"] {
+    for key in ["passed", "is_passed", "eval_res", "matched", "em"] {
         let row = json!({"id": 1, "completion": "\\boxed{8}", "answer": "8", "solution": "7", key: false});
         assert_eq!(counts(&[row]), [(1, 0)], "{key}");
     }
@@ -100,6 +100,49 @@ fn completions_that_begin_with_their_prompts_are_cut() {
         assert_eq!(numbers(&graded), [(1, 1)], "{row}");
         has_note(&graded, "1 completion begins with the prompt");
     }
+}
+
+/// What was read right before such keys were looked at.
+#[test]
+fn keys_that_only_look_alike_change_nothing() {
+    // Code goes on from its prompt, and is not cut.
+    let code = json!({"prompt": "def add(a, b):\n    # the sum", "gold": "7", "completion": "def add(a, b):\n    # the sum\n is \\boxed{7}"});
+    let graded_code = graded(&lines(&[code]), None);
+    assert!(graded_code.notes.is_empty(), "{:?}", graded_code.notes);
+    let one = |row: Value| counts(&[row])[0];
+    // The status of a request, an empty column, a label without an answer, a long gold without words.
+    assert_eq!(
+        one(json!({"id": 1, "completion": "7", "answer": "7", "success": true, "score": null})),
+        (1, 1)
+    );
+    assert_eq!(one(json!({"id": 1, "completion": "7", "answer": null, "label": "7"})), (1, 1));
+    let matrix = "\\begin{pmatrix} 1 & 2 & 3 \\\\ 4 & 5 & 6 \\end{pmatrix}";
+    let row = json!({"id": 1, "completion": format!("\\boxed{{{matrix}}}"), "solution": matrix, "correct": true});
+    assert_eq!(one(row), (1, 1));
+    // A request of two completions that failed.
+    let failed = json!({"id": 1, "gold": "7", "completions": ["", ""], "error": "timeout"});
+    assert_eq!(graded(&lines(&[failed]), None).tallies[0].failed, 2);
+    let empty = json!({"id": 1, "gold": "7", "completion": "", "error": false});
+    assert_eq!(graded(&lines(&[empty]), None).tallies[0].failed, 0);
+    // Options of which one is right are no list of right answers.
+    let options = json!([{"text": "3", "correct": true}, {"text": "4", "correct": false}]);
+    assert!(
+        refused(&[json!({"id": 1, "answer": options, "completion": "4"})])
+            .contains("no gold answer")
+    );
+    // The letter under another key.
+    let row = json!({"id": 1, "choices": ["a cat", "a dog"], "answer": 1, "letter": "B", "completion": "The answer is B"});
+    let letter = graded_with("f.jsonl", &lines(&[row]), None, |job| crate::grade::GradeJob {
+        gold_key: Some("letter"),
+        ..job
+    });
+    assert_eq!(numbers(&letter.unwrap()), [(1, 1)]);
+    // A second record of a known problem has a verdict and no answer.
+    let rows = [
+        json!({"id": "a", "answer": "2", "completion": "2"}),
+        json!({"id": "a", "completion": "1", "reward": 0.0}),
+    ];
+    assert_eq!(counts(&rows), [(2, 1)]);
 }
 
 #[test]
