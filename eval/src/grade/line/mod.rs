@@ -109,8 +109,8 @@ impl Line {
         self.unknown_endings.extend(reading.unknown_ending);
     }
 
-    /// Cuts prompts off the completions that begin with theirs: as a chat template wrote it, or, where the key of the
-    /// completion says that it is the whole text, as transformers' `generated_text`, as the prompt stands in the record.
+    /// Cuts prompts off the completions that begin with theirs: as a chat template wrote it, or as the prompt stands in
+    /// the record, where the key of the completion says that it is the whole text (transformers' `generated_text`).
     fn cut_prompts(&mut self, is_whole: bool) {
         let prompt = self.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
         for answer in &mut self.answers {

@@ -139,8 +139,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
-    let is_error = |error: &&Value| !error.is_null() && **error != false && **error != "";
-    let error = get(value, "error").filter(is_error);
+    let error = error_of(value);
     // SGLang's lines have their completion in `text`.
     let is_text = get(value, "meta_info").is_some_and(Value::is_object);
     let other = is_solution.then_some(&"solution").or(is_text.then_some(&"text"));
@@ -155,8 +154,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         }
         // A request that failed has no text, whatever stands where it would be.
         (Some(found), Some(error)) if is_empty(found) => {
-            let count = found.as_array().map_or(1, Vec::len).clamp(1, MAX_ANSWERS);
-            line.answers = vec![Completion::failed(reason(error)); count];
+            line.answers = vec![Completion::failed(reason(error)); requests(found)];
         }
         (Some(found), _) => completions(&mut line, value, found, several.is_some())?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
@@ -245,6 +243,16 @@ fn keys_of(value: &Value) -> String {
     let shown: Vec<String> =
         keys.take(12).map(|key| format!("`{}`", short(key).escape_debug())).collect();
     if shown.is_empty() { "no key".into() } else { shown.join(", ") }
+}
+
+/// What a record says of a request that failed; false and an empty text say that none did.
+fn error_of(value: &Value) -> Option<&Value> {
+    get(value, "error").filter(|error| !error.is_null() && **error != false && **error != "")
+}
+
+/// How many completions a request that failed was to have.
+fn requests(found: &Value) -> usize {
+    found.as_array().map_or(1, Vec::len).clamp(1, MAX_ANSWERS)
 }
 
 /// Whether there is no text where a completion would be.
