@@ -219,7 +219,7 @@ impl<'a> Source<'a> {
 
     /// Opens the next file of a folder that has other completions than the one before; false where there is none.
     fn open_next(&mut self) -> Result<bool> {
-        while let Some(path) = self.rest.next() {
+        for path in self.rest.by_ref() {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
             let Records::Parquet(rows, _) = Source::open(&path.display().to_string())?.records
             else {
