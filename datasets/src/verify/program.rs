@@ -51,8 +51,8 @@ pub struct Program {
     timeout: Duration,
     /// The least reward of a correct completion, where it is not 1.
     threshold: Option<f64>,
-    /// The file that judges, with its hash: a run that is resumed has the rewards that it began with.
-    source: Option<String>,
+    /// The file that judges, with its hash, or nothing: a run that is resumed has the rewards that it began with.
+    source: String,
     requests: AtomicU64,
     idle: Mutex<Vec<Worker>>,
     /// What a function of a group reads.
@@ -130,7 +130,7 @@ impl Program {
     ) -> Result<Self, String> {
         let launch = Launch::Interpreter(arguments, loading);
         let program = Self::with_launch(name, shown.into(), launch, timeout);
-        let program = Self { source: Some(source), ..program };
+        let program = Self { source, ..program };
         let first = program.start()?;
         program.idle.lock().unwrap_or_else(PoisonError::into_inner).push(first);
         Ok(program)
@@ -352,11 +352,11 @@ impl Verifier for Program {
     }
 
     fn grading(&self) -> Grading {
+        let threshold = self.threshold.map_or_else(String::new, |threshold| threshold.to_string());
         Grading {
             is_graded: true,
             threshold: self.threshold,
-            identity: self.threshold.map_or_else(String::new, |threshold| threshold.to_string())
-                + self.source.as_deref().unwrap_or_default(),
+            identity: format!("{threshold} {}", self.source).trim().to_owned(),
             ..Grading::default()
         }
     }

@@ -45,7 +45,7 @@ fn started(argument: &str, what: &str) -> Result<Program, String> {
     }
     let text = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
     let name = Path::new(file).file_name().unwrap_or_default().display();
-    let source = format!(" {name} with the digest {:016x}", fnv(text));
+    let source = format!("{name} with the digest {:016x}", fnv(text));
     let (python, driver) = (interpreter::name(), interpreter::script(DRIVER));
     let arguments = [&python, "-u", "-c", &driver, file, function, what].map(str::to_owned);
     let shown = format!("{file}:{function}");

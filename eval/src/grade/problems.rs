@@ -9,7 +9,7 @@ use tealight_datasets::verify::math;
 use tealight_datasets::{Database, Dataset, Problem, judge};
 
 use super::known::{Known, before_number};
-use super::line::{Format, Line, hash};
+use super::line::{Format, Line, hash, short};
 use crate::number::counted;
 
 /// What completions are judged by.
@@ -56,10 +56,6 @@ fn is_equal(one: &str, other: &str) -> bool {
     one.trim() == other.trim()
         || judge::check(other, &math::gold(one), math::Mode::Flexible)
             .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
-}
-
-fn short(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(80).collect()
 }
 
 /// The problems of an id.
@@ -281,7 +277,7 @@ impl<'a> Problems<'a> {
             );
         }
         Ok(Some(format!(
-            "{example} (so do {} in all): each gold answer is taken for a problem of its own",
+            "{example} ({} in all): each gold answer is taken for a problem of its own",
             counted(several.len(), "prompt")
         )))
     }

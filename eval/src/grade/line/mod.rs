@@ -109,6 +109,12 @@ impl Line {
         self.unknown_endings.extend(reading.unknown_ending);
     }
 
+    /// Takes these for the gold answers, whatever other keys seem to say of them.
+    fn set_golds(&mut self, golds: Vec<String>) {
+        self.golds = golds;
+        (self.is_gold_answer, self.is_said_answer, self.gold_refusal) = (false, false, None);
+    }
+
     /// Cuts prompts off the completions that begin with theirs: as a chat template wrote it, or as the prompt stands in
     /// the record, where the key of the completion says that it is the whole text (transformers' `generated_text`).
     fn cut_prompts(&mut self, is_whole: bool) {
@@ -132,7 +138,7 @@ impl Line {
 }
 
 /// The start of a text on one line.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().take(80).collect();
     words.join(" ").chars().take(80).collect()
 }
@@ -272,8 +278,7 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
         bail!("{}: {why} (name its verifier with --verifier, and --gold-key)", format.name());
     }
     if let Some(gold_key) = keys.gold {
-        (line.is_gold_answer, line.is_said_answer, line.gold_refusal) = (false, false, None);
-        line.golds = fields::first_golds(value, &[gold_key]);
+        line.set_golds(fields::first_golds(value, &[gold_key]));
     }
     if let Some(key) = keys.verdict
         && let Some(found) = fields::nested(value, key)

@@ -288,7 +288,7 @@ fn asked(value: &Value) -> Option<Prompt> {
 /// The record of a rollout of the library `verifiers`, whose `answer` is the gold one although it is judged.
 pub(super) fn verifiers(value: &Value) -> Result<Line> {
     let mut line = own(value, None)?;
-    line.golds = first_golds(value, &["answer", "info.answer", "info.ground_truth"]);
+    line.set_golds(first_golds(value, &["answer", "info.answer", "info.ground_truth"]));
     Ok(line)
 }
 

@@ -197,6 +197,16 @@ fn a_request_that_failed_has_an_error_and_no_text() {
     }
 }
 
+/// The library verifiers has no reward for some rollouts; `answer` is the gold answer all the same.
+#[test]
+fn rollouts_without_a_reward_have_the_gold_of_the_others() {
+    let row = |id: usize, reward: Value| {
+        json!({"example_id": id, "answer": "7", "reward": reward, "prompt": "6 + 1?",
+        "completion": [{"role": "assistant", "content": "\\boxed{7}"}]})
+    };
+    assert_eq!(counts(&[row(1, json!(1.0)), row(2, Value::Null)]), [(1, 1); 2]);
+}
+
 #[test]
 fn answers_of_one_turn_and_ids_of_tokens_are_read() {
     let turns = json!({"question_id": "q", "gold": "7", "choices": [{"index": 0, "turns": ["\\boxed{7}"]}]});
