@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+pub mod changes;
 pub mod choices;
 pub mod display;
 pub mod guard;

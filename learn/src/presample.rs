@@ -12,6 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use tealight_core::changes::changes;
 use tealight_core::lines::Lines;
 use tealight_core::output;
 use tealight_datasets::Verdict;
@@ -227,12 +228,13 @@ fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
     if !is_begun(directory) {
         return Ok(());
     }
-    let difference = difference(&stored_request(directory)?, request);
-    if !difference.is_empty() {
+    let changes =
+        changes(&serde_json::json!(stored_request(directory)?), &serde_json::json!(request));
+    if !changes.is_empty() {
         bail!(
             "{}: these pre-samples were drawn otherwise: {}; choose another directory",
             directory.display(),
-            difference.join(", ")
+            changes.join(", ")
         );
     }
     Ok(())
@@ -271,15 +273,6 @@ fn drop_unfinished(directory: &Path, whole: u64) -> Result<()> {
         file.and_then(|file| file.set_len(whole)).with_context(|| path.display().to_string())?;
     }
     Ok(())
-}
-
-fn difference(stored: &PresampleSpec, request: &PresampleSpec) -> Vec<String> {
-    let (stored, request) = (serde_json::json!(stored), serde_json::json!(request));
-    let fields = stored.as_object().into_iter().flatten();
-    fields
-        .filter(|(key, value)| request[key.as_str()] != **value)
-        .map(|(key, value)| format!("{key} was {value}, is {}", request[key.as_str()]))
-        .collect()
 }
 
 fn assemble(

@@ -52,7 +52,7 @@ where
     if let Some(key) = table.keys().find(|key| !known.contains_key(*key)) {
         unreachable!("option `{key}` has another name in settings files than on the command line");
     }
-    // One text in place of a list of one.
+    // One value in place of a list of one.
     let lists: BTreeSet<String> =
         table.iter().filter(|(_, value)| value.is_array()).map(|(id, _)| id.clone()).collect();
     let mut is_quiet = matches.get_flag("quiet");
@@ -67,8 +67,8 @@ where
                     value.as_bool().with_context(|| format!("{file}: `quiet` is true or false"))?;
             } else if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 given.insert(id.clone());
-                let is_list = lists.contains(&id) && value.is_str();
-                table.insert(id, if is_list { Value::Array(vec![value]) } else { value });
+                let is_single = lists.contains(&id) && !value.is_array();
+                table.insert(id, if is_single { Value::Array(vec![value]) } else { value });
             }
         }
         if let Err(error) = Value::Table(table.clone()).try_into::<T>() {

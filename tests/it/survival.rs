@@ -207,8 +207,15 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
     let length = started.elapsed();
     let binary = assert_cmd::cargo::cargo_bin("tealight");
     for kill in 1.. {
+        // With its settings on the command line, or with those in its folder.
+        let is_begun = Path::new(&output).join("config.toml").exists();
+        let arguments = if is_begun && kill % 2 == 0 {
+            ["study", "--resume", &output].map(String::from).to_vec()
+        } else {
+            study(&output)
+        };
         let mut child = Command::new(&binary)
-            .args(study(&output))
+            .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tealight_core::changes::changes;
 use tealight_core::{json_file, names};
 
 use super::AdamW;
@@ -276,12 +277,12 @@ impl Checkpoints<'_> {
         if saved.config_hash != hash(&saved.config) {
             bail!("{}: the settings were changed after the checkpoint was written", file.display());
         }
-        let differences = differences(&saved.config, self.config);
-        if !differences.is_empty() {
+        let changes = changes(&saved.config, self.config);
+        if !changes.is_empty() {
             bail!(
                 "{} was made with other settings: {}; continue with those, or choose another --output",
                 path.display(),
-                differences.join(", ")
+                changes.join(", ")
             );
         }
         inventory::check(path, &saved.files, self.max_file())?;
@@ -361,19 +362,4 @@ fn hash(config: &Value) -> String {
     let fields: BTreeMap<&String, &Value> = config.as_object().into_iter().flatten().collect();
     let text: String = fields.into_iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     format!("{:016x}", tealight_core::fnv(text.bytes()))
-}
-
-fn differences(old: &Value, new: &Value) -> Vec<String> {
-    let empty = serde_json::Map::new();
-    let (old_map, new_map) = (old.as_object().unwrap_or(&empty), new.as_object().unwrap_or(&empty));
-    let mut keys: Vec<_> = old_map.keys().chain(new_map.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    keys.into_iter()
-        .filter(|key| old_map.get(*key) != new_map.get(*key))
-        .map(|key| {
-            let shown = |value: Option<&Value>| value.map_or("unset".to_owned(), Value::to_string);
-            format!("{key} was {}, is {}", shown(old_map.get(key)), shown(new_map.get(key)))
-        })
-        .collect()
 }

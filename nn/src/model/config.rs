@@ -31,7 +31,15 @@ impl Architecture {
     /// A missing or malformed file or key, an architecture or option that is not supported.
     pub fn read(path: &Path) -> Result<(Self, Value)> {
         if !path.exists() {
-            bail!("{}: a model directory needs a config.json", path.display());
+            // A run has its model one folder further down.
+            let trained = path.parent().map(|folder| folder.join("final"));
+            let trained = trained.filter(|folder| folder.is_dir());
+            let hint = trained.map(|folder| format!("; a run's model is {}", folder.display()));
+            bail!(
+                "{}: a model directory needs a config.json{}",
+                path.display(),
+                hint.unwrap_or_default()
+            );
         }
         let at = || path.display().to_string();
         let config = text_part::of_config(read_json(path, MAX_CONFIG)?).with_context(at)?;

@@ -131,20 +131,16 @@ fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>>
             changed.push(format!("the prompt of problem `{id}` of {name} has changed"));
         }
     }
-    let (was, is) = (serde_json::to_value(before)?, serde_json::to_value(now)?);
+    let (mut was, mut is) = (serde_json::to_value(before)?, serde_json::to_value(now)?);
     // A server's address is not what makes its samples.
     let is_moved = before.engine.is_some() && now.engine.is_some();
-    let is_setting = |key: &str| key != "sets" && !(key == "engine" && is_moved);
-    for (key, value) in is.as_object().into_iter().flatten().filter(|(key, _)| is_setting(key)) {
-        let what = match key.as_str() {
-            _ if was[key] == *value => continue,
-            "model_checksum" if was[key].is_null() => continue,
-            "model_checksum" => {
-                "the model's weights, configuration, tokenizer or chat template have changed".into()
-            }
-            _ => format!("{key} was {}, is {value}", was[key]),
-        };
-        changed.push(what);
+    let has_no_sum = was["model_checksum"].is_null();
+    let no_setting = [("sets", true), ("engine", is_moved), ("model_checksum", has_no_sum)];
+    for (key, _) in no_setting.iter().filter(|(_, is_out)| *is_out) {
+        [&mut was, &mut is].into_iter().filter_map(Value::as_object_mut).for_each(|one| {
+            one.remove(*key);
+        });
     }
+    changed.extend(tealight_core::changes::changes(&was, &is));
     Ok(changed)
 }

@@ -23,6 +23,8 @@ use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
+use tealight_eval::curve::LEAST_PROBLEMS;
+use tealight_eval::number::counted;
 use tealight_eval::report::{self, Study};
 
 use crate::app::directory::{self, Start};
@@ -200,11 +202,8 @@ fn say_how_to_continue(
     if error.is::<Interrupted>() && ranks.is_first() {
         // Settings that were recorded can be shown too.
         let flags = folder_settings::to_continue(options, output).unwrap_or_default();
-        let (config, output) = (output.join("config.toml"), directory::as_argument(output));
-        let config = directory::as_argument(&config);
-        tracing::info!(
-            "continue with: tealight study --config {config} --output {output} --resume{flags}"
-        );
+        let output = directory::as_argument(output);
+        tracing::info!("continue with: tealight study --resume {output}{flags}");
     }
 }
 
@@ -322,6 +321,14 @@ impl Prepared {
         let sampled = (options.settings.temperature, options.settings.truncated);
         let sets = options.sets.open(&options.data, (&train, taken), sampled, &filter)?;
         let test = &sets[0];
+        let problems = test.dataset.problems.len();
+        if options.eval_steps > 0 && problems < LEAST_PROBLEMS {
+            tracing::warn!(
+                "{}: {} held out, and curves need {LEAST_PROBLEMS}: there will be none",
+                test.dataset.name,
+                counted(problems, "problem")
+            );
+        }
         let is_tuned = !tuning::tuned(&configurations).is_empty();
         let valid = is_tuned.then(|| options.open_valid((&train, &sets), test, &filter));
         let valid = valid.transpose()?;

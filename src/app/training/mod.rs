@@ -12,7 +12,7 @@ pub(crate) mod setup;
 pub mod sft;
 pub(crate) mod space;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use candle_core::Device;
@@ -144,14 +144,15 @@ pub fn run(
         device_link: link.as_deref(),
         correction: options.engine.correction(),
     };
-    let tuned = session.fine_tune(&dataset, &options.rlvr, &setup)?;
+    let tuned = session.fine_tune(&dataset, &options.rlvr, &setup);
+    // The base's samples are kept too.
+    if tuned.as_ref().is_err_and(|error| error.is::<Interrupted>()) {
+        options.say_how_to_continue(output)?;
+    }
+    let tuned = tuned?;
     ranks.first(|| claim.as_ref().map_or(Ok(()), Claim::check))?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
-        tracing::info!(
-            "continue with: tealight train --resume {}{}",
-            directory::as_argument(output),
-            folder_settings::to_continue(options, output)?
-        );
+        options.say_how_to_continue(output)?;
         return Err(Interrupted(code).into());
     }
     let model = output.join(FINAL);
@@ -236,6 +237,16 @@ fn holds_base_to_log(config: &RlvrConfig) -> Result<bool> {
 }
 
 impl TrainOptions {
+    /// After an interruption: the command that goes on.
+    fn say_how_to_continue(&self, output: &Path) -> Result<()> {
+        tracing::info!(
+            "continue with: tealight train --resume {}{}",
+            directory::as_argument(output),
+            folder_settings::to_continue(self, output)?
+        );
+        Ok(())
+    }
+
     /// Refuses ranks that were told otherwise.
     fn agree(&self, ranks: &Ranks) -> Result<()> {
         ranks.agree(self.gradient_link as u64, "values of --gradient-link")

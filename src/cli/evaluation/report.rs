@@ -65,10 +65,9 @@ fn write(directory: &Path) -> Result<()> {
     let path = directory.join("results.json");
     if !path.exists() && !directory.join("metrics.jsonl").is_file() && is_study(directory) {
         bail!(
-            "{}: this study is not finished; continue it with `tealight study --config {} --output {} --resume`, or write \
-             the report of one of its runs",
+            "{}: this study is not finished; continue it with `tealight study --resume {}`, or write the \
+             report of one of its runs",
             directory.display(),
-            as_argument(&directory.join("config.toml")),
             as_argument(directory)
         );
     }

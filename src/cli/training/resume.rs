@@ -62,12 +62,10 @@ where
     let is_typed = matches.value_source("output") == Some(ValueSource::CommandLine);
     let mut recorded = None;
     if let (Some((directory, name)), false) = (named, is_typed) {
-        let file = directory.join("config.toml");
-        let text = read_text(&own_file(&directory, &file)?, MAX_SETTINGS)?;
-        let shown = file.display().to_string();
-        run = config_merge::resolve_with(matches, Some((&shown, &text)), &files)?;
+        recorded = self::recorded(&directory)?;
+        let below = recorded.as_ref().map(|(file, text)| (file.as_str(), text.as_str()));
+        run = config_merge::resolve_with(matches, below, &files)?;
         (run.output, checkpoint) = (Some(directory), Some(name));
-        recorded = Some((shown, text));
     }
     if let (Some(_), Some(directory)) = (&flags.resume, &run.output) {
         let recorded = recorded.as_ref().map(|(file, text)| (file.as_str(), text.as_str()));
@@ -79,6 +77,19 @@ where
         (None, false) => Start::New,
     };
     Ok((run.settings, run.output.map(|path| RunDirectory { path, start })))
+}
+
+/// The settings file of a run or a study and its text, where its directory has one.
+///
+/// # Errors
+/// A file that cannot be read, or is a link out of the directory.
+pub(super) fn recorded(directory: &Path) -> Result<Option<(String, String)>> {
+    let file = directory.join("config.toml");
+    if !file.is_file() {
+        return Ok(None);
+    }
+    let text = read_text(&own_file(directory, &file)?, MAX_SETTINGS)?;
+    Ok(Some((file.display().to_string(), text)))
 }
 
 /// The directory of a command that needs one.

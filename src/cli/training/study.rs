@@ -9,6 +9,7 @@ use tealight_core::similar::nearest;
 use tealight_datasets::{suite, task};
 
 use super::foreign::refuse_foreign;
+use super::resume;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
@@ -114,18 +115,26 @@ fn refuse_second_subject(given: &StudyOptions, set: &BTreeSet<String>) -> Result
 pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     // A file may be a pipe, which can be read once.
     let files = config_merge::files(matches)?;
-    let given: StudyOptions = config_merge::resolve_with(matches, None, &files)?;
+    let mut given: StudyOptions = config_merge::resolve_with(matches, None, &files)?;
     let flags = Flags::from_arg_matches(matches)?;
-    if flags.resume {
-        let folder = given.output.as_deref().unwrap_or(Path::new("study"));
-        refuse_foreign(matches, &files, folder, None, &given)?;
+    let resumed = flags.resumed(given.output.as_deref())?;
+    // The settings that the folder was begun with lie below files and flags.
+    let recorded = resumed.as_deref().map(resume::recorded).transpose()?.flatten();
+    let recorded = recorded.as_ref().map(|(file, text)| (file.as_str(), text.as_str()));
+    if let Some(folder) = &resumed {
+        given = config_merge::resolve_with(matches, recorded, &files)?;
+        refuse_foreign(matches, &files, folder, recorded, &given)?;
     }
     if given.plan_rate.is_some() && !flags.plan {
         bail!("--plan-rate has no effect without --plan");
     }
     let set = config_merge::given::<StudyOptions>(matches, &files)?;
-    let subject = Subject::new(&given, &set)?;
-    let mut options: StudyOptions = config_merge::resolve_with(matches, subject.recipe(), &files)?;
+    let below = match recorded {
+        Some(recorded) => Some(recorded),
+        None => Subject::new(&given, &set)?.recipe(),
+    };
+    let mut options: StudyOptions = config_merge::resolve_with(matches, below, &files)?;
+    options.output = resumed.or(options.output);
     match_k_to_n(&mut options, &set);
     // The recipe's test set goes with the recipe's data.
     if set.contains("dataset") && !set.contains("test_dataset") {
@@ -185,12 +194,29 @@ pub(in crate::cli) struct Flags {
     /// Earlier study, a folder or its results.json, whose variances --plan assumes.
     #[arg(long, requires = "plan", value_name = "STUDY", help_heading = "Output")]
     plan_from: Option<PathBuf>,
-    /// Continue the study in --output (default: `study`) after a stop or a crash.
-    #[arg(long, help_heading = "Checkpoints")]
-    resume: bool,
+    /// Continue a study after a stop or a crash, with the settings in its directory. Without a value: the study in
+    /// --output (default: `study`).
+    #[arg(long, value_name = "STUDY", num_args = 0..=1, default_missing_value = "", help_heading = "Checkpoints")]
+    resume: Option<PathBuf>,
     /// Replace the study in --output: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume", help_heading = "Output")]
     overwrite: bool,
+}
+
+impl Flags {
+    /// The folder of the study that is continued, where `output` is what --output says.
+    fn resumed(&self, output: Option<&Path>) -> Result<Option<PathBuf>> {
+        let named = self.resume.as_deref().filter(|named| !named.as_os_str().is_empty());
+        Ok(match (named, output) {
+            (Some(named), Some(output)) if named != output => bail!(
+                "--resume {} and --output {}: name one study",
+                named.display(),
+                output.display()
+            ),
+            _ if self.resume.is_none() => None,
+            _ => Some(named.or(output).unwrap_or(Path::new("study")).to_owned()),
+        })
+    }
 }
 
 /// The settings of the default study.
@@ -207,7 +233,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     if flags.dry_run {
         return Ok(print(study::dry_run(&options, process)?)?);
     }
-    let start = match (flags.resume, flags.overwrite) {
+    let start = match (flags.resume.is_some(), flags.overwrite) {
         (true, _) => Start::Resume(String::new()),
         (false, true) => Start::Replace,
         (false, false) => Start::New,

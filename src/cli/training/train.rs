@@ -9,9 +9,11 @@
 use std::io::Write;
 
 use anyhow::Result;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 
 use super::resume::{self, RunFlags, RunSettings};
+use crate::app::data_file;
 use crate::app::training::{self, DryRun, TrainOptions};
 use crate::system::process::Process;
 use crate::system::telemetry::out;
@@ -29,11 +31,41 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, directory) = resume::resolve::<TrainOptions>(matches)?;
+    warn_of_idle(&options, matches)?;
     if Flags::from_arg_matches(matches)?.dry_run {
         return show(&training::dry_run(&options, &process.ranks)?);
     }
     let directory = resume::directory(matches, directory)?;
     training::run(&options, &directory, process, None).map(drop)
+}
+
+/// Warns of options on the command line that this run does not read. Settings files may hold them for other runs.
+fn warn_of_idle(options: &TrainOptions, matches: &ArgMatches) -> Result<()> {
+    let samples_base = options.rlvr.plan()?.needs_presamples();
+    let evaluates = options.held_out.eval_steps > 0;
+    let has_columns = !data_file::is_source(&options.data.dataset);
+    let asks_server = options.engine.remote.engine.is_some();
+    let rows: [(bool, &str, &[&str]); 4] = [
+        (
+            samples_base,
+            "an objective that trains on samples of the base",
+            &["num_presamples", "rehearsal_batch_size"],
+        ),
+        (
+            evaluates,
+            "--eval-steps",
+            &["eval_num_samples", "eval_max_samples", "metric_for_best_model"],
+        ),
+        (has_columns, "a dataset with columns", &["prompt_column", "answer_column"]),
+        (asks_server, "--engine", &["concurrency", "engine_timeout", "retries"]),
+    ];
+    let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    for (_, needed, ids) in rows.into_iter().filter(|(is_read, ..)| !is_read) {
+        for id in ids.iter().filter(|id| is_typed(id)) {
+            tracing::warn!("--{} has no effect without {needed}", id.replace('_', "-"));
+        }
+    }
+    Ok(())
 }
 
 fn show(run: &DryRun) -> Result<()> {
