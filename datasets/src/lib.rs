@@ -43,6 +43,9 @@ pub struct Problem {
     pub prompt: Prompt,
     /// The verifier's reference: a number, an expression's target, an answer.
     pub answer: String,
+    /// The text of the right choice, where `answer` is its letter and the order of the choices is a file's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
     /// A worked solution, where the dataset has one: the text that `sft` imitates.
     pub solution: Option<String>,
     /// The turn that `sft` imitates, where the dataset's has more than a text: a thought, calls of tools.
@@ -68,6 +71,7 @@ impl Problem {
             id,
             prompt,
             answer,
+            choice: None,
             solution: None,
             reply: None,
             context: None,

@@ -196,7 +196,12 @@ mod tests {
             verifier: "math".into(),
             temperature: Some(temperature),
             summary: Summary::new(&problems, &[1]).unwrap(),
-            questions: vec![Question { prompt: prompt.into(), answer: "1".into(), turns: vec![] }],
+            questions: vec![Question {
+                prompt: prompt.into(),
+                answer: "1".into(),
+                choice: None,
+                turns: vec![],
+            }],
             problems,
             unusable: vec![],
             samples: None,

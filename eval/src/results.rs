@@ -77,6 +77,9 @@ pub struct Question {
     pub prompt: String,
     /// The gold answer.
     pub answer: String,
+    /// The text of the right choice, where the gold answer is its letter and the choices stand in an order of the file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
     /// The messages of a prompt that is a conversation of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Message>,
@@ -89,7 +92,13 @@ impl Question {
             Prompt::Chat(messages) if messages.len() > 1 => messages.messages.clone(),
             _ => Vec::new(),
         };
-        Self { prompt: problem.prompt.plain(), answer: problem.answer.clone(), turns }
+        let (answer, choice) = (problem.answer.clone(), problem.choice.clone());
+        Self { prompt: problem.prompt.plain(), answer, choice, turns }
+    }
+
+    /// What the gold answer says, whatever the order of the choices in its file.
+    pub fn gold(&self) -> &str {
+        self.choice.as_ref().unwrap_or(&self.answer)
     }
 
     /// Of each problem of a dataset.
@@ -101,7 +110,10 @@ impl Question {
 impl From<Problem> for Question {
     fn from(problem: Problem) -> Self {
         match problem.prompt {
-            Prompt::Text(prompt) => Self { prompt, answer: problem.answer, turns: Vec::new() },
+            Prompt::Text(prompt) => {
+                let Problem { answer, choice, .. } = problem;
+                Self { prompt, answer, choice, turns: Vec::new() }
+            }
             Prompt::Chat(_) => Self::from_problem(&problem),
         }
     }
@@ -112,9 +124,7 @@ impl SetResult {
     fn has_problems_of(&self, other: &Self) -> bool {
         fn golds(set: &SetResult) -> HashMap<&str, &str> {
             let pairs = set.problems.iter().zip(&set.questions);
-            pairs
-                .map(|(tally, question)| (tally.problem.as_str(), question.answer.as_str()))
-                .collect()
+            pairs.map(|(tally, question)| (tally.problem.as_str(), question.gold())).collect()
         }
         let known = golds(self);
         !known.is_empty() && known == golds(other)

@@ -75,6 +75,9 @@ pub struct Sample {
     /// the mean of several completions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_verdict: Option<f64>,
+    /// The verdict that its record brought itself, while a file is graded.
+    #[serde(skip)]
+    pub file_verdict: Option<f64>,
     /// Its thought, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
@@ -115,6 +118,7 @@ impl Sample {
             failure: answer.failure,
             is_missing: answer.is_missing,
             other_verdict: answer.other_verdict,
+            file_verdict: answer.file_verdict,
             completion: answer.text,
             is_finished: answer.is_finished,
             is_end_unknown: answer.is_end_unknown,

@@ -76,6 +76,7 @@ impl Fields {
             failure: self.failure,
             is_missing: self.is_missing,
             other_verdict: self.other_verdict,
+            file_verdict: None,
             thinking: self.thinking,
             truncated: self.truncated,
         })

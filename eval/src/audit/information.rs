@@ -278,8 +278,12 @@ mod tests {
     }
 
     fn measured(copies: f64, write: &dyn Fn(usize, usize) -> String) -> PromptInformation {
-        let question =
-            |i: usize| Question { prompt: i.to_string(), answer: String::new(), turns: Vec::new() };
+        let question = |i: usize| Question {
+            prompt: i.to_string(),
+            answer: String::new(),
+            choice: None,
+            turns: Vec::new(),
+        };
         let questions: Vec<Question> = (0..40).map(question).collect();
         // Problems have one completion or two.
         let texts: Vec<Vec<String>> =

@@ -43,8 +43,14 @@ pub fn pair(
         .collect();
     let conflict = |pairs: &[(usize, usize)]| {
         pairs.iter().find_map(|(first, second)| {
-            let (a, b) = (&base.questions.get(*first)?.answer, &set.questions.get(*second)?.answer);
-            let differs = a.trim() != b.trim() && !same_gold(*first, b);
+            let (one, other) = (base.questions.get(*first)?, set.questions.get(*second)?);
+            // Letters of shuffled choices say nothing.
+            let are_choices = one.choice.is_some() && other.choice.is_some();
+            let (a, b) = match are_choices {
+                true => (one.gold(), other.gold()),
+                false => (one.answer.as_str(), other.answer.as_str()),
+            };
+            let differs = a.trim() != b.trim() && (are_choices || !same_gold(*first, b));
             differs.then(|| (&base.problems[*first].problem, a, b))
         })
     };
@@ -200,6 +206,7 @@ mod tests {
         let question = |(_, prompt, gold): &(&str, &str, &str)| Question {
             prompt: (*prompt).into(),
             answer: (*gold).into(),
+            choice: None,
             turns: Vec::new(),
         };
         SetResult {

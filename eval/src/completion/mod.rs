@@ -35,6 +35,8 @@ pub struct Completion {
     /// The verdict of another judge, where the source has one and the caller asks for it, as in a
     /// [`crate::Sample`].
     pub other_verdict: Option<f64>,
+    /// The verdict that its record brings itself, by which grading notices gold answers that it misreads.
+    pub file_verdict: Option<f64>,
     /// Whether its prompt ended inside a thought ([`tealight_datasets::thinking`]).
     pub starts_inside: bool,
     /// Whether a finished thought was removed from its beginning, as some servers do.

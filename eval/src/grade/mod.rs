@@ -143,9 +143,10 @@ impl<'a> GradeJob<'a> {
         remark.into_iter().for_each(|note| grading.lines.notes.say(note));
         grading.add_last(sink)?;
         grading.add_missing(sink)?;
-        let Grading { lines, tallies, .. } = grading;
+        let Grading { mut lines, tallies, .. } = grading;
         let (completions, unjudged) = (tallies.completions, tallies.unjudged.clone());
         let most_open = tallies.most_open;
+        tallies.of_file.contradiction().into_iter().for_each(|note| lines.notes.say(note));
         let tallies = tallies.finish();
         Ok(Graded { tallies, completions, unjudged, most_open, ..lines.finish()? })
     }

@@ -199,6 +199,13 @@ impl Notes {
                 counted(problems.other_golds, "problem")
             ));
         }
+        if let Some(example) = &problems.other_prompt_example {
+            notes.push(format!(
+                "{} with another prompt than an earlier record of the same document, such as `{example}`: samples of \
+                 several tasks or settings count as those of one problem",
+                counted(problems.other_prompts, "record")
+            ));
+        }
         if let Some(known) = &problems.dataset
             && let Some(example) = &known.contradiction
         {

@@ -1,5 +1,7 @@
 //! The problems of the lines: by id, by what tells problems with one id apart, or by the prompt.
 
+mod contradictions;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -8,9 +10,8 @@ use tealight_core::Prompt;
 use tealight_datasets::verify::math;
 use tealight_datasets::{Database, Dataset, Problem, judge};
 
-use super::known::{Known, before_number};
+use super::known::Known;
 use super::line::{Format, Line, hash, short};
-use crate::number::counted;
 
 /// What completions are judged by.
 pub(super) struct Target {
@@ -44,6 +45,9 @@ pub(super) struct Problems<'a> {
     /// Problems with another gold answer in the file than in the dataset, and the first of them.
     pub(super) other_golds: usize,
     pub(super) other_gold_example: Option<String>,
+    /// Records with another prompt than an earlier one of their document, and one of the problems.
+    pub(super) other_prompts: usize,
+    pub(super) other_prompt_example: Option<String>,
 }
 
 /// Most gold answers of one prompt that a further one is compared with.
@@ -84,6 +88,8 @@ impl<'a> Problems<'a> {
             grouped: 0,
             other_golds: 0,
             other_gold_example: None,
+            other_prompts: 0,
+            other_prompt_example: None,
         })
     }
 
@@ -121,29 +127,26 @@ impl<'a> Problems<'a> {
         if known.is_none() && line.golds.is_empty() && !self.is_known(line) {
             return Ok(Err(self.no_gold(line)));
         }
+        if let (Some(problem), Some(_), Some(letter)) = (known, &line.choice, line.golds.first())
+            && *letter != math::gold(&problem.answer)
+        {
+            bail!(
+                "the choices of {} stand in an order of this file's: `{}` is right here, and `{}` in the dataset; leave \
+                 --dataset out",
+                line.shown(),
+                short(letter),
+                short(&math::gold(&problem.answer))
+            );
+        }
         let before = self.list.len();
         let index = self.known_index(line, known)?;
+        if line.format == Format::LmEval && known.is_none() && index < before {
+            self.compare_prompts(line, index);
+        }
         if let (Some(problem), true) = (known, index >= before) {
             self.compare_golds(line, problem, at);
         }
         Ok(Ok(index))
-    }
-
-    /// Notes where a file has another gold answer than the dataset, which decides.
-    fn compare_golds(&mut self, line: &Line, problem: &Problem, at: &dyn Fn() -> String) {
-        let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
-        if !line.golds.iter().any(|gold| is_equal(gold, &problem.answer)) {
-            self.other_golds += 1;
-            self.other_gold_example.get_or_insert_with(|| {
-                format!(
-                    "{}: `{}` in the record, `{}` in {}",
-                    at(),
-                    short(gold),
-                    short(&math::gold(&problem.answer)),
-                    dataset.name
-                )
-            });
-        }
     }
 
     /// Whether two gold answers are one: the verifier of mathematics compares values, others texts.
@@ -239,49 +242,6 @@ impl<'a> Problems<'a> {
         Ok(index)
     }
 
-    /// What prompts say that stand beside several gold answers, of which each makes a problem.
-    ///
-    /// # Errors
-    /// A file in which most prompts do, or whose records have an `answer` with and without a verdict: what is taken for
-    /// the gold answer is what the completions said.
-    pub(super) fn several_golds(&self, has_gold_key: bool) -> Result<Option<String>> {
-        if self.judged > 0 && self.gold_answers > 0 {
-            bail!(
-                "{} with a verdict, so that their `answer` is what the completion said, stand beside {} without one, whose `answer` \
-                 would be the gold answer: say --gold-key answer if it is the gold answer in all, or name the dataset \
-                 with --dataset",
-                counted(self.judged, "record"),
-                self.gold_answers
-            );
-        }
-        let several: Vec<&Vec<usize>> =
-            self.of_prompt.values().filter(|problems| problems.len() > 1).collect();
-        let Some(first) = several.iter().min_by_key(|problems| problems[0]) else {
-            return Ok(None);
-        };
-        let shown = |index: usize| short(&self.list[index].problem.answer);
-        let example = format!(
-            "the prompt `{}` has the gold answers `{}` and `{}`",
-            short(self.list[first[0]].problem.prompt.plain().trim()),
-            shown(first[0]),
-            shown(first[1])
-        );
-        let is_most = several.len() >= MANY_GOLDS && 2 * several.len() >= self.of_prompt.len();
-        if is_most && !has_gold_key && !self.has_row_ids {
-            bail!(
-                "{} of {} stand beside several gold answers in this file: {example}. If that is what the completions \
-                 said, name the key of the gold answer with --gold-key, or the dataset with --dataset; otherwise give \
-                 each problem an \"id\"",
-                several.len(),
-                counted(self.of_prompt.len(), "prompt")
-            );
-        }
-        Ok(Some(format!(
-            "{example} ({} in all): each gold answer is taken for a problem of its own",
-            counted(several.len(), "prompt")
-        )))
-    }
-
     /// Refuses another gold answer for a problem that is known.
     fn check(&self, line: &Line, index: usize) -> Result<usize> {
         let problem = &self.list[index].problem;
@@ -314,7 +274,9 @@ impl<'a> Problems<'a> {
         };
         let total = known.and_then(|problem| problem.total);
         let columns = known.and_then(|problem| problem.columns.clone());
-        let problem = Problem { context, total, columns, ..Problem::new(id, prompt, answer) };
+        let choice = line.choice.clone().filter(|_| known.is_none());
+        let problem =
+            Problem { choice, context, total, columns, ..Problem::new(id, prompt, answer) };
         let others = line.golds.iter().skip(1).filter(|_| known.is_none());
         let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
         let alternatives = others.map(with).collect();
@@ -341,22 +303,6 @@ impl<'a> Problems<'a> {
             ),
             false => anyhow::anyhow!("no gold answer for {shown} in {format}; {give}"),
         }
-    }
-
-    /// That the ids seem to be those of samples: each has a number at its end, and what is before it comes twice or
-    /// more on average.
-    pub(super) fn seem_samples(&self) -> Option<String> {
-        let ids = self.list.iter().map(|target| target.problem.id.as_str());
-        let stems: Vec<&str> = ids.filter_map(before_number).collect();
-        let distinct = stems.iter().collect::<HashSet<_>>().len();
-        let is_so = stems.len() == self.list.len() && distinct > 1 && 2 * distinct <= stems.len();
-        is_so.then(|| {
-            format!(
-                "every id has a number at its end, as that of a sample: `{}`. If it is one, give the problem of each record \
-                 as \"problem_id\", or its \"prompt\"; otherwise ignore this",
-                self.list[0].problem.id
-            )
-        })
     }
 
     /// Adds a problem of the dataset that no line named.

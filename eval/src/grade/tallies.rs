@@ -9,6 +9,8 @@ use std::fs::File;
 use anyhow::{Context, Result};
 use rayon::prelude::*;
 
+use crate::number::counted;
+
 use super::scratch::{CHANGED, Place, Scratch, list, number};
 use crate::{Counts, Level, Sample, Tally, note_unjudged};
 
@@ -30,6 +32,41 @@ pub(super) struct Tallies<'a> {
     pub(super) completions: usize,
     /// The first reasons why completions could not be judged, each with a problem.
     pub(super) unjudged: Vec<String>,
+    pub(super) of_file: OfFile,
+}
+
+/// Completions on which their records bring a verdict, and those of them that are correct by it and by the verifier.
+#[derive(Default)]
+pub(super) struct OfFile {
+    samples: usize,
+    correct: usize,
+    correct_here: usize,
+}
+
+impl OfFile {
+    /// Verdicts of a file with none in common that say something.
+    const LEAST: usize = 4;
+
+    fn add(&mut self, samples: &[Sample]) {
+        for sample in samples.iter().filter(|sample| sample.file_verdict.is_some()) {
+            self.samples += 1;
+            self.correct += usize::from(sample.file_verdict == Some(1.0));
+            self.correct_here += usize::from(sample.is_correct());
+        }
+    }
+
+    /// What is to be said where the verifier accepts nothing of what the file calls correct in good part.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let is_so = self.correct_here == 0 && self.correct >= Self::LEAST.max(self.samples / 5);
+        is_so.then(|| {
+            format!(
+                "the file calls {} of {} correct, and the verifier none: the gold answers may be of another kind, such as the \
+                 place of a choice (--gold-key and --dataset name others, --verifier another rule)",
+                self.correct,
+                counted(self.samples, "completion")
+            )
+        })
+    }
 }
 
 /// Where the names of a problem are.
@@ -62,6 +99,7 @@ impl<'a> Tallies<'a> {
             chunks: 0,
             completions: 0,
             unjudged: Vec::new(),
+            of_file: OfFile::default(),
         }
     }
 
@@ -102,6 +140,7 @@ impl<'a> Tallies<'a> {
             self.list[problem] = tally;
         }
         self.completions += samples.len();
+        self.of_file.add(samples);
         note_unjudged(samples, &mut self.unjudged);
         self.trim()
     }

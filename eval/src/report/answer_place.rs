@@ -47,6 +47,7 @@ mod tests {
             failure: None,
             is_missing: false,
             other_verdict: None,
+            file_verdict: None,
             thinking: None,
             truncated: crate::Truncated::default(),
         };

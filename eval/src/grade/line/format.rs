@@ -26,6 +26,7 @@ pub(in crate::grade) enum Format {
     QwenMath,
     Verl,
     Verifiers,
+    VerifiersEpisode,
     Trl,
 }
 
@@ -43,7 +44,7 @@ struct Row {
 }
 
 /// The formats; the first that recognises a record reads it.
-const FORMATS: [Row; 15] = [
+const FORMATS: [Row; 16] = [
     Row {
         format: Format::Tealight,
         name: "a samples file of Tealight",
@@ -138,6 +139,13 @@ const FORMATS: [Row; 15] = [
         counts_from_zero: false,
         is: |value| all(value, &["example_id", "completion", "reward"]),
         read: |value, _| own::verifiers(value),
+    },
+    Row {
+        format: Format::VerifiersEpisode,
+        name: "a traces file of verifiers",
+        counts_from_zero: false,
+        is: |value| value["traces"].is_array() && value["task"].is_object(),
+        read: |value, _| harnesses::verifiers_episode(value),
     },
     Row {
         format: Format::Trl,

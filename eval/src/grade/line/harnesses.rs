@@ -41,7 +41,7 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
         (None, None) => line.variant,
     };
     line.filter = first(value, &["filter"]);
-    line.sampling = lm_eval_sampling(&value["arguments"]["gen_args_0"]["arg_1"]);
+    line.sampling = sampling(&value["arguments"]["gen_args_0"]["arg_1"]);
     // Lines have no number: which runs they are of, `runs` says.
     line.run_text = Some(hash([value.to_string().as_str()]));
     let lists = responses.iter().flat_map(|item| match item {
@@ -62,8 +62,8 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
     Ok(line)
 }
 
-/// How lm-eval asked for completions.
-fn lm_eval_sampling(settings: &Value) -> Vec<(&'static str, String)> {
+/// How a harness asked for completions.
+fn sampling(settings: &Value) -> Vec<(&'static str, String)> {
     let number = |keys: &[&str]| keys.iter().find_map(|key| settings[*key].as_f64());
     let greedy = (settings["do_sample"] == false).then_some(0.0);
     let found = [
@@ -119,12 +119,10 @@ pub(super) fn lm_eval_verdicts(
 /// document as it is, such as the interval `[0, 1]`, is one answer.
 fn lm_eval_golds(value: &Value) -> Vec<String> {
     let golds = first_golds(value, &["target"]);
-    // The index of a choice is its letter, as prompts show the choices.
-    let choices = value["doc"]["choices"].as_array().map_or(0, Vec::len);
-    let index = golds.first().and_then(|gold| gold.parse::<u8>().ok());
-    let is_index = value["doc"]["answer"] == index.map_or(Value::Null, Value::from);
-    if let Some(index) = index.filter(|index| is_index && usize::from(*index) < choices.min(26)) {
-        return vec![char::from(b'A' + index).to_string()];
+    if let [one] = golds.as_slice()
+        && let Some(letter) = letter_of(one, &value["doc"])
+    {
+        return vec![letter];
     }
     let [one] = golds.as_slice() else { return golds };
     let is_text = |field: &Value| field.as_str().is_some_and(|text| text.contains(one.as_str()));
@@ -133,6 +131,32 @@ fn lm_eval_golds(value: &Value) -> Vec<String> {
         Some(items) if !is_of_document && !items.is_empty() => items,
         _ => golds,
     }
+}
+
+/// The letter of the choice whose place, from 0, is `gold`, as prompts show the choices: where the document names the
+/// choice too, or no choice reads as `gold` does.
+fn letter_of(gold: &str, document: &Value) -> Option<String> {
+    let lists = ["choices", "options", "endings"].iter().map(|key| &document[*key]);
+    let mut lists = lists.filter_map(|list| list.as_array().or(list["text"].as_array()));
+    let choices = lists.next()?;
+    let place = gold.trim().parse::<u8>().ok()?;
+    if usize::from(place) >= choices.len().min(26) {
+        return None;
+    }
+    let labels = &document["choices"]["label"];
+    let letter = labels[usize::from(place)].as_str().map(str::to_owned);
+    let letter = letter.unwrap_or_else(|| char::from(b'A' + place).to_string());
+    let names = ["answer", "answerKey", "answer_key", "answer_index", "gold", "label"];
+    let is_named =
+        names.iter().any(|key| document[*key] == place || document[*key] == letter.as_str());
+    let is_text = choices.iter().any(|choice| choice.as_str() == Some(gold.trim()));
+    (is_named || !is_text).then_some(letter)
+}
+
+/// The text of the choice that has this letter.
+fn choice_of(letter: &str, choices: &Value) -> Option<String> {
+    let [letter @ b'A'..=b'Z'] = letter.as_bytes() else { return None };
+    choices.get(usize::from(letter - b'A')).and_then(text_of)
 }
 
 /// A sample of Inspect's log.
@@ -150,6 +174,8 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
     };
     let mut line = record(Some(id), first_golds(value, &["target"]), prompt);
     line.sample = text_of(&value["epoch"]).map(|epoch| hash([epoch.as_str()]));
+    // Shuffled for each log where the task says so.
+    line.choice = line.golds.first().and_then(|gold| choice_of(gold, &value["choices"]));
     let errors = [&value["error"], &value["output"]["error"]];
     let error = errors.into_iter().find(|error| !error.is_null());
     let choices = value["output"]["choices"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -183,6 +209,7 @@ pub(super) fn evalscope_review(value: &Value) -> Result<Line> {
     let mut line = record(Some(id), first_golds(value, &["target"]), prompt);
     let index = first_id(scored, &["generation_index"]).or_else(|| first_id(value, &["index"]));
     line.sample = index.map(|index| hash([index.as_str()]));
+    line.model = messages.last().and_then(|message| id_of(&message["model"]));
     let prediction = scored["score"]["prediction"].as_str().map(str::to_owned);
     line.push(text(last_answer(messages).text.or(prediction)));
     Ok(line)
@@ -192,6 +219,7 @@ pub(super) fn evalscope_review(value: &Value) -> Result<Line> {
 pub(super) fn evalscope_prediction(value: &Value) -> Result<Line> {
     let id = first_id(value, &["index"]).context("`index` is no number")?;
     let mut line = record(Some(id), Vec::new(), prompt_of(&value["messages"]));
+    line.model = id_of(&value["model_output"]["model"]);
     match value["model_output"]["choices"].as_array().map(Vec::as_slice) {
         Some(choices @ [_, ..]) => line.push_choices(choices),
         _ => line.answers.push(Completion::failed(match &value["model_output"]["error"] {
@@ -292,5 +320,45 @@ pub(super) fn verl(value: &Value) -> Result<Line> {
     let mut line = record(None, first_golds(value, &["gts"]), Some(prompt));
     line.model = id_of(&value["step"]).map(|step| format!("step {step}"));
     line.push(text(text_of(&value["output"])));
+    Ok(line)
+}
+
+/// An episode of the library `verifiers`, from its version 0.4 on: a task and what the agent did.
+pub(super) fn verifiers_episode(value: &Value) -> Result<Line> {
+    let (name, task) = (Format::VerifiersEpisode.name(), &value["task"]["data"]);
+    let id = first_id(&value["task"], &["key"]).or_else(|| first_id(task, &["idx", "name"]));
+    let golds = first_golds(task, &["answer", "info.answer", "info.ground_truth"]);
+    let mut line = record(id, golds, prompt_of(&task["prompt"]));
+    if line.id.is_none() && line.prompt.is_none() {
+        bail!("{name} whose task has neither `key` nor `prompt`");
+    }
+    line.sample = text_of(&value["id"]).map(|id| hash([id.as_str()]));
+    let traces = value["traces"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let trace = match traces {
+        [] => &Value::Null,
+        [one] => one,
+        several => bail!(
+            "{name} with {} agents: which of them answers is not known; give the completions as a file of your own",
+            several.len()
+        ),
+    };
+    line.model = id_of(&trace["agent"]["config"]["model"]);
+    line.sampling = sampling(&trace["agent"]["config"]["sampling"]);
+    let errors = [&value["errors"], &trace["errors"]];
+    let error = errors.into_iter().find_map(|errors| errors.get(0));
+    let nodes = trace["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sampled = nodes.iter().filter(|node| node["sampled"] == true);
+    let messages: Vec<Value> = sampled.map(|node| node["message"].clone()).collect();
+    match error {
+        Some(error) => line.answers.push(Completion::failed(reason(error))),
+        None if messages.is_empty() => {
+            line.answers.push(Completion::failed("nothing was sampled".into()));
+        }
+        None => {
+            let reason = trace["calls"].as_array().and_then(|calls| calls.last());
+            let reason = reason.map_or(&Value::Null, |call| &call["finish_reason"]);
+            line.push(Reading::new(last_answer(&messages), Ending::from_reason(reason)));
+        }
+    }
     Ok(line)
 }

@@ -50,6 +50,8 @@ pub(super) struct Line {
     pub(super) id: Option<String>,
     /// The gold answers, each of which is right.
     pub(super) golds: Vec<String>,
+    /// The text of the right choice, where the gold answer is its letter and each file has an order of its own.
+    pub(super) choice: Option<String>,
     pub(super) prompt: Option<Prompt>,
     /// The name of a database.
     pub(super) context: Option<String>,
@@ -242,6 +244,16 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
         return map.iter().map(one).collect::<Result<_>>().map(Some);
     }
     let has = |key: &str| map.contains_key(key);
+    // The first line of a log of nemo-evaluator.
+    if map.get("_type").is_some_and(|kind| kind == "meta") {
+        return Ok(Some(Vec::new()));
+    }
+    if has("adapter_spec") && has("request_states") {
+        bail!(
+            "a state of HELM is not read: write one line for each completion, with \"id\" (its instance.id), \"prompt\" \
+             (request.prompt), \"completion\" (a text of result.completions) and \"gold\" (the reference tagged `correct`)"
+        );
+    }
     if is_header("eval") && is_header("plan") {
         let status = map.get("status").and_then(Value::as_str).unwrap_or_default();
         bail!("an Inspect log without samples: its status is `{}`", short(status));
@@ -267,6 +279,15 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
     Ok(None)
 }
 
+/// The key of the verdict that a record brings itself, where its name says that it is one of yes and no.
+fn own_verdict_key(value: &Value, format: Format) -> Option<&str> {
+    match format {
+        Format::LmEval => value["metrics"][0].as_str(),
+        Format::Own => own::VERDICTS.into_iter().find(|key| value[*key].is_boolean()),
+        _ => None,
+    }
+}
+
 /// Reads a record; `key` is its own where it stands in an object.
 fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
     let mut line = Format::read(value, key)?;
@@ -280,7 +301,8 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
     if let Some(gold_key) = keys.gold {
         line.set_golds(fields::first_golds(value, &[gold_key]));
     }
-    if let Some(key) = keys.verdict
+    let of_file = own_verdict_key(value, format).filter(|_| keys.verdict.is_none());
+    if let Some(key) = keys.verdict.or(of_file)
         && let Some(found) = fields::nested(value, key)
     {
         let verdicts = match fields::verdicts(found, line.answers.len()) {
@@ -290,7 +312,13 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
             each => each,
         };
         let answers = line.answers.iter_mut().zip(verdicts);
-        answers.for_each(|(answer, verdict)| answer.other_verdict = verdict);
+        match keys.verdict {
+            Some(_) => answers.for_each(|(answer, verdict)| answer.other_verdict = verdict),
+            None => {
+                answers.for_each(|(answer, verdict)| answer.file_verdict = verdict);
+                line.partial_verdict = None;
+            }
+        }
     }
     if line.answers.len() > MAX_ANSWERS {
         bail!(

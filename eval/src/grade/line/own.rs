@@ -17,20 +17,32 @@ use crate::completion::{Completion, Content, Ending, Reading, last_answer, reaso
 use crate::number::counted;
 
 /// Keys of one completion, of several, and of the prompt.
-const ONE: [&str; 6] =
-    ["completion", "response", "output", "generated_text", "generation", "prediction"];
+const ONE: [&str; 9] = [
+    "completion",
+    "response",
+    "output",
+    "generated_text",
+    "generation",
+    "prediction",
+    "model_response",
+    "output_response",
+    "pred_answer",
+];
 const SEVERAL: [&str; 6] =
     ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
-const PROMPTS: [&str; 6] = ["prompt", "question", "messages", "instruction", "input", "query"];
+const PROMPTS: [&str; 7] =
+    ["prompt", "question", "messages", "instruction", "input", "query", "input_prompt"];
 /// Keys of the gold answer, those first that can mean nothing else. The `answer` of a line that somebody has judged, or
 /// that has such a key, is what the completion said.
-const GOLDS: [&str; 12] = [
+const GOLDS: [&str; 14] = [
     "gold",
     "ground_truth",
     "reward_model.ground_truth",
+    "env_extras.reward_spec.ground_truth",
     "gt",
     "gts",
     "expected_answer",
+    "example_answer",
     "correct_answer",
     "reference_answer",
     "target",
@@ -39,7 +51,7 @@ const GOLDS: [&str; 12] = [
     "solution",
 ];
 /// Keys of lines that somebody has judged already.
-const VERDICTS: [&str; 15] = [
+pub(super) const VERDICTS: [&str; 15] = [
     "verdict",
     "correct",
     "is_correct",
@@ -61,8 +73,8 @@ const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "fa
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
 const MOST_WORDS: usize = 8;
 /// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
-const SAMPLES: [&str; 5] =
-    ["sample", "sample_index", "sample_idx", "generation_index", "request_id"];
+const SAMPLES: [&str; 6] =
+    ["sample", "sample_index", "sample_idx", "generation_index", "repeat", "request_id"];
 /// Keys of the solution class of a completion, or of each.
 const CLASSES: [&str; 3] = ["class", "solution_class", "classes"];
 /// Keys of the model that a record is of.
@@ -82,6 +94,7 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
         is_missing: sample.is_missing,
         class: None,
         other_verdict: sample.other_verdict,
+        file_verdict: None,
         starts_inside: thinking.is_some_and(|thinking| thinking.starts_inside),
         thought_tokens: thinking.map_or(0, |thinking| thinking.tokens),
         is_stripped: thinking.is_some_and(|thinking| thinking.is_finished),
@@ -106,7 +119,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     }
     let mut prompt = asked(value);
     // Beside the id of a problem, `id` is that of the record.
-    let of_problem = first_id(value, &["problem_id", "question_id"]);
+    let of_problem = first_id(value, &["problem_id", "question_id", "problem_idx"]);
     let mut id = of_problem.or_else(|| first_id(value, &IDS)).or_else(|| key.map(str::to_owned));
     match id {
         Some(_) => prompt = prompt.or_else(|| prompt_of(&value["problem"])),
@@ -167,7 +180,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             line.push(Reading::new(last_answer(messages), ending(Ending::reasons(value), 0)));
         }
         (None, None) => bail!(
-            "{} has no completion (under `completion`, `response`, `output` and the like); the record has {}",
+            "{} has no completion (under `completion`, `response`, `output` and the like): rename its column to `completion`; the record has {}",
             line.shown(),
             keys_of(value)
         ),

@@ -11,7 +11,7 @@ pub(super) fn lines(rows: &[Value]) -> String {
 }
 
 /// A dataset whose problem i asks for i + (i + 1), under the id i.
-fn sums(count: usize) -> Dataset {
+pub(super) fn sums(count: usize) -> Dataset {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ds.jsonl").display().to_string();
     let row = |i: usize| json!({"id": i.to_string(), "question": format!("What is {i} + {}?", i + 1), "answer": (2 * i + 1).to_string()});

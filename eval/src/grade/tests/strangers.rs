@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cases::{graded, graded_with, has_note, lines, numbers};
+use super::cases::{graded, graded_with, has_note, lines, numbers, sums};
 
 fn counts(rows: &[Value]) -> Vec<(usize, usize)> {
     numbers(&graded(&lines(rows), None))
@@ -216,4 +216,99 @@ fn answers_of_one_turn_and_ids_of_tokens_are_read() {
     for row in [json!({"idx": 1, "content": "7"}), json!({"id": 1, "content": "7"})] {
         assert!(refused(&[row]).contains("the record has"));
     }
+}
+
+/// lm-eval's `generate_until` tasks with choices: the target is the place of the right one.
+#[test]
+fn the_place_of_a_choice_in_lm_eval_is_its_letter() {
+    let row = |choices: Value, target: &str, said: &str| {
+        json!({"doc_id": 0, "doc": {"question": "Which?", "choices": choices, "answer": "B"}, "target": target,
+        "resps": [[format!("ANSWER: {said}")]], "filter": "none", "arguments": {}})
+    };
+    let texts = json!(["130", "133", "143"]);
+    assert_eq!(counts(&[row(texts.clone(), "1", "B")]), [(1, 1)]);
+    assert_eq!(counts(&[row(texts.clone(), "1", "A")]), [(1, 0)]);
+    assert_eq!(counts(&[row(texts, "133", "133")]), [(1, 1)]);
+    let labelled = json!({"text": ["x", "y"], "label": ["1", "2"]});
+    assert_eq!(counts(&[row(labelled, "0", "1")]), [(1, 1)]);
+    // A choice that reads as the target does, and a document that says nothing of its place.
+    let numbers = json!({"doc_id": 0, "doc": {"question": "Which?", "choices": ["0", "1"]}, "target": "1",
+        "resps": [["ANSWER: 1"]], "filter": "none", "arguments": {}});
+    assert_eq!(counts(&[numbers]), [(1, 1)]);
+}
+
+#[test]
+fn two_tasks_of_lm_eval_in_one_file_are_said() {
+    let row = |prompt: &str, said: &str| {
+        json!({"doc_id": 0, "doc_hash": "a", "doc": {"question": "How many?"}, "target": "7",
+        "resps": [[said]], "filter": "none", "arguments": {"gen_args_0": {"arg_0": prompt}}})
+    };
+    let rows = [row("Box it. How many?", "\\boxed{7}"), row("How many? End with ####", "#### 7")];
+    let graded = graded(&lines(&rows), None);
+    has_note(&graded, "1 record with another prompt than an earlier record of the same document");
+}
+
+/// Inspect's `--shuffle-choices`: the letters of a log are its own.
+#[test]
+fn the_letter_of_a_shuffled_choice_is_not_the_datasets() {
+    let row = json!({"id": "0", "epoch": 1, "input": "What is 0 + 1?", "choices": ["134", "133"], "target": "B",
+        "output": {"choices": [{"message": {"role": "assistant", "content": "ANSWER: B"}, "stop_reason": "stop"}]}});
+    let alone = graded(&lines(std::slice::from_ref(&row)), None);
+    assert_eq!(numbers(&alone), [(1, 1)]);
+    assert_eq!(alone.problems[0].choice.as_deref(), Some("133"));
+    let graded = graded_with("f.jsonl", &lines(&[row]), Some(&sums(1)), |job| job);
+    let why = format!("{:#}", graded.map(|_| ()).unwrap_err());
+    assert!(
+        why.contains("`B` is right here, and `1` in the dataset; leave --dataset out"),
+        "{why}"
+    );
+}
+
+#[test]
+fn episodes_of_verifiers_are_read() {
+    let episode = |content: &str, errors: Value| {
+        let nodes = json!([{"message": {"role": "user", "content": "How many?"}, "sampled": false},
+            {"message": {"role": "assistant", "content": content}, "sampled": true}]);
+        json!({"id": content, "task": {"key": "k", "data": {"prompt": "How many?", "answer": "7"}}, "errors": errors,
+        "traces": [{"nodes": nodes, "errors": [], "calls": [{"finish_reason": "stop"}],
+            "agent": {"config": {"model": "m", "sampling": {"temperature": 0.5}}}}]})
+    };
+    let rows = [
+        episode("\\boxed{7}", json!([])),
+        episode("\\boxed{8}", json!([])),
+        episode("", json!(["timed out"])),
+    ];
+    let graded = graded(&lines(&rows), None);
+    assert_eq!(numbers(&graded), [(3, 1)]);
+    assert_eq!(graded.sampling["temperature"], "0.5");
+    assert!(graded.problems[0].prompt.plain().contains("How many?"));
+}
+
+#[test]
+fn a_file_whose_verdicts_contradict_every_judgement_is_noted() {
+    let row = |said: &str, score: f64| {
+        json!({"doc_id": said.len(), "doc": {"question": "Even?", "label": 1}, "target": "1", "resps": [[said]],
+        "filter": "none", "arguments": {}, "metrics": ["exact_match"], "exact_match": score})
+    };
+    let rows: Vec<Value> = ["yes", "yes ", "yes  ", "yes   "].map(|said| row(said, 1.0)).to_vec();
+    let graded = graded(&lines(&rows), None);
+    has_note(&graded, "the file calls 4 of 4 completions correct, and the verifier none");
+    let own = |i: usize| json!({"id": i, "gold": "7", "completion": format!("\\boxed{{{}}}", 6 + i % 2), "correct": i % 2 == 1});
+    let graded = super::cases::graded(&lines(&(0..8).map(own).collect::<Vec<_>>()), None);
+    assert!(graded.notes.is_empty(), "{:?}", graded.notes);
+}
+
+/// SkyRL's and nemo-evaluator's dumps, DSPy's results.
+#[test]
+fn other_names_of_the_completion_are_known() {
+    let skyrl = json!({"input_prompt": "How many?", "output_response": "\\boxed{7}<|im_end|>", "score": 1.0, "stop_reason": "stop",
+        "env_extras": {"reward_spec": {"ground_truth": "7"}}});
+    let nemo = |repeat: usize| {
+        json!({"problem_idx": 5, "repeat": repeat, "reward": 1.0, "prompt": "How many?",
+        "model_response": "\\boxed{7}", "extracted_answer": "7}", "expected_answer": "7"})
+    };
+    let dspy = json!({"question": "How many?", "example_answer": "7", "id": "p0", "pred_answer": "The answer is \\boxed{7}."});
+    assert_eq!(counts(&[skyrl]), [(1, 1)]);
+    assert_eq!(counts(&[json!({"_type": "meta", "config_hash": "a"}), nemo(0), nemo(1)]), [(2, 2)]);
+    assert_eq!(counts(&[dspy]), [(1, 1)]);
 }

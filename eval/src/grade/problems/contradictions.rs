@@ -1,0 +1,106 @@
+//! What records say of problems that does not go together: gold answers, prompts, ids.
+
+use std::collections::HashSet;
+
+use anyhow::{Result, bail};
+use tealight_datasets::Problem;
+use tealight_datasets::verify::math;
+
+use super::super::known::before_number;
+use super::super::line::{Line, short};
+use super::{MANY_GOLDS, Problems, is_equal};
+use crate::number::counted;
+
+impl Problems<'_> {
+    /// Notes where a document of lm-eval has another prompt than before.
+    pub(super) fn compare_prompts(&mut self, line: &Line, index: usize) {
+        let before = &self.list[index].problem;
+        if let Some(prompt) = &line.prompt
+            && prompt.plain().trim() != before.prompt.plain().trim()
+        {
+            self.other_prompts += 1;
+            self.other_prompt_example.get_or_insert_with(|| before.id.clone());
+        }
+    }
+
+    /// Notes where a file has another gold answer than the dataset, which decides.
+    pub(super) fn compare_golds(
+        &mut self,
+        line: &Line,
+        problem: &Problem,
+        at: &dyn Fn() -> String,
+    ) {
+        let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
+        if !line.golds.iter().any(|gold| is_equal(gold, &problem.answer)) {
+            self.other_golds += 1;
+            self.other_gold_example.get_or_insert_with(|| {
+                format!(
+                    "{}: `{}` in the record, `{}` in {}",
+                    at(),
+                    short(gold),
+                    short(&math::gold(&problem.answer)),
+                    dataset.name
+                )
+            });
+        }
+    }
+
+    /// What prompts say that stand beside several gold answers, of which each makes a problem.
+    ///
+    /// # Errors
+    /// A file in which most prompts do, or whose records have an `answer` with and without a verdict: what is taken for
+    /// the gold answer is what the completions said.
+    pub(in crate::grade) fn several_golds(&self, has_gold_key: bool) -> Result<Option<String>> {
+        if self.judged > 0 && self.gold_answers > 0 {
+            bail!(
+                "{} with a verdict, so that their `answer` is what the completion said, stand beside {} without one, whose `answer` \
+                 would be the gold answer: say --gold-key answer if it is the gold answer in all, or name the dataset \
+                 with --dataset",
+                counted(self.judged, "record"),
+                self.gold_answers
+            );
+        }
+        let several: Vec<&Vec<usize>> =
+            self.of_prompt.values().filter(|problems| problems.len() > 1).collect();
+        let Some(first) = several.iter().min_by_key(|problems| problems[0]) else {
+            return Ok(None);
+        };
+        let shown = |index: usize| short(&self.list[index].problem.answer);
+        let example = format!(
+            "the prompt `{}` has the gold answers `{}` and `{}`",
+            short(self.list[first[0]].problem.prompt.plain().trim()),
+            shown(first[0]),
+            shown(first[1])
+        );
+        let is_most = several.len() >= MANY_GOLDS && 2 * several.len() >= self.of_prompt.len();
+        if is_most && !has_gold_key && !self.has_row_ids {
+            bail!(
+                "{} of {} stand beside several gold answers in this file: {example}. If that is what the completions \
+                 said, name the key of the gold answer with --gold-key, or the dataset with --dataset; otherwise give \
+                 each problem an \"id\"",
+                several.len(),
+                counted(self.of_prompt.len(), "prompt")
+            );
+        }
+        Ok(Some(format!(
+            "{example} ({} in all): each gold answer is taken for a problem of its own",
+            counted(several.len(), "prompt")
+        )))
+    }
+
+    /// That the ids seem to be those of samples: each has a number at its end, and what is before it comes twice or
+    /// more on average.
+    pub(in crate::grade) fn seem_samples(&self) -> Option<String> {
+        let ids = self.list.iter().map(|target| target.problem.id.as_str());
+        let stems: Vec<&str> = ids.filter_map(before_number).collect();
+        let distinct = stems.iter().collect::<HashSet<_>>().len();
+        let is_so = stems.len() == self.list.len() && distinct > 1 && 2 * distinct <= stems.len();
+        is_so.then(|| {
+            format!(
+                "every id has a number at its end, as that of a sample: `{}`. If it is one, give the problem of each record \
+                 as \"problem_id\", or its \"prompt\"; otherwise ignore this",
+                self.list[0].problem.id
+            )
+        })
+    }
+}
