@@ -243,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn shuffled_choices_are_paired_by_the_text_of_the_right_one() {
+        let with = |letter: &str, text: &str| {
+            let mut set = set(&[("0", "Which?", letter)]);
+            set.questions[0].choice = Some(text.to_owned());
+            set
+        };
+        let base = with("B", "a cat");
+        assert_eq!(paired(&base, &with("D", "a cat")).unwrap(), Pairing::ById);
+        let why = paired(&base, &with("B", "a dog")).unwrap_err().to_string();
+        assert!(why.contains("`a cat`") && why.contains("`a dog`"), "{why}");
+    }
+
+    #[test]
     fn roles_and_instructions_around_all_prompts_are_no_difference() {
         let base = set(&[("0", "How many?", "7"), ("1", "How  tall?", "9")]);
         let framed = |question: &str| format!("user\n{question}\nBox it.\nassistant\n");
