@@ -376,7 +376,7 @@ fn currency(sign: char) -> &'static str {
 }
 
 /// Whether ` 000` or `'000` follows: three digits and no further one.
-fn is_thousand(rest: &str, marks: &str) -> bool {
+pub(super) fn is_thousand(rest: &str, marks: &str) -> bool {
     let rest = if marks.is_empty() { Some(rest) } else { rest.strip_prefix(|c| marks.contains(c)) };
     rest.is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
 }

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::scan::{Needle, begins, has_digits, is_one_of, past};
+use super::super::lex::is_thousand;
+use super::super::scan::{Needle, begins, each, has_digits, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
@@ -173,6 +174,11 @@ fn suffix(inner: &str, line: &str) -> usize {
         let close = usize::from(is_braced && line[end..].starts_with('}'));
         return end + close;
     }
+    // `\boxed{18},000`, `\boxed{7}.5`
+    let digits = line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    if let Some(digits) = digits.filter(|digits| line.starts_with('.') || is_thousand(digits, "")) {
+        return 1 + digits.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(digits.len());
+    }
     // `\boxed{8}x` is no 8.
     let is_letter = line.starts_with(['x', 'y', 'z', 'n', 'k', 'i'])
         && !line[1..].starts_with(|c: char| c.is_alphanumeric())
@@ -191,21 +197,22 @@ fn suffix(inner: &str, line: &str) -> usize {
     if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
-    let operators = ["\\cdot", "\\times", "\\div", "+", "*", "/", "-"];
-    // With spaces an operator is one of the formula only where the formula ends with it: `$\boxed{40} - 8$`.
-    let spaced = line.trim_start_matches(' ');
+    const OPERATORS: &str = "\\cdot|\\times|\\div|+|*|/|-|×|÷|·|times |plus |minus |divided by |multiplied by ";
+    // With spaces an operator is one of the formula only where the formula ends with it, `$\boxed{40} - 8$`, or goes on
+    // behind its marks: `$\boxed{18}$ × 2 = 36`.
+    let spaced = past(line, "$|\\)").unwrap_or(line).trim_start_matches(' ');
     let is_spaced = spaced.len() < line.len();
-    let Some(operator) = operators.iter().find(|op| spaced.starts_with(**op)) else { return 0 };
+    let Some(operator) = each(OPERATORS).find(|op| spaced.starts_with(op)) else { return 0 };
     let line = spaced;
     let before = whole - line.len();
     let operand = line[operator.len()..].trim_start_matches(' ');
     let start = line.len() - operand.len();
     let end = operand.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(operand.len());
-    let is_operand = operand.starts_with(|c: char| match *operator {
+    let is_operand = operand.starts_with(|c: char| match operator {
         "-" => c.is_ascii_digit(),
         _ => c.is_alphanumeric() || c == '\\',
     });
-    let is_last = || begins(&operand[end..], "$|\\)|\\]");
+    let is_last = || begins(&operand[end..], "$|\\)|\\]| =") || operator.ends_with(' ');
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }
 }
@@ -324,7 +331,7 @@ fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
 /// with an equals sign, or an "and" right before the second. `\boxed{4}, no wait: \boxed{5}` is one answer after
 /// another.
 fn links(gap: &str) -> bool {
-    if gap.len() >= 70 {
+    if gap.len() >= 70 || standing::is_crossed(gap) {
         return false;
     }
     let are_known = gap.split(|c: char| !c.is_ascii_alphabetic()).all(|word| {

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::scan::{Needle, ends_with, head, lowered};
+use super::super::scan::{Needle, ends_with, head, holds, lowered};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::text::is_choice;
 use super::clause::stated;
@@ -161,7 +161,8 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     let lower = &lower[..end.map_or(lower.len(), |end| end + 1)];
     let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
-    let verb = verb.chain(negated).filter(|(at, _)| *at < 60).min();
+    // "the answer that it cannot be is": what lies between may deny it.
+    let verb = verb.chain(negated).filter(|(at, _)| *at < 60 && !holds(&lower[..*at], " not | never ")).min();
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
     let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
     let colon = colon.filter(|(at, _)| *at < 40).min();

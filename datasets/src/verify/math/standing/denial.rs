@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::super::super::tail;
+use super::super::languages::is_denied_ahead;
 use super::super::scan::{Words, begins, ends_with, head, holds, is_one_of, past};
 use super::MAX_NEAR;
 use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
@@ -55,10 +56,10 @@ tables! {
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|(?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) \
     doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|(?:false|untrue|incorrect|wrong|not true) (?:that|to \
     (?:say|think|believe|assume|answer|write|conclude))|mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|\
-    ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
+    ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|no way|no (?:reason|evidence|proof|sign|chance|grounds) (?:\\w+ ){0,4}that|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|might say|\
     (?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|(?:nobody|no one) (?:would \
-    )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|\
+    )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|refuse to (?:believe|\
     accept|say)|(?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
     (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|(?:i|we) (?:first|initially|originally|at \
     first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
@@ -130,6 +131,7 @@ pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
     hints & DENIES != 0 && is_word && DENIAL.is_match(near)
         || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
         || hints & DOUBTS != 0 && is_doubted(near)
+        || is_denied_ahead(near)
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")
@@ -206,6 +208,7 @@ fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
+        Some(b' ') if is_crossed(after) => true,
         Some(b' ') if denies(after) => {
             let property = PROPERTY.find(after).map(|found| &after[found]);
             property.is_none_or(|said| {
@@ -257,13 +260,20 @@ pub(in super::super) fn denies(rest: &str) -> bool {
     let rest = rest[..end].trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
-    let next = words.find(|word| !matches!(*word, "the" | "a" | "an" | "be")).unwrap_or_default();
+    // "is clearly not the answer"
+    let is_filler = |word: &str| is_one_of(word, "the|a|an|be|of|course|also|just") || word.ends_with("ly");
+    let next = words.find(|word| !is_filler(word)).unwrap_or_default();
     const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
     const FALSE: &str = "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
         inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved";
     const ALONE: &str =
         "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
-    is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
+    is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE) || verb == "not" && next.is_empty()
+}
+
+/// Whether a cross stands behind a value: `12 ❌`.
+pub(in super::super) fn is_crossed(after: &str) -> bool {
+    after.trim_start_matches(['$', ' ', '*', ')', '}']).starts_with(['❌', '✗', '✘', '✖'])
 }
 
 /// Whether a value is only a part of what is meant.

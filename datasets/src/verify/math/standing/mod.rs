@@ -10,7 +10,7 @@ use regex::{Captures, Regex};
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
 use super::languages::{are_opposite, is_case, revocation};
-use super::scan::{head, holds, is_one_of, lowered, strip_prefix};
+use super::scan::{head, holds, is_one_of, lowered};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -44,7 +44,7 @@ const PARTS: [(&str, &str); 4] = [
     ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
     (
         "VALUE",
-        "(?: that|:|,)?(?:[ \"“$*]*(?:(?:it|the|there|his|her|their)(?: \\w+){0,3}[ :]*)?| *[\"“]The(?: \\w+){1,3} )[ \"“$*]*$",
+        "(?: that|:|,)?(?:[ \"“$*]*(?:(?:(?:que|qu|dass|che) )?(?:it|the|there|his|her|their|la|il|die|das|le|lo|a|son)(?: \\w+){0,3}[ :]*)?| *[\"“]The(?: \\w+){1,3} )[ \"“$*]*$",
     ),
     (
         "PEOPLE",
@@ -58,7 +58,7 @@ const NOBODY: &str = "We|It|This|That|Theorem|Lemma|Formula|Problem|Question|Whi
 
 tables! {
     /// Somebody else says what follows: "Tom claims that", "according to the textbook"; or it is quoted from somebody.
-    BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\\b(ANYBODY|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| \
+    BY_OTHERS: "(?-i)(?:[Aa]ccording to (?:\\w+ ){0,3}?(?:PEOPLE)|\\b(ANYBODY|[A-Z][A-Za-z0-9'-]+|[Hh]e|[Ss]he|[Tt]hey)(?: app| \
     key| manual)? (?:\\w+ly )?(?:would |will |might )?(?:say|says|said|claim(?:s|ed)?|thinks?|thought|believe[sd]?|\
     insist(?:s|ed)?|suggest(?:s|ed)?|told (?:me|us)|guess(?:es|ed)?|goes|has it|shout(?:s|ed)?|reports?|states?)|\
     (?:has|have|is|was|are|were) (?:been )?(?:\\w+ly )?(?:claimed|said|believed|reported|rumou?red|alleged))VALUE";
@@ -70,10 +70,13 @@ tables! {
     website|internet|online solution|forum|manuel|corrigé|solucionario|libro(?: de texto| di testo)?|gabarito|\
     lehrbuch|im buch|lösungsheft|buch|учебник\\w*|podręcznik\\w*)(?:(?:['’]s)? answer is|(?: app)? (?:gives?|\
     says?|lists?|states?|claims?|prints?|donne|indique|dit|da|dice|dá|diz|gibt|sagt|steht|nennt|дает|\
-    даёт|podaje))VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$";
+    даёт|podaje))VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$|\
+    (?:^|[，。；：\n ])(?:小.|他|她|他们|同学|老师|学生|有人|网友|朋友|某人|甲|乙|丙).{0,2}(?:说|認為|认为|觉得|以为|写道|声称|算得)[^，。,]{0,12}$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
+    /// Somebody said what stands in quotation marks before: `"The answer is 9," said Tom.`
+    SAID_BEHIND: "(?-i)^[^\"”\\n]{0,12}[\"”],? (?:said|says|wrote|writes|claim|thought|(?:he|she|they|[A-Z]\\w+|the \\w+) (?:said|says|wrote|writes|claim|thought|insist))";
     /// Agrees with what somebody else says.
     AGREEMENT: "^[^\\n]{0,40}\\b(?:agree|confirm|indeed|as well|too|same|match|is (?:right|correct)|are (?:right|correct))";
     /// An instruction that shows the form of an answer, or a form in quotation marks.
@@ -84,11 +87,15 @@ tables! {
     with)\\b[^\"“”]{0,24}[ :][\"“'`]+(?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\\b(?:should|would|must|might|\
     could) look like(?: this| that)?[ :,]*[$*]*$";
     /// Supposes another case.
-    SUPPOSITION: "\\b(?:if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b";
+    SUPPOSITION: "\\b(?:wäre|würden?|serait|sería|seria|sarebbe|был[оа]? бы|if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b|如果|假如|若";
     /// Supposes an answer, or names that of the graders.
-    PREMISE: "\\b(?:suppose|assume|imagine|pretend)(?: that)? (?:the |my |our )?(?:\\w+ )?(?:answer|result|value|solution)\\b[^,;.:\\n]*$|\\b(?:reference|gold(?:en)?|ground[- ]truth)(?:['’]s)? (?:answer|solution)\\b[^.\\n]*$";
+    PREMISE: "\\b(?:suppose|assume|imagine|pretend|if|unless|whether|(?:must|have to|need to) (?:show|prove))(?: that)? (?:the |my |our )?(?:\\w+ )?(?:answer|result|value|solution)\\b[^,;.:\\n]*$|\
+    (?:^|[ ,;:(])(?:si|wenn|falls|ob|se|если|jeśli|eğer|jika|nếu) [^,;.:\\n]{0,24}(?:resp|antwort|risp|rép|ответ|odpow|cevap|jawaban|đáp)[^,;.:\\n]*$|(?:如果|假设|假如|要是|倘若|是否|若)[^，。,]{0,12}$|\\b(?:reference|gold(?:en)?|ground[- ]truth)(?:['’]s)? (?:answer|solution)\\b[^.\\n]*$";
+    /// Supposes what is not so by its order of words: "had the order mattered, it would be".
+    INVERSION: "^[^a-z]*(?:had|were) [^.]*\\bwould (?:be|have been)\\b";
     /// Says that it is not the case.
-    CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*";
+    CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*|[.;,:!] *(?:and )?(?:it|this|that|they|he|she|there) (?:is|are|was|were|do|does|did|has|had)(?: not|n['’]t)\\b[^.\\n]*|\
+    [.,;，。] *(?:pero|aber|mais|mas|ma|но|sie|er|es|但|可是|然而)[^.。\\n]*(?: no |nicht|n['’]| pas|não|non| не |不)[^.。\\n]*";
     /// Counterfactual: "the answer would be".
     COUNTERFACTUAL: "\\b(?:would|were|had)\\b";
     /// Says that another is wrong.
@@ -104,14 +111,14 @@ tables! {
     \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
     \\boops|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
-    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)";
+    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\b(?:just )?kidding\\b";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
     )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?(?:(?:['’]s| is| was| seems| must be)(?: all| \
-    clearly)? (?:wrong|incorrect|not (?:right|correct|(?:the|a|an) (?:\\w+ )?(?:answer|solution))|a mistake|mistaken|\
+    clearly)? (?:wrong|incorrect|not (?:right|correct|allowed|possible|valid|among|one of|(?:the|a|an) (?:\\w+ )?(?:answer|solution|option))|a mistake|mistaken|\
     too (?:large|small|big|low|high)|impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| \
-    does(?: not|n['’]t) (?:work|satisfy|fit|hold)|(?: contradicts [^.]*,? so it cannot be right))(?:[^a-z ]|$| \
-    (?:because|since|as|so|and|the|all)\\b)";
+    does(?: not|n['’]t) (?:work|satisfy|fit|hold)| contradicts)(?:[^a-z ]|$| \
+    (?:because|since|as|so|and|the|all|an?|our|your)\\b)";
     /// Begins a sentence that may do so.
     DOUBT: DOUBTING;
     /// The same; but behind `####` a contrast may begin another problem.
@@ -122,11 +129,11 @@ tables! {
     \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
     (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
-    ASSERTION: "\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
+    ASSERTION: "=|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
-    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider))\\b|(?:^|[.!?)}$\\n] *)no, |[,;] \
+    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|start over|try again))\\b|(?:^|[.!?)}$\\n] *|[-–—→] *)(?:no[,!]|(?:edit|update|correct(?:ed|ion)):) |[,;] \
     *(?:no,? )?wait\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
     (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
     not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|\
@@ -194,7 +201,8 @@ fn foreign(before: &str, after: &str, found: u16) -> bool {
         let is_somebody = |found: Captures<'_>| {
             found.get(1).is_none_or(|subject| !is_one_of(subject.as_str(), NOBODY))
         };
-        found.is_some_and(is_somebody) && !AGREEMENT.is_match(behind)
+        let is_quote = has_quote && SAID_BEHIND.is_match(behind);
+        (is_quote || found.is_some_and(is_somebody)) && !AGREEMENT.is_match(behind)
     };
     let is_listed = || OF_SOURCES.is_match(sentence) && !AGREEMENT.is_match(behind);
     let is_supposed = || {
@@ -202,7 +210,7 @@ fn foreign(before: &str, after: &str, found: u16) -> bool {
         contrary.is_some_and(|found| {
             let is_near = !behind[..found.start].contains(". ");
             let text = &behind[found];
-            is_near && (COUNTERFACTUAL.is_match(sentence) || holds(text, " not |n't|=| so "))
+            is_near && (COUNTERFACTUAL.is_match(sentence) || !text.is_ascii() || holds(text, " not|n't|=| so | no | nicht| pas|non "))
         })
     };
     (has_quote || found & SAYS != 0) && is_said()
@@ -210,7 +218,9 @@ fn foreign(before: &str, after: &str, found: u16) -> bool {
         || found & ASSUMES != 0 && PREMISE.is_match(sentence)
         || hints(behind) & ERRS != 0 && OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
         || (has_quote || found & SHOWS != 0)
-            && (FORM.is_match(sentence) || SUPPOSITION.is_match(sentence) && is_supposed())
+            && (FORM.is_match(sentence)
+                || INVERSION.is_match(sentence)
+                || SUPPOSITION.is_match(sentence) && is_supposed())
         || is_one_of_cases(before, after)
 }
 
@@ -311,14 +321,10 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
         last_sentence(line)
     };
     let stated = || {
-        // "no, 45"
-        let bare = last().trim_start_matches(|c: char| !c.is_alphanumeric());
-        if let Some(value) = ["no, ", "no: ", "wait, ", "sorry, ", "correction: "]
-            .iter()
-            .find_map(|lead| strip_prefix(bare, lead))
-            && is_value(value.trim_end_matches(')'))
-        {
-            return Some(value.trim_end_matches(')'));
+        // "no, 45", "Edit: 16", "Actually 13"
+        let value = DOUBT.find(last()).map(|lead| last()[lead.end..].trim_matches([' ', ',', ':', '$', ')', '!']));
+        if let Some(value) = value.filter(|value| is_value(value)) {
+            return Some(value);
         }
         let is_said = ASSERTION.is_match(last()) && !COUNTERFACTUAL.is_match(last());
         let stands = AFFIRMATION.is_match(last());
