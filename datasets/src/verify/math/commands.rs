@@ -5,7 +5,7 @@ use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
 use super::scan::{begins, is_one_of};
 use super::tree::VECTOR;
-use super::units::{is_known, is_unit};
+use super::units::{is_known, is_prefix, is_unit};
 
 impl Lexer<'_> {
     /// The text of a braced argument at the cursor, which moves past it.
@@ -109,7 +109,17 @@ impl Lexer<'_> {
             }
             "thinspace" | "mathord" => self.join_thousands(),
             "Omega" if self.is_behind_number() => {
-                self.out.push(Token::Text("ohm".into()));
+                self.out.push(Token::Text("Ω".into()));
+            }
+            // `2\text{ k}\Omega`, `4.7\,\mu F`
+            "Omega" if self.prefix().is_some() => {
+                let prefix = self.prefix().map(|prefix| format!("{prefix}Ω"))?;
+                *self.out.last_mut()? = Token::Text(prefix);
+            }
+            "mu" if self.is_behind_number() && !self.unit_behind().is_empty() => {
+                let unit = self.unit_behind();
+                self.at = self.text.len() - self.rest().trim_start().len() + unit.len();
+                self.out.push(Token::Text(format!("μ{unit}")));
             }
             _ => match symbol(&name) {
                 // `\Rightarrow 5`
@@ -119,6 +129,23 @@ impl Lexer<'_> {
             },
         }
         Some(())
+    }
+
+    /// The prefix of a unit behind a number: `2 k`.
+    fn prefix(&self) -> Option<&str> {
+        match self.out.as_slice() {
+            [.., Token::Number { .. }, Token::Name(name) | Token::Text(name)] => {
+                is_one_of(name, "m|k|M|G|T|mega|kilo|milli").then_some(name)
+            }
+            _ => None,
+        }
+    }
+
+    /// The unit of a few letters that follows.
+    fn unit_behind(&self) -> String {
+        let rest = self.rest().trim_start();
+        let unit = rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        if unit.len() <= 3 && is_known(unit) { unit.to_owned() } else { String::new() }
     }
 
     /// A command of siunitx: a number, a unit, both, or an angle.
@@ -191,7 +218,7 @@ impl Lexer<'_> {
 
     /// The inside of a `\text`: a number or letter stays mathematics, words become text.
     fn words(&mut self, words: &str, is_upright: bool) -> Option<()> {
-        let words = words.replace("\\Omega ", "Ω");
+        let words = with_greek(words);
         let trimmed = words.trim_matches(|c: char| c.is_whitespace() || c == '~');
         // `\frac{\mathrm{gb}}{f}`: letters inside of a formula.
         let is_product = is_upright
@@ -339,12 +366,18 @@ fn restates(words: &str) -> bool {
     matches!(words, "approximately" | "approx." | "approx" | "about" | "roughly" | "equivalently")
 }
 
+/// The Greek letters of units as characters: `M\Omega` is one symbol.
+fn with_greek(text: &str) -> String {
+    let text = text.replace("\\Omega", "Ω").replace("\\mu", "μ");
+    if text.contains('μ') { text.replace("μ ", "μ") } else { text }
+}
+
 /// The words of a unit in LaTeX, `m\,s^{-2}`, or in the commands of siunitx, `\metre\per\second\squared`.
 fn unit_words(text: &str) -> String {
-    let mut words = String::new();
+    let (mut words, text) = (String::new(), with_greek(text));
     // What stands before the next name: `\per` turns its power, `\square` raises it.
     let (mut is_per, mut power, mut prefix) = (false, 1, String::new());
-    for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '^' && c != '-') {
+    for part in text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '^' && c != '-') {
         let name = part.trim_matches(|c: char| " \\,;~{}./".contains(c));
         match name {
             "per" => is_per = true,
@@ -355,9 +388,7 @@ fn unit_words(text: &str) -> String {
                     false => power = raised,
                 }
             }
-            "kilo" | "centi" | "milli" | "micro" | "nano" | "mega" | "giga" | "deci" => {
-                prefix = name.to_owned();
-            }
+            name if is_prefix(name) => prefix = name.to_owned(),
             "cdot" | "times" | "" => {}
             _ => {
                 if !words.is_empty() {

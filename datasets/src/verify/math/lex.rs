@@ -288,6 +288,13 @@ impl<'a> Lexer<'a> {
     /// A run of plain letters: a function, a constant, single variables, or a word.
     fn letters(&mut self) {
         let length = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
+        // `dólares`
+        let whole = self.rest().find(|c: char| !c.is_alphabetic()).unwrap_or(self.rest().len());
+        if whole > length {
+            self.out.push(Token::Text(self.rest()[..whole].to_lowercase()));
+            self.at += whole;
+            return;
+        }
         let run = self.rest()[..length].to_owned();
         self.at += length;
         let lower = run.to_ascii_lowercase();

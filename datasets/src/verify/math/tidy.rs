@@ -45,7 +45,8 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
             // `5^{\text{th}}`
             [Token::Text(word)] if is_ordinal(word) => vec![],
             _ => {
-                let is_suffix = is_behind && matches!(token, Token::Text(word) if is_ordinal(word));
+                let is_last = !matches!(tokens.get(at + 1), Some(Token::Text(_)));
+                let is_suffix = is_behind && is_last && matches!(token, Token::Text(word) if is_ordinal(word));
                 if !is_suffix {
                     out.push(token.clone());
                 }

@@ -339,6 +339,7 @@ fn links(gap: &str) -> bool {
     });
     let joins = gap.contains([',', ';']) || gap.contains("and") || gap.contains("or");
     let end = gap.trim_end_matches([' ', '}', '$']);
-    let is_and = end.ends_with(" and") || end.ends_with(" or");
+    const LINKS: &str = " and| or|lternatively,|also be|maybe|perhaps|possibly";
+    let is_and = each(LINKS).any(|link| end.ends_with(link));
     is_and || (are_known && (joins || (gap.len() < 10 && !gap.contains('='))))
 }

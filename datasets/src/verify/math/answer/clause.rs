@@ -6,7 +6,7 @@
 use super::super::calendar::date;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{has_digits, holds, is_letter, is_one_of, past, strip_prefix};
+use super::super::scan::{each, has_digits, holds, is_letter, is_one_of, past, strip_prefix};
 use super::super::standing::{self, offers, without_reason};
 use super::super::text::is_choice;
 use super::super::tree::Answer;
@@ -44,7 +44,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         && first_number(name).is_none()
         && !standing::has_word(name, standing::SENTENCE | standing::VALUE)
         && let value = trimmed(value).trim_start_matches('*')
-        && is_value(value)
+        && let Some(value) = expression(value, false).filter(|value| is_value(value))
     {
         return Some(value);
     }
@@ -65,7 +65,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         return Some(result);
     }
     // "The answer is that she has 12 eggs": the only value.
-    let value = only_value(clause);
+    let value = if standing::is_operation(clause) { None } else { only_value(clause) };
     Some(value.unwrap_or(clause))
 }
 
@@ -84,20 +84,31 @@ fn is_operand(clause: &str) -> bool {
     }
 }
 
+/// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.
+const RESULTS: &str = ", which is |, which makes |, which gives |, which equals |, which comes to |, which means |\
+    , which rounds to |, namely |, so |, or |, therefore |，即|，也就是|，等于|, that is, |, i.e., |, i.e. ";
+
 /// What a calculation in words, or several numbers, are said to come to: 42 of "6 bags of 7, which is 42 apples".
 pub(super) fn comes_to(clause: &str) -> Option<&str> {
-    let (working, result) = clause.rsplit_once(", which ")?;
-    let result = past(result, "is |makes |gives |equals |comes to |means ")?;
+    let found = each(RESULTS).filter_map(|link| Some((clause.rfind(link)?, link)));
+    let (at, link) = found.max()?;
+    let (working, result) = (&clause[..at], &clause[at + link.len()..]);
+    let is_restated = link.starts_with(", i") || link.starts_with(", t") || link.ends_with("to ");
+    let is_choice = link == ", or ";
     let is_operation =
         |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
-    if working.split_whitespace().any(is_operation) {
+    if standing::is_operation(working) || !is_choice && working.split_whitespace().any(is_operation) {
         return stated(result).filter(|value| has_digits(value));
     }
-    let number = first_number(result).filter(|number| result.starts_with(*number))?;
-    let others = &result[number.len()..];
+    let bare = result.trim_start_matches(['$', '\\']);
+    let number = first_number(bare).filter(|number| bare.starts_with(*number) && !is_choice)?;
+    let others = &bare[number.len()..];
     let is_plain = first_number(others).is_none() && !holds(others, "more|less|fewer|times|%");
     let mut numbers = working.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    (is_plain && numbers.nth(1).is_some()).then_some(number)
+    let is_sentence = working.starts_with(char::is_alphabetic) && !is_value(working) && !working.contains('=');
+    let is_named = working.ends_with(char::is_alphabetic) && !is_one_case(working);
+    let is_working = numbers.nth(1).is_some() || is_sentence || is_restated && (is_named || link.ends_with("to "));
+    (is_plain && is_working).then(|| stated(result))?.filter(|value| has_digits(value))
 }
 
 /// What is left of several choices: D of "rules out C, leaving D".
@@ -129,7 +140,7 @@ fn result(clause: &str) -> Option<&str> {
     let result = trimmed(result.rsplit(">>").next().unwrap_or(result));
     let is_relation = working.ends_with(['!', '<', '>', ':', '\\']);
     let is_hedged = standing::has_word(working, standing::VALUE);
-    let is_list = working.contains([',', ';']);
+    let is_list = working.contains([',', ';']) || holds(working, " such that | where | at ");
     (!is_relation && !is_hedged && !is_list && is_value(result) && is_answer(result))
         .then_some(result)
 }
@@ -207,6 +218,9 @@ fn is_factorial(text: &str, at: usize) -> bool {
 
 /// The first complete expression of a clause; none where the clause goes on with another value.
 fn expression(clause: &str, is_bold: bool) -> Option<&str> {
+    if standing::is_operation(clause) && !is_operand(clause) {
+        return None;
+    }
     let end = clause
         .match_indices("**")
         .map(|(at, _)| at)

@@ -201,8 +201,7 @@ fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
 fn is_prose(text: &str) -> bool {
     let is_word =
         |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic) && !is_function(word);
-    text.contains(',')
-        && text.split([' ', ',']).filter(is_word).count() > 2
+    text.split([' ', ',']).filter(is_word).count() > if text.contains(',') { 2 } else { 4 }
         && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::languages::{before_alternative, is_case, is_compared};
 use super::super::read::parse;
-use super::super::scan::{are_digits, has_digits, holds, is_one_of};
+use super::super::scan::{are_digits, has_digits, holds, is_one_of, past};
 use super::super::standing::{self, is_asked, is_bound, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
@@ -152,18 +152,38 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     }
     let start = clause.find(['$', '\\']);
     if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
-        let is_only = first_number(&clause[..start.unwrap_or(0)]).is_none()
+        let before = &clause[..start.unwrap_or(0)];
+        let is_only = first_number(before).is_none()
+            && !is_described(before)
             && first_number(rest).is_none()
             && !rest.contains('$');
         return (is_only && is_answer(formula)).then_some(formula);
     }
-    let number = first_number(clause)?;
-    let before = &clause[..offset_in(clause, number)];
-    let end = offset_in(clause, number) + number.len();
-    if standing::is_changed(before) || is_bound(before, "") || is_property(before, &clause[end..]) {
-        return None;
+    let (mut found, mut end) = (None, 0);
+    while let Some(number) = first_number(&clause[end..]) {
+        let before = &clause[..offset_in(clause, number)];
+        end = before.len() + number.len();
+        let is_other = standing::is_changed(before)
+            || is_bound(before, "")
+            || is_property(before, &clause[end..])
+            || is_described(before);
+        if !is_other && found.replace(number).is_some() {
+            return None;
+        }
     }
-    first_number(&clause[end..]).is_none().then_some(number)
+    found
+}
+
+/// Words before a number that is of something else: "the sum of the first 7 primes", "the next integer after 7".
+const DESCRIBING: &str = "of|at|in|after|before|by|to|from|for|with|than|first|last|next|times|plus|minus|on|per|within|until|mod|\
+    modulo|the|these|those|all|every|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
+
+/// Whether the word before a number says that it is of something else; "a total of 5" is what is asked for.
+fn is_described(before: &str) -> bool {
+    let mut words = before.rsplit([' ', '$', '*', '(']).filter(|word| !word.is_empty());
+    let last = words.next().unwrap_or_default().to_lowercase();
+    let is_counted = last == "of" && words.nth(1).is_some_and(|word| is_one_of(word, "a|an"));
+    is_one_of(&last, DESCRIBING) && !is_counted
 }
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
@@ -197,6 +217,8 @@ pub(super) fn is_property(before: &str, after: &str) -> bool {
     PROPERTIES.split('|').any(is_known)
         || is_label(before)
         || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+        // "the 18th prime"
+        || past(after, "st |nd |rd |th ").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
 }
 
 /// Whether the sentence of a value is a question: "maybe 12 or 13?"
@@ -232,6 +254,7 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
             || is_label(&rest[..start])
             || is_in_question(before, &text[end..])
             || is_about(before)
+            || before.ends_with(" the") && has_digits(last_sentence(before))
             || is_other_case(text, before)
             || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
             || of_others && standing::is_of_others(before);

@@ -25,7 +25,8 @@ const WORDS: [(u8, &str); 6] = [
     (SENTENCE, "if|may|might|could|unless|nor|can't|nobody"),
     (VALUE, "hardly|but|except|anything|than|between|least|most"),
     (VALUE | UNIT, "false"),
-    (UNIT, "never|can't|wrong|incorrect|impossible|fails|is|are|was|were"),
+    (UNIT, "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|divided|multiplied|increased|decreased|\
+        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié"),
 ];
 
 /// Whether a text has a word with one of those effects.
@@ -39,7 +40,7 @@ pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
+    DENIAL: "(?:^|[^a-z0-9])(?:not(?: quite| exactly)?|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
     guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
     (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
     wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
@@ -104,8 +105,12 @@ tables! {
     six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|(?:twice|half|double|triple|times|of|than|\
     plus|minus) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
     [^.,;]* (?:is|equals|makes?))$";
+    /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
+    OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?:,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
+    (?:choose|modulo|mod|times|plus|minus) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|mal|fois|por|entre) )|\
+    (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|\
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
     otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
@@ -280,6 +285,11 @@ pub(in super::super) fn is_crossed(after: &str) -> bool {
 pub(in super::super) fn is_changed(before: &str) -> bool {
     let near = tail(before, 80).trim_end_matches("\\boxed{");
     hints(near) & CHANGES != 0 && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+}
+
+/// Whether a clause begins with a value that an operation in words goes on with.
+pub(in super::super) fn is_operation(clause: &str) -> bool {
+    clause.contains(' ') && OPERATION.is_match(head(clause, 80)) || clause.contains('的') && OPERATION.is_match(clause)
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".

@@ -39,7 +39,7 @@ const STEMS: [(u16, &str); 11] = [
      nunca|ne|jest|si|el es|than|between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|\
      zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|\
      weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|\
-     sup|inf|gr|kl|tra|fra|au|at",
+     sup|inf|gr|kl|tra|fra|au|at|upper|lower|bound",
     ),
     (
         DOUBTS,
@@ -77,7 +77,7 @@ const STEMS: [(u16, &str); 11] = [
      double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|\
      wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
      hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
-     question|problem|want|adding|correct |right |true |actual|proper |nein|non",
+     question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|final|answer|verif|check|add|rev",
     ),
 ];
 

@@ -109,7 +109,7 @@ tables! {
     \\b(?:that|this|it) (?:was|is) for (?:the|a|an) (?:wrong|other|different)\\b|\
     (?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|was|wrong|instead|not)\\b|\
     \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
-    \\boops|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
+    \\boops|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\b(?:just )?kidding\\b";
     /// The same, as the next that is said of the value before it.
@@ -129,15 +129,16 @@ tables! {
     \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
     (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
-    ASSERTION: "=|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there)s?\
-    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
+    ASSERTION: "=|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
+    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
     thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|start over|try again))\\b|(?:^|[.!?)}$\\n] *|[-–—→] *)(?:no[,!]|(?:edit|update|correct(?:ed|ion)):) |[,;] \
     *(?:no,? )?wait\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
     (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
-    not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:still |now )?be (?:doubled|tripled|\
-    halved|squared|added|multiplied|divided|subtracted)\\b|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
+    not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:also |still |now )?(?:add|subtract|double|halve|round|exclude|include|remove|be (?:doubled|tripled|\
+    halved|squared|added|multiplied|divided|subtracted))\\b|\\b(?:over|under|double|mis)[- ]?count|\\b(?:check|verification) fails|\\b(?:added|subtracted|multiplied|divided) instead|\
+    \\b(?:the|corrected|final|revised) (?:final |corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
     (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
     are|should be|would be)";
 
