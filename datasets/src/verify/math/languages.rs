@@ -1,7 +1,7 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
 use super::answer::last_sentence;
-use super::scan::{Words, begins, has_digits, head, holds, lowered};
+use super::scan::{Words, begins, has_digits, head, holds, is_one_of, lowered};
 
 /// Take back what stands before them.
 static REVOCATIONS: Words = Words::new(
@@ -19,6 +19,20 @@ pub(super) fn revocation(text: &str) -> Option<usize> {
     let at = REVOCATIONS.find(text).filter(|_| text.len() > 7)?;
     (!begins(&text[at..], NO) || text[at..].contains(char::is_numeric)).then_some(at)
 }
+
+/// Yes and no.
+const YES: &str = "yes|true|not false|sí|si|oui|ja|да|是|是的|对|对的|正确|はい|예|네|tak|evet|ya|vâng|sim|sì|हाँ|نعم";
+const NO: &str = "no|false|not true|non|nein|nee|nie|нет|不|不是|不对|否|错|错误|いいえ|아니요|아니오|hayır|tidak|không|não|नहीं|لا";
+
+/// Yes or no, of a word in small letters.
+pub(super) fn polar(word: &str) -> Option<bool> {
+    let is_yes = is_one_of(word, YES);
+    (is_yes || is_one_of(word, NO)).then_some(is_yes)
+}
+
+/// Words that a reason begins with, behind yes or no.
+pub(super) const REASONS: &str =
+    "because |since |as |for |denn |weil |da |car |puisque |pues |porque |perché |poiché |omdat |want |так как|потому|因为";
 
 /// Say that what follows is not so.
 static UNTRUE: Words = Words::new(

@@ -36,7 +36,9 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
     let mut boxes = Boxes::new(text);
     let is_denied = |boxed: &Boxed| {
         let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
-        is_unstated(before, after) || standing::stated("", &text[boxed.inner.clone()]).is_none()
+        is_unstated(before, after)
+            || standing::stated("", &text[boxed.inner.clone()]).is_none()
+            || standing::is_step(before, after)
     };
     let mut last = boxes.by_ref().take(MAX_LIST).find(|boxed| !is_denied(boxed))?;
     if text[..last.start].ends_with("**") && text[last.end..].starts_with("**") {

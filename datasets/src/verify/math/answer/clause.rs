@@ -6,9 +6,9 @@
 use super::super::calendar::date;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{each, has_digits, holds, is_letter, is_one_of, past, strip_prefix};
+use super::super::scan::{begins, each, has_digits, holds, is_letter, is_one_of, past, strip_prefix};
 use super::super::standing::{self, offers, without_reason};
-use super::super::text::is_choice;
+use super::super::text::{is_choice, opening};
 use super::super::tree::Answer;
 use super::courtesy::is_broken;
 use super::formula::closing;
@@ -18,7 +18,7 @@ use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
 
 /// Words before an answer that say nothing of it.
 const FILLERS: &str = "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
-    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value|\
+    around|nearly|a total of|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value|\
     donc|alors|ainsi|also|daher|folglich|somit|entonces|por lo tanto|por tanto|portanto|logo|quindi|dunque|dus|zatem|jadi";
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
@@ -33,7 +33,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
         return None;
     }
-    if is_integer(clause) || date(clause).is_some() {
+    if is_integer(clause) || date(clause).is_some() || opening(clause).is_some() && comes_to(clause).is_none() {
         return Some(clause);
     }
     if assignments(clause).is_some() {
@@ -101,6 +101,10 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
         return stated(result).filter(|value| has_digits(value));
     }
     let bare = result.trim_start_matches(['$', '\\']);
+    // "Tom has 7 apples and gives away 3, so he has 4"
+    if link.ends_with("so ") && bare.starts_with(char::is_alphabetic) && has_digits(working) {
+        return only_value(bare);
+    }
     let number = first_number(bare).filter(|number| bare.starts_with(*number) && !is_choice)?;
     let others = &bare[number.len()..];
     let is_plain = first_number(others).is_none() && !holds(others, "more|less|fewer|times|%");
@@ -161,9 +165,10 @@ pub(super) fn leading(text: &str) -> Option<&str> {
 
 /// The first sentence of a text without words in front that say nothing, and whether it began in bold.
 fn clause(text: &str) -> (&str, bool) {
-    let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>".contains(c);
+    let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>}".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
-    let is_bold = text[..text.len() - rest.len()].contains("**");
+    // What closes the bold words before is followed by a space.
+    let is_bold = text[..text.len() - rest.len()].ends_with("**");
     for _ in 0..4 {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             break;
@@ -231,6 +236,10 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
         if is_whole {
             return Some(bold);
         }
+    }
+    let formula = formula_at(clause).filter(|(_, rest)| begins(rest, " when | where "));
+    if let Some((formula, _)) = formula.filter(|(formula, rest)| is_answer(formula) && !offers(rest)) {
+        return Some(formula);
     }
     if is_value(clause) && is_answer(clause) && !is_one_case(clause) {
         return Some(clause);

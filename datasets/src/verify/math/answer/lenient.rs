@@ -201,7 +201,9 @@ fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
 fn is_prose(text: &str) -> bool {
     let is_word =
         |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic) && !is_function(word);
-    text.split([' ', ',']).filter(is_word).count() > if text.contains(',') { 2 } else { 4 }
+    let is_sentence = text.contains(',') || text.starts_with(char::is_alphabetic);
+    is_sentence
+        && text.split([' ', ',']).filter(is_word).count() > if text.contains(',') { 2 } else { 4 }
         && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
 }
 
@@ -330,9 +332,13 @@ fn is_equation(text: &str) -> bool {
         && is_value(text)
 }
 
-/// A sentence up to a remark that may hold another value.
+/// A sentence up to a remark that may hold another value, "41 years (John is 15)".
 fn before_remark(line: &str) -> &str {
-    let before = without_reason(line);
+    let bracket = line.strip_suffix(')').and_then(|inner| inner.rsplit_once(" ("));
+    let bracket = bracket.filter(|(before, inner)| {
+        has_digits(before) && inner.contains(' ') && inner.starts_with(char::is_alphabetic)
+    });
+    let before = without_reason(bracket.map_or(line, |(before, _)| before));
     let has_value = has_digits(before) || before.contains(" is ");
     if has_value { before } else { line }
 }

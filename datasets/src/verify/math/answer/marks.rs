@@ -5,6 +5,7 @@ use memchr::memrchr_iter;
 
 use super::super::scan::{Needle, head, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
+use super::super::text::opening;
 use super::clause::{leading, stated};
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
@@ -46,6 +47,9 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
+    if opening(inner).is_some() {
+        return inner;
+    }
     if is_answer(inner) {
         return if is_value(inner) { inner } else { without_reason(inner) };
     }

@@ -105,7 +105,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
     let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
     if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {
-        let Some(rest) = super::standing::withdrawn(&part[found.span.end..], &found) else {
+        let Some(rest) = super::standing::withdrawn(part, &found) else {
             return Some(moved(found));
         };
         // Of what takes the mark back, the last answer counts.

@@ -103,7 +103,10 @@ pub(super) fn places(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let is_word = |at: usize, first: u8| {
         let start = at.checked_sub(1)?;
-        let is_alone = start.checked_sub(1).is_none_or(|at| !bytes[at].is_ascii_alphabetic());
+        // `<answer>` is a mark of its own.
+        let is_alone = start.checked_sub(1).is_none_or(|at| {
+            !bytes[at].is_ascii_alphabetic() && !b"</".contains(&bytes[at])
+        });
         (bytes[start].eq_ignore_ascii_case(&first) && is_alone).then_some(start)
     };
     let mut places: Vec<usize> =

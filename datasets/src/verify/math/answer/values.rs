@@ -1,8 +1,9 @@
 //! Formulas and numbers in running text.
 
+use super::super::calendar::date;
 use super::super::languages::{before_alternative, is_case, is_compared};
 use super::super::read::parse;
-use super::super::scan::{are_digits, has_digits, holds, is_one_of, past};
+use super::super::scan::{are_digits, begins, has_digits, holds, is_one_of, past};
 use super::super::standing::{self, is_asked, is_bound, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
@@ -159,7 +160,8 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
             && !rest.contains('$');
         return (is_only && is_answer(formula)).then_some(formula);
     }
-    let (mut found, mut end) = (None, 0);
+    let (mut found, mut end): (Option<&str>, _) = (None, 0);
+    let mut has_price = false;
     while let Some(number) = first_number(&clause[end..]) {
         let before = &clause[..offset_in(clause, number)];
         end = before.len() + number.len();
@@ -167,23 +169,32 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
             || is_bound(before, "")
             || is_property(before, &clause[end..])
             || is_described(before);
-        if !is_other && found.replace(number).is_some() {
-            return None;
+        // "9 eggs for $2 each"
+        let is_price = begins(&clause[end..], " each| per | apiece| a piece");
+        match found {
+            _ if is_other => {}
+            None => (found, has_price) = (Some(number), is_price),
+            Some(_) if is_price => {}
+            Some(_) if has_price => (found, has_price) = (Some(number), false),
+            Some(_) => return None,
         }
     }
     found
 }
 
 /// Words before a number that is of something else: "the sum of the first 7 primes", "the next integer after 7".
-const DESCRIBING: &str = "of|at|in|after|before|by|to|from|for|with|than|first|last|next|times|plus|minus|on|per|within|until|mod|\
-    modulo|the|these|those|all|every|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
+const DESCRIBING: &str = "of|at|in|after|before|by|to|from|with|than|first|last|next|times|plus|minus|on|per|within|until|mod|\
+    modulo|the|these|those|all|every|remaining|other|original|whole|given|same|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
 
 /// Whether the word before a number says that it is of something else; "a total of 5" is what is asked for.
 fn is_described(before: &str) -> bool {
     let mut words = before.rsplit([' ', '$', '*', '(']).filter(|word| !word.is_empty());
     let last = words.next().unwrap_or_default().to_lowercase();
-    let is_counted = last == "of" && words.nth(1).is_some_and(|word| is_one_of(word, "a|an"));
-    is_one_of(&last, DESCRIBING) && !is_counted
+    let lead = words.next().unwrap_or_default();
+    // "she needs 18 dollars to reach $50"
+    let is_purpose = lead == "to" && words.next().is_some();
+    let is_counted = last == "of" && words.next().is_some_and(|word| is_one_of(word, "a|an"));
+    is_purpose || is_one_of(&last, DESCRIBING) && !is_counted
 }
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
@@ -219,6 +230,7 @@ pub(super) fn is_property(before: &str, after: &str) -> bool {
         || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
         // "the 18th prime"
         || past(after, "st |nd |rd |th ").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+        || begins(after, " of which| of them| of these")
 }
 
 /// Whether the sentence of a value is a question: "maybe 12 or 13?"
@@ -241,6 +253,16 @@ const MAX_DENIALS: usize = 4;
 
 /// The last value that a text does not deny: "it is not 7" says what it is not.
 pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
+    let last = last_sentence(text.lines().next_back().unwrap_or(text));
+    if !last.contains(['=', '\\', '/', ':'])
+        && let Some(value) = only_value(last).filter(|value| !last.ends_with(value))
+    {
+        let start = offset_in(text, value);
+        let (before, after) = (&text[..start], &text[start + value.len()..]);
+        if has_digits(after) && !is_unstated(before, after) && !is_bound(before, after) && !is_asked(after) {
+            return Some((with_unit(text, value), Rule::Number));
+        }
+    }
     let mut rest = text;
     // Beside what another says, what one more obtains is no statement either.
     let mut of_others = false;
@@ -254,7 +276,7 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
             || is_label(&rest[..start])
             || is_in_question(before, &text[end..])
             || is_about(before)
-            || before.ends_with(" the") && has_digits(last_sentence(before))
+            || has_digits(before) && (before.ends_with(" the") && !before.ends_with(" is the") || is_day(before, found.0))
             || is_other_case(text, before)
             || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
             || of_others && standing::is_of_others(before);
@@ -265,6 +287,12 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
         rest = before;
     }
     None
+}
+
+/// Whether a number is the day of the month that stands before it.
+fn is_day(before: &str, number: &str) -> bool {
+    let month = before.rsplit(' ').next().unwrap_or(before);
+    month.starts_with(|c: char| c.is_ascii_uppercase()) && date(&format!("{month} {number}")).is_some()
 }
 
 /// Whether a value stands in brackets that tell of another case: "(with replacement it would be 9/25)".

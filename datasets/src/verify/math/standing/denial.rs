@@ -106,11 +106,11 @@ tables! {
     plus|minus) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
     [^.,;]* (?:is|equals|makes?))$";
     /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
-    OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?:,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
+    OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
     (?:choose|modulo|mod|times|plus|minus) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
     otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
@@ -321,7 +321,7 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 
 /// What begins a reason or contrast behind an answer.
 static REASONS: Words = Words::new(
-    " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+    " because | since |, as |, which |, who |, whose |, where |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
     , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",

@@ -10,7 +10,7 @@ use regex::{Captures, Regex};
 use super::super::tail;
 use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
 use super::languages::{are_opposite, is_case, revocation};
-use super::scan::{head, holds, is_one_of, lowered};
+use super::scan::{begins, head, holds, is_one_of, lowered};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -91,6 +91,13 @@ tables! {
     /// Supposes an answer, or names that of the graders.
     PREMISE: "\\b(?:suppose|assume|imagine|pretend|if|unless|whether|(?:must|have to|need to) (?:show|prove))(?: that)? (?:the |my |our )?(?:\\w+ )?(?:answer|result|value|solution)\\b[^,;.:\\n]*$|\
     (?:^|[ ,;:(])(?:si|wenn|falls|ob|se|если|jeśli|eğer|jika|nếu) [^,;.:\\n]{0,24}(?:resp|antwort|risp|rép|ответ|odpow|cevap|jawaban|đáp)[^,;.:\\n]*$|(?:如果|假设|假如|要是|倘若|是否|若)[^，。,]{0,12}$|\\b(?:reference|gold(?:en)?|ground[- ]truth)(?:['’]s)? (?:answer|solution)\\b[^.\\n]*$";
+    /// What follows an equation that is solved in the same sentence.
+    SOLVED: "^[$ ]*,? *(?:and )?(?:so|thus|hence|therefore|then|which (?:means|gives|yields)|giving|i\\.e)[^.\\n]* ?=";
+    /// Names the place where an extreme value is attained.
+    ATTAINED: "\\b(?:attained|achieved|reached|occurs?|occurring|equality)(?: only)? (?:at|when|for|if)\\b[^.;]*$";
+    /// Says that a value is one on the way.
+    INTERMEDIATE: "\\b(?:first|initially|intermediate|to begin|subtotal|partial|step [0-9])\\b";
+    CONCLUDES: "\\b(?:so|thus|hence|therefore|now|then|finally|next|altogether|in total)\\b";
     /// Supposes what is not so by its order of words: "had the order mattered, it would be".
     INVERSION: "^[^a-z]*(?:had|were) [^.]*\\bwould (?:be|have been)\\b";
     /// Says that it is not the case.
@@ -129,7 +136,7 @@ tables! {
     \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
     (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
-    ASSERTION: "=|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
+    ASSERTION: "=|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
@@ -138,7 +145,7 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actua
     (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
     not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:also |still |now )?(?:add|subtract|double|halve|round|exclude|include|remove|be (?:doubled|tripled|\
     halved|squared|added|multiplied|divided|subtracted))\\b|\\b(?:over|under|double|mis)[- ]?count|\\b(?:check|verification) fails|\\b(?:added|subtracted|multiplied|divided) instead|\
-    \\b(?:the|corrected|final|revised) (?:final |corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
+    \\b(?:correct|right|true|new|revised) (?:value|answer|result|total|count):|\\b(?:the|corrected|final|revised) (?:final |corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
     (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
     are|should be|would be)";
 
@@ -183,6 +190,15 @@ impl Table {
     pub(super) fn last(&self, text: &str) -> Option<Range<usize>> {
         self.expression.find_iter(&self.text(text)).last().map(|found| found.range())
     }
+}
+
+/// Whether a box is on the way to the answer: the right side of an equation that its sentence goes on to solve,
+/// `2x = \boxed{18}, so x = 9`, or the place where the value in the box before it is attained.
+pub(super) fn is_step(before: &str, after: &str) -> bool {
+    let sentence = sentence(before);
+    let equation = sentence.trim_end_matches([' ', '$']).strip_suffix('=').map(|side| side.trim_end().as_bytes());
+    let is_multiple = matches!(equation, Some([.., b'0'..=b'9', b'a'..=b'z']));
+    is_multiple && SOLVED.is_match(head(after, MAX_SENTENCE)) || sentence.contains("\\boxed") && ATTAINED.is_match(sentence)
 }
 
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
@@ -286,13 +302,21 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
-pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str> {
-    let behind = head(after, MAX_BEHIND);
+pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str> {
+    let behind = head(&text[found.span.end..], MAX_BEHIND);
     let abroad = revocation(behind);
-    if abroad.is_none() && hints(behind) & WITHDRAWS == 0 {
+    let first = sentence(&text[..found.span.start]);
+    let is_first = holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
+    if abroad.is_none() && !is_first && hints(behind) & WITHDRAWS == 0 {
         return None;
     }
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start);
+    // "So 18 is wrong."
+    const FALSE: &str = " is wrong| is incorrect| is not correct| is not right| is false| is extraneous| is invalid| is impossible|\
+        cannot be right| can't be right| does not work| doesn't work| must be rejected";
+    let mut again = behind.match_indices(&*found.text).take(8);
+    let denied = again.find(|(at, text)| begins(&behind[at + text.len()..], FALSE)).map(|(at, _)| at);
+    let of_it = of_it.into_iter().chain(denied).min();
     let restated = |at: usize| {
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
         let rest =
@@ -314,7 +338,8 @@ pub(super) fn withdrawn<'a>(after: &'a str, found: &Found<'_>) -> Option<&'a str
         let asks = sentence.ends_with('?') && holds(sentence, "ut |owever");
         !asks && !holds(sentence, " if ")
     });
-    let at = revoked.into_iter().chain(doubted).min()?;
+    let concluded = if is_first { CONCLUDES.find(behind).map(|found| found.start) } else { None };
+    let at = revoked.into_iter().chain(doubted).chain(concluded).min()?;
     let rest = &behind[at..];
     let last = || {
         let end = rest.trim_end().trim_end_matches(['.', '!']);
