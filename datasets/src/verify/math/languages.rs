@@ -7,7 +7,7 @@ use super::scan::{Words, begins, has_digits, head, holds, is_one_of, lowered};
 static REVOCATIONS: Words = Words::new(
     "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
-            enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|\
+            enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|so es incorrecto|so está mal|'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
 );
@@ -15,7 +15,7 @@ static REVOCATIONS: Words = Words::new(
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
     const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
-        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等";
+        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış";
     let at = REVOCATIONS.find(text).filter(|_| text.len() > 7)?;
     (!begins(&text[at..], NO) || text[at..].contains(char::is_numeric)).then_some(at)
 }
@@ -31,8 +31,7 @@ pub(super) fn polar(word: &str) -> Option<bool> {
 }
 
 /// Words that a reason begins with, behind yes or no.
-pub(super) const REASONS: &str =
-    "because |since |as |for |denn |weil |da |car |puisque |pues |porque |perché |poiché |omdat |want |так как|потому|因为";
+pub(super) const REASONS: &str = "because |since |as |for |denn |weil |da |car |puisque |pues |porque |perché |poiché |omdat |want |так как|потому|因为";
 
 /// Say that what follows is not so.
 static UNTRUE: Words = Words::new(
@@ -132,7 +131,7 @@ pub(super) fn without_check(text: &str) -> &str {
 }
 
 /// Words that courtesies begin with.
-const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not \
+const COURTESIES: &str = "explanation:|reason:|p.s|ps:|note:|*note|remark:|hinweis:|nota:|remarque|was this|please tell|rate |have a |cheers|don't hesitate|do not \
     hesitate|let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|if \
     this |is there anything|would you like|happy to|glad to|thank|good luck|mucha suerte|suerte |buena suerte|\
     espero |ojalá |gracias|avísame|si tienes|viel erfolg|viel glück|ich hoffe|hoffentlich|danke|bonne chance|\

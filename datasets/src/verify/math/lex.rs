@@ -7,6 +7,7 @@ use dashu_ratio::RBig;
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
 use super::printed::as_latex;
 use super::scan::is_one_of;
+use super::units;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -318,11 +319,40 @@ impl<'a> Lexer<'a> {
             self.out.push(Token::Symbol('∞'));
             return;
         }
+        // `2.7 g/cm^3`
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '/' || c == '^';
+        let start = self.at - length;
+        let unit = self.text[start..].split(|c| !is_part(c)).next().unwrap_or_default();
+        if self.is_behind_number()
+            && unit.contains('/')
+            && unit
+                .split('/')
+                .any(|part| part.trim_end_matches(|c: char| !c.is_alphabetic()).len() > 1)
+            && units::is_unit(unit)
+        {
+            self.out.push(Token::Text(unit.replace('/', " per ")));
+            self.at = start + unit.len();
+            return;
+        }
         // `4.5 x 10^4`
         let is_number = self.is_behind_number();
         let next = self.rest().trim_start();
         if lower == "x" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
             self.out.push(Token::Symbol('*'));
+            return;
+        }
+        // "2 over 3", "18 a day"
+        if lower == "over" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
+            self.out.push(Token::Symbol('/'));
+            return;
+        }
+        let mut letters = next.chars().map(char::is_alphabetic);
+        if matches!(lower.as_str(), "a" | "an")
+            && is_number
+            && letters.next() == Some(true)
+            && letters.next() == Some(true)
+        {
+            self.out.push(Token::Text("per".into()));
             return;
         }
         if self.money(&run) {

@@ -118,11 +118,17 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
                 more => Expr::Product(more.to_vec()),
             };
             // `500 nm`: letters that are one symbol.
-            let letters: String = factors.iter().filter_map(|factor| match factor {
-                Expr::Variable(name) => Some(name.as_str()),
-                _ => None,
-            }).collect();
-            if let [value, _, _] = factors.as_slice() && letters.len() == 2 && is_known(&letters) {
+            let letters: String = factors
+                .iter()
+                .filter_map(|factor| match factor {
+                    Expr::Variable(name) => Some(name.as_str()),
+                    _ => None,
+                })
+                .collect();
+            if let [value, _, _] = factors.as_slice()
+                && letters.len() == 2
+                && is_known(&letters)
+            {
                 return Some((value.clone(), letters));
             }
             (count > 0 && count < factors.len()).then(|| (value, units.join(" ")))

@@ -301,7 +301,7 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     let rest = rest.trim_start_matches(is_space);
     let rest = if wrapped.is_some() { rest.strip_prefix('}')? } else { rest };
     let rest = rest.trim_start_matches(is_space).trim_end_matches(['.', ' ']);
-    (!rest.is_empty()).then_some(rest)
+    (!rest.is_empty() && !is_letter(rest.trim_matches(['(', ')']))).then_some(rest)
 }
 
 /// The choice letter that a value stands beside: C of `(C) 12`.
@@ -343,7 +343,8 @@ pub(super) fn opening(text: &str) -> Option<bool> {
     });
     let is_none = !first && is_none(&folded);
     let rest = rest.trim_start_matches(['*', ' ', '}']);
-    let is_apart = rest.starts_with([',', ';', ':', '.', '—', '–', '-', '(', '，', '：', '；', '。', '!']);
+    let is_apart =
+        rest.starts_with([',', ';', ':', '.', '—', '–', '-', '(', '，', '：', '；', '。', '!']);
     let goes_on = rest.contains(char::is_alphanumeric) && is_apart || begins(rest, REASONS);
     (is_plain && (goes_on || is_none) && !super::answer::is_refusal(text)).then_some(first)
 }

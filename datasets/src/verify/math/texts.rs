@@ -174,7 +174,7 @@ fn sentence_value(answer: &str) -> Option<Answer> {
     if !answer.contains("\\text{") || answer.len() > MAX_EQUATION {
         return None;
     }
-    let words = answer.replace("\\text{", " ").replace('}', " ");
+    let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
     let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
     let is_denied = standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
         || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));

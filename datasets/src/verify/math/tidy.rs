@@ -27,7 +27,7 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
     // `\text{negative } 3`
     if let (Some(Token::Text(word)), Some(Token::Number { .. })) =
         (tokens.get(at), tokens.get(at + 1))
-        && matches!(word.to_lowercase().as_str(), "negative" | "minus")
+        && is_one_of(&word.to_lowercase(), "negative|minus|menos|moins|meno|минус|负|負")
     {
         out.push(Token::Symbol('-'));
         at += 1;
@@ -46,7 +46,8 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
             [Token::Text(word)] if is_ordinal(word) => vec![],
             _ => {
                 let is_last = !matches!(tokens.get(at + 1), Some(Token::Text(_)));
-                let is_suffix = is_behind && is_last && matches!(token, Token::Text(word) if is_ordinal(word));
+                let is_suffix =
+                    is_behind && is_last && matches!(token, Token::Text(word) if is_ordinal(word));
                 if !is_suffix {
                     out.push(token.clone());
                 }

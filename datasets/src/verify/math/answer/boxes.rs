@@ -177,7 +177,8 @@ fn suffix(inner: &str, line: &str) -> usize {
         return end + close;
     }
     // `\boxed{18},000`, `\boxed{7}.5`
-    let digits = line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let digits =
+        line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     if let Some(digits) = digits.filter(|digits| line.starts_with('.') || is_thousand(digits, "")) {
         return 1 + digits.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(digits.len());
     }
@@ -199,7 +200,8 @@ fn suffix(inner: &str, line: &str) -> usize {
     if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
-    const OPERATORS: &str = "\\cdot|\\times|\\div|+|*|/|-|×|÷|·|times |plus |minus |divided by |multiplied by ";
+    const OPERATORS: &str =
+        "\\cdot|\\times|\\div|+|*|/|-|×|÷|·|times |plus |minus |divided by |multiplied by ";
     // With spaces an operator is one of the formula only where the formula ends with it, `$\boxed{40} - 8$`, or goes on
     // behind its marks: `$\boxed{18}$ × 2 = 36`.
     let spaced = past(line, "$|\\)").unwrap_or(line).trim_start_matches(' ');

@@ -6,15 +6,18 @@
 use super::super::calendar::date;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, each, has_digits, holds, is_letter, is_one_of, past, strip_prefix};
+use super::super::scan::{
+    begins, each, has_digits, holds, is_letter, is_one_of, past, strip_prefix,
+};
 use super::super::standing::{self, offers, without_reason};
 use super::super::text::{is_choice, opening};
 use super::super::tree::Answer;
 use super::courtesy::is_broken;
 use super::formula::closing;
 use super::remarks::{goes_on, remarks, trimmed};
+use super::sentences::choice;
 use super::values::{first_number, formula_at, only_value};
-use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
+use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value, offset_in};
 
 /// Words before an answer that say nothing of it.
 const FILLERS: &str = "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
@@ -33,7 +36,10 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
         return None;
     }
-    if is_integer(clause) || date(clause).is_some() || opening(clause).is_some() && comes_to(clause).is_none() {
+    if is_integer(clause)
+        || date(clause).is_some()
+        || opening(clause).is_some() && comes_to(clause).is_none()
+    {
         return Some(clause);
     }
     if assignments(clause).is_some() {
@@ -47,6 +53,26 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         && let Some(value) = expression(value, false).filter(|value| is_value(value))
     {
         return Some(value);
+    }
+    // "Since m = 11 and n = 7, m + n = 18", "the remainder when n is divided by 20 is 18"
+    let reason =
+        begins(clause, "Since |As |Because |With ").then(|| clause.rsplit_once(", ")).flatten();
+    if let Some(value) = reason.and_then(|(_, rest)| stated(rest)).filter(|value| is_value(value)) {
+        return Some(value);
+    }
+    if let Some((name, value)) = clause.rsplit_once(" is ")
+        && clause.starts_with(char::is_alphabetic)
+        && name.split(" is ").skip(1).all(|verb| verb.starts_with(|c: char| c.is_ascii_lowercase()))
+        && !standing::has_word(name, standing::SENTENCE | standing::VALUE)
+        && is_value(value)
+    {
+        return Some(value);
+    }
+    // "choice C, which is 12"
+    if let Some(letter) = choice(clause).filter(|_| {
+        begins(clause, "choice|option|Choice|Option|statement|graph|Graph|Statement|figure|letter")
+    }) {
+        return Some(letter);
     }
     if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
         return Some(value);
@@ -97,7 +123,9 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
     let is_choice = link == ", or ";
     let is_operation =
         |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
-    if standing::is_operation(working) || !is_choice && working.split_whitespace().any(is_operation) {
+    let is_calculation =
+        || !is_choice && !working.contains('=') && working.split_whitespace().any(is_operation);
+    if standing::is_operation(working) || is_calculation() {
         return stated(result).filter(|value| has_digits(value));
     }
     let bare = result.trim_start_matches(['$', '\\']);
@@ -109,17 +137,24 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
     let others = &bare[number.len()..];
     let is_plain = first_number(others).is_none() && !holds(others, "more|less|fewer|times|%");
     let mut numbers = working.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    let is_sentence = working.starts_with(char::is_alphabetic) && !is_value(working) && !working.contains('=');
+    let is_sentence =
+        working.starts_with(char::is_alphabetic) && !is_value(working) && !working.contains('=');
     let is_named = working.ends_with(char::is_alphabetic) && !is_one_case(working);
-    let is_working = numbers.nth(1).is_some() || is_sentence || is_restated && (is_named || link.ends_with("to "));
+    let is_working = numbers.nth(1).is_some()
+        || is_sentence
+        || is_restated && (is_named || link.ends_with("to "));
     (is_plain && is_working).then(|| stated(result))?.filter(|value| has_digits(value))
 }
 
 /// What is left of several choices: D of "rules out C, leaving D".
 pub(super) fn remaining(clause: &str) -> Option<&str> {
     let clause = without_reason(trimmed(clause));
-    let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, |It's |It is ";
-    let bare = past(clause, links).map(|rest| rest.trim_matches(['(', ')', '*', '$']));
+    let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, ";
+    let linked = past(clause, links).unwrap_or(clause);
+    let it_is = past(linked, "It's |It is |it's |it is ").unwrap_or(linked);
+    let bare = Some(it_is)
+        .filter(|bare| bare.len() < clause.len())
+        .map(|rest| rest.trim_matches(['(', ')', '*', '$']));
     if bare.is_some_and(is_letter) {
         return bare;
     }
@@ -184,6 +219,13 @@ fn clause(text: &str) -> (&str, bool) {
     let rest = sentence(rest);
     // `\text{The answer is circle}`
     let rest = closing(rest).map_or(rest, |at| &rest[..at]);
+    let rest = ["입니다", "이다", "です"]
+        .iter()
+        .find_map(|copula| rest.strip_suffix(copula))
+        .unwrap_or(rest);
+    // `{'answer': '18'}`
+    let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with('\'');
+    let rest = if is_quoted { rest.trim_matches(['\'', '}', ' ']) } else { rest };
     (trimmed(rest), is_bold)
 }
 
@@ -238,7 +280,9 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
         }
     }
     let formula = formula_at(clause).filter(|(_, rest)| begins(rest, " when | where "));
-    if let Some((formula, _)) = formula.filter(|(formula, rest)| is_answer(formula) && !offers(rest)) {
+    if let Some((formula, _)) =
+        formula.filter(|(formula, rest)| is_answer(formula) && !offers(rest))
+    {
         return Some(formula);
     }
     if is_value(clause) && is_answer(clause) && !is_one_case(clause) {

@@ -7,6 +7,7 @@ use super::super::scan::{Needle, head, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
 use super::super::text::opening;
 use super::clause::{leading, stated};
+use super::phrase;
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
@@ -64,7 +65,7 @@ fn tagged(inner: &str) -> &str {
         _ if !inner.contains('\n') => {
             stated(inner).filter(|part| stands(inner, part)).unwrap_or(inner)
         }
-        _ => inner,
+        _ => phrase::answer(inner, &phrase::places(inner)).unwrap_or(inner),
     }
 }
 

@@ -75,7 +75,8 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 /// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it
 /// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
-    const STRUCK: [(&str, &str); 3] = [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>")];
+    const STRUCK: [(&str, &str); 4] =
+        [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<!--", "-->")];
     let mut marks = memchr2_iter(b'~', b'<', text.as_bytes());
     let opened = |at: usize| STRUCK.iter().find(|(open, _)| text[at..].starts_with(open));
     if let Some((at, (open, close))) = marks.find_map(|at| Some((at, opened(at)?)))

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::scan::{Needle, ends_with, head, holds, lowered};
+use super::super::scan::{Needle, begins, ends_with, head, holds, lowered};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::text::is_choice;
 use super::clause::stated;
@@ -104,9 +104,9 @@ pub(super) fn places(text: &str) -> Vec<usize> {
     let is_word = |at: usize, first: u8| {
         let start = at.checked_sub(1)?;
         // `<answer>` is a mark of its own.
-        let is_alone = start.checked_sub(1).is_none_or(|at| {
-            !bytes[at].is_ascii_alphabetic() && !b"</".contains(&bytes[at])
-        });
+        let is_alone = start
+            .checked_sub(1)
+            .is_none_or(|at| !bytes[at].is_ascii_alphabetic() && !b"</".contains(&bytes[at]));
         (bytes[start].eq_ignore_ascii_case(&first) && is_alone).then_some(start)
     };
     let mut places: Vec<usize> =
@@ -142,6 +142,11 @@ fn named(text: &str, at: usize) -> Option<&str> {
     };
     // "The answer is not 7" says what it is not. JSON goes on with other names.
     let rest = standing::stated("", paragraph(rest))?;
+    // "The answer is found by multiplying" says what was done.
+    const DONE: &str = "found by |found in |found from |obtained |computed |calculated |derived |expected |explained |verified ";
+    if begins(rest, DONE) && !rest.contains(" to be ") {
+        return None;
+    }
     let is_json = line.starts_with("\":") || line.starts_with("\" :");
     stated(if is_json { rest.split(", \"").next()? } else { rest })
 }
@@ -165,7 +170,10 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
     // "the answer that it cannot be is": what lies between may deny it.
-    let verb = verb.chain(negated).filter(|(at, _)| *at < 60 && !holds(&lower[..*at], " not | never ")).min();
+    let verb = verb
+        .chain(negated)
+        .filter(|(at, _)| *at < 60 && !holds(&lower[..*at], " not | never "))
+        .min();
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
     let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
     let colon = colon.filter(|(at, _)| *at < 40).min();

@@ -22,7 +22,7 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = is_letter(letter);
-        let praised = ["correct", "right", "answer", "best"].iter().find_map(|word| {
+        let praised = ["correct", "right", "answer", "best", "better"].iter().find_map(|word| {
             let rest = rest.strip_prefix("is ")?;
             rest.strip_prefix("the ").unwrap_or(rest).strip_prefix(word)
         });
@@ -124,7 +124,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());
-    const WORDS: &str = "ption |hoice |ption is |hoice is |choose |pick |select |go with ";
+    const WORDS: &str = "ption |hoice |tatement |raph |igure |etter |ption is |hoice is |choose |pick |select |go with ";
     let at = WORDS.split('|').filter_map(after);
     let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
     let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))

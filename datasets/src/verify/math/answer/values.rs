@@ -155,9 +155,8 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
         let before = &clause[..start.unwrap_or(0)];
         let is_only = first_number(before).is_none()
-            && !is_described(before)
-            && first_number(rest).is_none()
-            && !rest.contains('$');
+            && !is_described(before, false)
+            && first_number(rest).is_none();
         return (is_only && is_answer(formula)).then_some(formula);
     }
     let (mut found, mut end): (Option<&str>, _) = (None, 0);
@@ -168,7 +167,7 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
         let is_other = standing::is_changed(before)
             || is_bound(before, "")
             || is_property(before, &clause[end..])
-            || is_described(before);
+            || is_described(before, found.is_some());
         // "9 eggs for $2 each"
         let is_price = begins(&clause[end..], " each| per | apiece| a piece");
         match found {
@@ -183,18 +182,23 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 }
 
 /// Words before a number that is of something else: "the sum of the first 7 primes", "the next integer after 7".
-const DESCRIBING: &str = "of|at|in|after|before|by|to|from|with|than|first|last|next|times|plus|minus|on|per|within|until|mod|\
-    modulo|the|these|those|all|every|remaining|other|original|whole|given|same|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
+const DESCRIBING: &str = "of|at|in|after|before|by|to|from|with|than|first|last|next|times|plus|minus|negative|on|per|within|until|mod|\
+    modulo|de|du|des|von|vom|del|della|di|do|da|van|z|из|от|en|dans|à|na|nach|vor|después|après|nel|menos|moins|meno|минус|\
+    the|these|those|all|every|remaining|other|original|whole|given|same|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
 
 /// Whether the word before a number says that it is of something else; "a total of 5" is what is asked for.
-fn is_described(before: &str) -> bool {
+fn is_described(before: &str, is_second: bool) -> bool {
+    if before.ends_with(['第', '负', '加', '减', '乘', '除', '以', '比', '到', '从', '每'])
+    {
+        return true;
+    }
     let mut words = before.rsplit([' ', '$', '*', '(']).filter(|word| !word.is_empty());
     let last = words.next().unwrap_or_default().to_lowercase();
     let lead = words.next().unwrap_or_default();
     // "she needs 18 dollars to reach $50"
     let is_purpose = lead == "to" && words.next().is_some();
     let is_counted = last == "of" && words.next().is_some_and(|word| is_one_of(word, "a|an"));
-    is_purpose || is_one_of(&last, DESCRIBING) && !is_counted
+    is_second && is_purpose || is_one_of(&last, DESCRIBING) && !is_counted
 }
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
@@ -230,7 +234,7 @@ pub(super) fn is_property(before: &str, after: &str) -> bool {
         || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
         // "the 18th prime"
         || past(after, "st |nd |rd |th ").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
-        || begins(after, " of which| of them| of these")
+        || begins(after, " of which| of them| of these|加|减|乘|除|的")
 }
 
 /// Whether the sentence of a value is a question: "maybe 12 or 13?"
@@ -259,7 +263,11 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
     {
         let start = offset_in(text, value);
         let (before, after) = (&text[..start], &text[start + value.len()..]);
-        if has_digits(after) && !is_unstated(before, after) && !is_bound(before, after) && !is_asked(after) {
+        if has_digits(after)
+            && !is_unstated(before, after)
+            && !is_bound(before, after)
+            && !is_asked(after)
+        {
             return Some((with_unit(text, value), Rule::Number));
         }
     }
@@ -276,7 +284,9 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
             || is_label(&rest[..start])
             || is_in_question(before, &text[end..])
             || is_about(before)
-            || has_digits(before) && (before.ends_with(" the") && !before.ends_with(" is the") || is_day(before, found.0))
+            || has_digits(before)
+                && (before.ends_with(" the") && !before.ends_with(" is the")
+                    || is_day(before, found.0))
             || is_other_case(text, before)
             || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
             || of_others && standing::is_of_others(before);
@@ -292,7 +302,8 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
 /// Whether a number is the day of the month that stands before it.
 fn is_day(before: &str, number: &str) -> bool {
     let month = before.rsplit(' ').next().unwrap_or(before);
-    month.starts_with(|c: char| c.is_ascii_uppercase()) && date(&format!("{month} {number}")).is_some()
+    month.starts_with(|c: char| c.is_ascii_uppercase())
+        && date(&format!("{month} {number}")).is_some()
 }
 
 /// Whether a value stands in brackets that tell of another case: "(with replacement it would be 9/25)".

@@ -25,8 +25,11 @@ const WORDS: [(u8, &str); 6] = [
     (SENTENCE, "if|may|might|could|unless|nor|can't|nobody"),
     (VALUE, "hardly|but|except|anything|than|between|least|most"),
     (VALUE | UNIT, "false"),
-    (UNIT, "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|divided|multiplied|increased|decreased|\
-        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié"),
+    (
+        UNIT,
+        "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|divided|multiplied|increased|decreased|\
+        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié",
+    ),
 ];
 
 /// Whether a text has a word with one of those effects.
@@ -89,7 +92,7 @@ tables! {
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
     mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
     can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
-    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch \
+    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|não,|нет,|nee,|scratch \
     that)";
     /// A property that the value is said not to have, as it should: ` is not even, as required`.
     PROPERTY: "^ (?:is|was|are) not (?:\\w+ ){0,4}[a-z0-9]+, as (?:required|wanted|needed|desired|expected|asked)(?:[^a-z ]|$)";
@@ -107,7 +110,7 @@ tables! {
     [^.,;]* (?:is|equals|makes?))$";
     /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
     OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
-    (?:choose|modulo|mod|times|plus|minus) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|mal|fois|por|entre) )|\
+    (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
     OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
@@ -169,7 +172,8 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
 /// Whether a value ends a question that is not answered with yes: "Is it 7?"
 pub(in super::super) fn is_asked(after: &str) -> bool {
     let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
-    let next = rest.strip_prefix('?').map(|next| next.trim_start().to_lowercase());
+    let rest = rest.trim_start_matches(['吗', '嗎', 'か']);
+    let next = rest.strip_prefix(['?', '？']).map(|next| next.trim_start().to_lowercase());
     next.is_some_and(|next| {
         // "Teacher: Yes."
         let said = next.split_once(": ").filter(|(name, _)| !name.contains(' '));
@@ -266,14 +270,17 @@ pub(in super::super) fn denies(rest: &str) -> bool {
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
     // "is clearly not the answer"
-    let is_filler = |word: &str| is_one_of(word, "the|a|an|be|of|course|also|just") || word.ends_with("ly");
+    let is_filler =
+        |word: &str| is_one_of(word, "the|a|an|be|of|course|also|just") || word.ends_with("ly");
     let next = words.find(|word| !is_filler(word)).unwrap_or_default();
     const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
     const FALSE: &str = "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
         inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved";
     const ALONE: &str =
         "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
-    is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE) || verb == "not" && next.is_empty()
+    is_one_of(verb, ALONE)
+        || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
+        || verb == "not" && next.is_empty()
 }
 
 /// Whether a cross stands behind a value: `12 ❌`.
@@ -289,7 +296,8 @@ pub(in super::super) fn is_changed(before: &str) -> bool {
 
 /// Whether a clause begins with a value that an operation in words goes on with.
 pub(in super::super) fn is_operation(clause: &str) -> bool {
-    clause.contains(' ') && OPERATION.is_match(head(clause, 80)) || clause.contains('的') && OPERATION.is_match(clause)
+    clause.contains(' ') && OPERATION.is_match(head(clause, 80))
+        || clause.contains('的') && OPERATION.is_match(clause)
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".

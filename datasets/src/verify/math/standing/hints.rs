@@ -64,12 +64,15 @@ const STEMS: [(u16, &str); 11] = [
         "text|answer k|answer s|solution|soluc|back of|end of|web|internet|online|forum|manuel|corrig|libro|gab|\
      lehr|im|buch|podr",
     ),
-    (ASSUMES, "suppose|assume|imagine|pretend|reference|gold|ground|if|unless|whether|must|have|to|si|wenn|falls|ob|se|jik|jika"),
+    (
+        ASSUMES,
+        "suppose|assume|imagine|pretend|reference|gold|ground|if|unless|whether|must|have|to|si|wenn|falls|ob|se|jik|jika",
+    ),
     (ERRS, "but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet"),
     (
         SHOWS,
         "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|\
-     look|if|had|were|without|only if|assum|suppos|would",
+     look|if|had|were|without|only if|assum|suppos|would|simil|likew|analog|by contr|for comp|as an",
     ),
     (
         WITHDRAWS,

@@ -99,7 +99,7 @@ tables! {
     INTERMEDIATE: "\\b(?:first|initially|intermediate|to begin|subtotal|partial|step [0-9])\\b";
     CONCLUDES: "\\b(?:so|thus|hence|therefore|now|then|finally|next|altogether|in total)\\b";
     /// Supposes what is not so by its order of words: "had the order mattered, it would be".
-    INVERSION: "^[^a-z]*(?:had|were) [^.]*\\bwould (?:be|have been)\\b";
+    INVERSION: "^[^a-z]*(?:(?:had|were) [^.]*\\bwould (?:be|have been)\\b|(?:similarly|likewise|for comparison|analogously|by contrast|as an aside)\\b)";
     /// Says that it is not the case.
     CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*|[.;,:!] *(?:and )?(?:it|this|that|they|he|she|there) (?:is|are|was|were|do|does|did|has|had)(?: not|n['’]t)\\b[^.\\n]*|\
     [.,;，。] *(?:pero|aber|mais|mas|ma|но|sie|er|es|但|可是|然而)[^.。\\n]*(?: no |nicht|n['’]| pas|não|non| не |不)[^.。\\n]*";
@@ -196,9 +196,13 @@ impl Table {
 /// `2x = \boxed{18}, so x = 9`, or the place where the value in the box before it is attained.
 pub(super) fn is_step(before: &str, after: &str) -> bool {
     let sentence = sentence(before);
-    let equation = sentence.trim_end_matches([' ', '$']).strip_suffix('=').map(|side| side.trim_end().as_bytes());
+    let equation = sentence
+        .trim_end_matches([' ', '$'])
+        .strip_suffix('=')
+        .map(|side| side.trim_end().as_bytes());
     let is_multiple = matches!(equation, Some([.., b'0'..=b'9', b'a'..=b'z']));
-    is_multiple && SOLVED.is_match(head(after, MAX_SENTENCE)) || sentence.contains("\\boxed") && ATTAINED.is_match(sentence)
+    is_multiple && SOLVED.is_match(head(after, MAX_SENTENCE))
+        || sentence.contains("\\boxed") && ATTAINED.is_match(sentence)
 }
 
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
@@ -227,7 +231,10 @@ fn foreign(before: &str, after: &str, found: u16) -> bool {
         contrary.is_some_and(|found| {
             let is_near = !behind[..found.start].contains(". ");
             let text = &behind[found];
-            is_near && (COUNTERFACTUAL.is_match(sentence) || !text.is_ascii() || holds(text, " not|n't|=| so | no | nicht| pas|non "))
+            is_near
+                && (COUNTERFACTUAL.is_match(sentence)
+                    || !text.is_ascii()
+                    || holds(text, " not|n't|=| so | no | nicht| pas|non "))
         })
     };
     (has_quote || found & SAYS != 0) && is_said()
@@ -306,7 +313,8 @@ pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str>
     let behind = head(&text[found.span.end..], MAX_BEHIND);
     let abroad = revocation(behind);
     let first = sentence(&text[..found.span.start]);
-    let is_first = holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
+    let is_first =
+        holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
     if abroad.is_none() && !is_first && hints(behind) & WITHDRAWS == 0 {
         return None;
     }
@@ -315,7 +323,8 @@ pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str>
     const FALSE: &str = " is wrong| is incorrect| is not correct| is not right| is false| is extraneous| is invalid| is impossible|\
         cannot be right| can't be right| does not work| doesn't work| must be rejected";
     let mut again = behind.match_indices(&*found.text).take(8);
-    let denied = again.find(|(at, text)| begins(&behind[at + text.len()..], FALSE)).map(|(at, _)| at);
+    let denied =
+        again.find(|(at, text)| begins(&behind[at + text.len()..], FALSE)).map(|(at, _)| at);
     let of_it = of_it.into_iter().chain(denied).min();
     let restated = |at: usize| {
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
@@ -340,6 +349,8 @@ pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str>
     });
     let concluded = if is_first { CONCLUDES.find(behind).map(|found| found.start) } else { None };
     let at = revoked.into_iter().chain(doubted).chain(concluded).min()?;
+    // All of the sentence: "Many write "the answer is 9"" takes nothing back.
+    let at = at - sentence(&behind[..at]).len();
     let rest = &behind[at..];
     let last = || {
         let end = rest.trim_end().trim_end_matches(['.', '!']);
@@ -348,7 +359,9 @@ pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str>
     };
     let stated = || {
         // "no, 45", "Edit: 16", "Actually 13"
-        let value = DOUBT.find(last()).map(|lead| last()[lead.end..].trim_matches([' ', ',', ':', '$', ')', '!']));
+        let value = DOUBT
+            .find(last())
+            .map(|lead| last()[lead.end..].trim_matches([' ', ',', ':', '$', ')', '!']));
         if let Some(value) = value.filter(|value| is_value(value)) {
             return Some(value);
         }
