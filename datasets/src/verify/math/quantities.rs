@@ -28,6 +28,12 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
             converted(p, q, &b).is_some_and(|converted| equal(&a, &converted, fuel))
         }
         (Some(Mark::Percent), Some(Mark::Percent)) => equal(&a, &b, fuel),
+        (Some(Mark::Percent), Some(Mark::Unit(unit)))
+        | (Some(Mark::Unit(unit)), Some(Mark::Percent))
+            if conversion("dollar", unit).is_some() =>
+        {
+            false
+        }
         (Some(Mark::Percent), _) => equal(&a, &b, fuel) || equal(&hundredth(&a), &b, fuel),
         (_, Some(Mark::Percent)) => equal(&a, &b, fuel) || equal(&a, &hundredth(&b), fuel),
         (Some(Mark::Degree), Some(Mark::Unit(unit))) if is_angle(unit) => {

@@ -112,7 +112,7 @@ fn label(tokens: &[Token]) -> usize {
             || lower.ends_with(':')
             || lower.ends_with(" is")
             || lower.ends_with(" are")
-            || is_one_of(lower.trim_end_matches(','), LABELS));
+            || is_one_of(lower.trim_end_matches(','), LABELS) && (words == 1 || lower != "at"));
     let length = words + usize::from(has_colon);
     if is_label && is_value(tokens.get(length)) { length } else { 0 }
 }

@@ -66,7 +66,9 @@ pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
     let is_corrected = boxes.windows(2).any(|pair| between(pair).is_none_or(corrects));
     let mut parts: Vec<&str> = boxes.iter().map(|boxed| text[boxed.inner.clone()].trim()).collect();
     parts.dedup();
-    ((2..=MAX_LIST).contains(&parts.len()) && !is_corrected).then(|| parts.join(", "))
+    // A box that is given once more is the one that counts.
+    let differ = (1..parts.len()).all(|at| !parts[..at].contains(&parts[at]));
+    ((2..=MAX_LIST).contains(&parts.len()) && differ && !is_corrected).then(|| parts.join(", "))
 }
 
 fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
@@ -343,7 +345,7 @@ fn links(gap: &str) -> bool {
     });
     let joins = gap.contains([',', ';']) || gap.contains("and") || gap.contains("or");
     let end = gap.trim_end_matches([' ', '}', '$']);
-    const LINKS: &str = " and| or|lternatively,|also be|maybe|perhaps|possibly";
+    const LINKS: &str = " and| or|lternatively,|also be|maybe|perhaps|possibly|might be|could be";
     let is_and = each(LINKS).any(|link| end.ends_with(link));
     is_and || (are_known && (joins || (gap.len() < 10 && !gap.contains('='))))
 }

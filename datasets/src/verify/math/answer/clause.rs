@@ -26,7 +26,8 @@ const FILLERS: &str = "therefore|thus|so|then|hence|indeed|simply|just|exactly|p
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
-    if text.contains('\n') && assignments(text.trim()).is_some() {
+    let is_numbered = text.trim_start().starts_with("1. ") && text.contains("\n2. ");
+    if is_numbered || text.contains('\n') && assignments(text.trim()).is_some() {
         return Some(text.trim());
     }
     let (clause, is_bold) = clause(text);
@@ -265,7 +266,7 @@ fn is_factorial(text: &str, at: usize) -> bool {
 
 /// The first complete expression of a clause; none where the clause goes on with another value.
 fn expression(clause: &str, is_bold: bool) -> Option<&str> {
-    if standing::is_operation(clause) && !is_operand(clause) {
+    if standing::is_operation(clause) {
         return None;
     }
     let end = clause

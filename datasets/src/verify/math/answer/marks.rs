@@ -48,7 +48,7 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
-    if opening(inner).is_some() {
+    if opening(inner).is_some() || inner.starts_with(['<', '>', '≤', '≥']) {
         return inner;
     }
     if is_answer(inner) {

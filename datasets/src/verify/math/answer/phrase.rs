@@ -188,7 +188,12 @@ fn paragraph(text: &str) -> &str {
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     let rest = &text[skipped..];
     // A list of assignments, one a line.
-    let is_item = |line: &&str| line.trim_start().starts_with("- ") && line.contains('=');
+    let is_item = |line: &&str| {
+        let line = line.trim_start();
+        let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        line.starts_with("- ") && line.contains('=')
+            || number.len() < line.len() && number.starts_with(". ")
+    };
     let items: usize = rest.split_inclusive('\n').take_while(is_item).map(str::len).sum();
     if items > 0 {
         return &rest[..items];

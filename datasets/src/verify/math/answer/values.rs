@@ -167,7 +167,7 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
         let is_other = standing::is_changed(before)
             || is_bound(before, "")
             || is_property(before, &clause[end..])
-            || is_described(before, found.is_some());
+            || is_described(before, found.is_some()) && !is_rate(before, &clause[end..]);
         // "9 eggs for $2 each"
         let is_price = begins(&clause[end..], " each| per | apiece| a piece");
         match found {
@@ -183,8 +183,14 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 
 /// Words before a number that is of something else: "the sum of the first 7 primes", "the next integer after 7".
 const DESCRIBING: &str = "of|at|in|after|before|by|to|from|with|than|first|last|next|times|plus|minus|negative|on|per|within|until|mod|\
-    modulo|de|du|des|von|vom|del|della|di|do|da|van|z|из|от|en|dans|à|na|nach|vor|después|après|nel|menos|moins|meno|минус|\
-    the|these|those|all|every|remaining|other|original|whole|given|same|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
+    modulo|multiplying|dividing|adding|subtracting|de|du|des|von|vom|del|della|di|do|da|van|z|из|от|en|dans|à|na|nach|vor|después|après|nel|menos|moins|meno|минус|\
+    without|except|near|the|these|those|all|every|remaining|other|original|whole|given|same|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
+
+/// Whether a number is a speed or a price: "travels at 60 mph".
+fn is_rate(before: &str, after: &str) -> bool {
+    let unit = after.trim_start().split([' ', '.', ',']).next().unwrap_or_default();
+    before.ends_with(" at ") && is_unit(unit)
+}
 
 /// Whether the word before a number says that it is of something else; "a total of 5" is what is asked for.
 fn is_described(before: &str, is_second: bool) -> bool {

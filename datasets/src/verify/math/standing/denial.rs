@@ -27,7 +27,7 @@ const WORDS: [(u8, &str); 6] = [
     (VALUE | UNIT, "false"),
     (
         UNIT,
-        "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|divided|multiplied|increased|decreased|\
+        "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|point|divided|multiplied|increased|decreased|\
         reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié",
     ),
 ];
@@ -110,7 +110,7 @@ tables! {
     [^.,;]* (?:is|equals|makes?))$";
     /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
     OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
-    (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|mal|fois|por|entre) )|\
+    (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:more|less|fewer|older|younger|taller|longer|shorter|heavier) than |(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
     OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
@@ -312,7 +312,7 @@ pub(in super::super) fn offers(remark: &str) -> bool {
     let words = remark.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let words = words.strip_prefix("but ").unwrap_or(&words);
     let words = words.strip_prefix("it ").unwrap_or(words);
-    if OTHER_CASE.is_match(words) {
+    if begins(words, "and so on|etc") || OTHER_CASE.is_match(words) {
         return true;
     }
     let is_offer = OFFERS.split('|').any(|offer| {

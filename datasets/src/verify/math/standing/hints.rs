@@ -80,7 +80,7 @@ const STEMS: [(u16, &str); 11] = [
      double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|\
      wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
      hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
-     question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|final|answer|verif|check|add|rev",
+     question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|final|answer|verif|check|add|rev|apolog|or rather|make|mean|closer|look|read|missed|swapp|above|this|that|typo|with|see",
     ),
 ];
 

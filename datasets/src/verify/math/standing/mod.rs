@@ -8,9 +8,9 @@ use std::ops::Range;
 use regex::{Captures, Regex};
 
 use super::super::tail;
-use super::answer::{Found, Rule, by_marks, is_value, last_sentence, unmarked};
+use super::answer::{Found, Rule, by_marks, is_value, last_sentence, offset_in, unmarked};
 use super::languages::{are_opposite, is_case, revocation};
-use super::scan::{begins, head, holds, is_one_of, lowered};
+use super::scan::{begins, head, holds, is_one_of, lowered, past};
 use super::text::is_choice;
 use super::{Outcome, texts};
 
@@ -93,8 +93,12 @@ tables! {
     (?:^|[ ,;:(])(?:si|wenn|falls|ob|se|если|jeśli|eğer|jika|nếu) [^,;.:\\n]{0,24}(?:resp|antwort|risp|rép|ответ|odpow|cevap|jawaban|đáp)[^,;.:\\n]*$|(?:如果|假设|假如|要是|倘若|是否|若)[^，。,]{0,12}$|\\b(?:reference|gold(?:en)?|ground[- ]truth)(?:['’]s)? (?:answer|solution)\\b[^.\\n]*$";
     /// What follows an equation that is solved in the same sentence.
     SOLVED: "^[$ ]*,? *(?:and )?(?:so|thus|hence|therefore|then|which (?:means|gives|yields)|giving|i\\.e)[^.\\n]* ?=";
+    /// A box that is a part of what a sentence calculates: "the probability is $1 - \boxed{x} =".
+    OPERAND: "\\b(?:is|are|be|equals)\\b [$\\\\(]*[^=$]*(?:[-+*/×·]|\\\\cdot|\\\\times) *[$]?$";
     /// Names the place where an extreme value is attained.
     ATTAINED: "\\b(?:attained|achieved|reached|occurs?|occurring|equality)(?: only)? (?:at|when|for|if)\\b[^.;]*$";
+    /// A sentence behind an answer about something else.
+    ASIDE: "\\b(?:without|if|had|otherwise)\\b[^.]*\\bwould\\b|\\b(?:common|typical) (?:error|mistake)|\\b(?:first|earlier|previous) attempt|\\b(?:old|original|previous) \\w+ was\\b|^[^a-z]*(?:similarly|likewise)\\b";
     /// Says that a value is one on the way.
     INTERMEDIATE: "\\b(?:first|initially|intermediate|to begin|subtotal|partial|step [0-9])\\b";
     CONCLUDES: "\\b(?:so|thus|hence|therefore|now|then|finally|next|altogether|in total)\\b";
@@ -118,7 +122,7 @@ tables! {
     \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
     \\boops|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
-    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\b(?:just )?kidding\\b";
+    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
     )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?(?:(?:['’]s| is| was| seems| must be)(?: all| \
@@ -131,16 +135,18 @@ tables! {
     /// The same; but behind `####` a contrast may begin another problem.
     CONTRAST: "(?:^|[.!?\\n] *)(?:but|however|yet|unfortunately|instead)\\b";
     /// Says that it stands all the same.
-    AFFIRMATION: "\\bstands?\\b|after all|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
+    AFFIRMATION: "\\bstands?\\b|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
     (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
     \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
     (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
-    ASSERTION: "=|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
+    ASSERTION: "=|\\bshould (?:be|read)\\b|\\b(?:we )?need \\W?[0-9]|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
-    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|start over|try again))\\b|(?:^|[.!?)}$\\n] *|[-–—→] *)(?:no[,!]|(?:edit|update|correct(?:ed|ion)):) |[,;] \
+    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|start over|try again|re-?read)|nope\\b|(?:i|my) apolog(?:ize|ies)|(?:or rather|make that|i mean)|on (?:closer|second|further|reflection)[a-z ]*|looking back|reading (?:it again|the (?:problem|question))|check:[^.\\n]*≠|\\n+ *or [$]?[0-9]|\
+    i (?:missed|overlooked|swapped|see)|(?:the above|this|that|it) (?:seems|looks|is) (?:off|wrong|too (?:few|many))|final (?:result|value|total|count)|with [^.]{0,20}the final)\\b|\
+    \\( ?(?:should be|typo|correct(?:ion)?:|actually|rather)|(?:^|[.!?)}$\\n] *|[-–—→] *)(?:no[,!]|(?:edit|update|correct(?:ed|ion)):) |[,;] \
     *(?:no,? )?wait\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
     (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
     not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:also |still |now )?(?:add|subtract|double|halve|round|exclude|include|remove|be (?:doubled|tripled|\
@@ -202,7 +208,11 @@ pub(super) fn is_step(before: &str, after: &str) -> bool {
         .map(|side| side.trim_end().as_bytes());
     let is_multiple = matches!(equation, Some([.., b'0'..=b'9', b'a'..=b'z']));
     is_multiple && SOLVED.is_match(head(after, MAX_SENTENCE))
-        || sentence.contains("\\boxed") && ATTAINED.is_match(sentence)
+        || equation.is_none()
+            && after.trim_start_matches(['$', ' ']).starts_with('=')
+            && OPERAND.is_match(sentence)
+        || before.contains("\\boxed")
+            && if sentence.contains("\\boxed") { &*ATTAINED } else { &*ASIDE }.is_match(sentence)
 }
 
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
@@ -309,10 +319,10 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
-pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str> {
-    let behind = head(&text[found.span.end..], MAX_BEHIND);
+pub(super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> {
+    let behind = head(&text[mark.span.end..], MAX_BEHIND);
     let abroad = revocation(behind);
-    let first = sentence(&text[..found.span.start]);
+    let first = sentence(&text[..mark.span.start]);
     let is_first =
         holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
     if abroad.is_none() && !is_first && hints(behind) & WITHDRAWS == 0 {
@@ -320,9 +330,9 @@ pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str>
     }
     let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start);
     // "So 18 is wrong."
-    const FALSE: &str = " is wrong| is incorrect| is not correct| is not right| is false| is extraneous| is invalid| is impossible|\
+    const FALSE: &str = " is wrong| is too | is incorrect| is not correct| is not right| is false| is extraneous| is invalid| is impossible|\
         cannot be right| can't be right| does not work| doesn't work| must be rejected";
-    let mut again = behind.match_indices(&*found.text).take(8);
+    let mut again = behind.match_indices(&*mark.text).take(8);
     let denied =
         again.find(|(at, text)| begins(&behind[at + text.len()..], FALSE)).map(|(at, _)| at);
     let of_it = of_it.into_iter().chain(denied).min();
@@ -330,9 +340,9 @@ pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str>
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
         let rest =
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
-        rest.strip_prefix(&*found.text).is_some_and(denies)
+        rest.strip_prefix(&*mark.text).is_some_and(denies)
     };
-    let contrast = CONTRAST.find(behind).filter(|_| found.rule != Rule::Hashes);
+    let contrast = CONTRAST.find(behind).filter(|_| mark.rule != Rule::Hashes);
     let doubt = DOUBT.find(behind).into_iter().chain(contrast).map(|found| found.start).min();
     let contrary = doubt.filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
@@ -359,22 +369,22 @@ pub(super) fn withdrawn<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str>
     };
     let stated = || {
         // "no, 45", "Edit: 16", "Actually 13"
-        let value = DOUBT
-            .find(last())
-            .map(|lead| last()[lead.end..].trim_matches([' ', ',', ':', '$', ')', '!']));
-        if let Some(value) = value.filter(|value| is_value(value)) {
+        let lead = DOUBT.find(last()).map_or(0, |lead| lead.end);
+        let value = last()[lead..].trim_matches([' ', ',', ':', '$', ')', '!', '*']);
+        let value = past(value, "be |read |should read ").unwrap_or(value);
+        if is_value(value) {
             return Some(value);
         }
         let is_said = ASSERTION.is_match(last()) && !COUNTERFACTUAL.is_match(last());
-        let stands = AFFIRMATION.is_match(last());
-        let found = if is_said && !stands { unmarked(last()) } else { None };
-        found.map(|(text, _)| text)
+        let (found, _) = unmarked(last()).filter(|_| !AFFIRMATION.is_match(last()))?;
+        let is_own = !is_foreign(&last()[..offset_in(last(), found)], "");
+        (is_own && (is_said || is_choice(found) && is_choice(&mark.text))).then_some(found)
     };
     let marked = by_marks(rest).map(|found| found.text);
     let is_answer = |text: &Cow<'_, str>| is_value(text) || is_choice(text);
     let other = marked.or_else(|| stated().map(Cow::Borrowed)).filter(is_answer);
     let is_other = match other {
-        Some(other) => texts::compared(&found.text, &other).0 != Outcome::Correct,
+        Some(other) => texts::compared(&mark.text, &other).0 != Outcome::Correct,
         None => revoked.is_some() && !AFFIRMATION.is_match(rest),
     };
     is_other.then_some(rest)
