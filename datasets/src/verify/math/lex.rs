@@ -342,7 +342,7 @@ impl<'a> Lexer<'a> {
             return;
         }
         // "2 over 3", "18 a day"
-        if lower == "over" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
+        if run == "over" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
             self.out.push(Token::Symbol('/'));
             return;
         }

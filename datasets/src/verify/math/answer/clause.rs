@@ -131,7 +131,8 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
     }
     let bare = result.trim_start_matches(['$', '\\']);
     // "Tom has 7 apples and gives away 3, so he has 4"
-    if link.ends_with("so ") && bare.starts_with(char::is_alphabetic) && has_digits(working) {
+    let is_sentence = bare.starts_with(char::is_alphabetic) && !bare.contains(['=', '*', '/', '+']);
+    if link.ends_with("so ") && is_sentence && has_digits(working) {
         return only_value(bare);
     }
     let number = first_number(bare).filter(|number| bare.starts_with(*number) && !is_choice)?;

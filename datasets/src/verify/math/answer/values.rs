@@ -202,7 +202,8 @@ fn is_described(before: &str, is_second: bool) -> bool {
     let last = words.next().unwrap_or_default().to_lowercase();
     let lead = words.next().unwrap_or_default();
     // "she needs 18 dollars to reach $50"
-    let is_purpose = lead == "to" && words.next().is_some();
+    let is_purpose =
+        lead == "to" && !is_one_of(&last, "find|get|obtain|give|yield") && words.next().is_some();
     let is_counted = last == "of" && words.next().is_some_and(|word| is_one_of(word, "a|an"));
     is_second && is_purpose || is_one_of(&last, DESCRIBING) && !is_counted
 }
@@ -291,7 +292,9 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
             || is_in_question(before, &text[end..])
             || is_about(before)
             || has_digits(before)
-                && (before.ends_with(" the") && !before.ends_with(" is the")
+                && (before.ends_with(" the")
+                    && !before.ends_with(" is the")
+                    && !text[end..].starts_with(char::is_alphabetic)
                     || is_day(before, found.0))
             || is_other_case(text, before)
             || is_compared(before, &text[end..]) && has_digits(last_sentence(before))

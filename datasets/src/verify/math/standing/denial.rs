@@ -329,7 +329,7 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 
 /// What begins a reason or contrast behind an answer.
 static REASONS: Words = Words::new(
-    " because | since |, as |, which |, who |, whose |, where |, not | and not |, whereas |, although | rather than | instead of |\
+    " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
     , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",

@@ -98,12 +98,12 @@ tables! {
     /// Names the place where an extreme value is attained.
     ATTAINED: "\\b(?:attained|achieved|reached|occurs?|occurring|equality)(?: only)? (?:at|when|for|if)\\b[^.;]*$";
     /// A sentence behind an answer about something else.
-    ASIDE: "\\b(?:without|if|had|otherwise)\\b[^.]*\\bwould\\b|\\b(?:common|typical) (?:error|mistake)|\\b(?:first|earlier|previous) attempt|\\b(?:old|original|previous) \\w+ was\\b|^[^a-z]*(?:similarly|likewise)\\b";
+    ASIDE: "\\b(?:without|if|had|otherwise)\\b[^.]*\\bwould\\b|\\b(?:common|typical) (?:error|mistake)|\\b(?:first|earlier|previous) attempt|\\b(?:old|original|previous) \\w+ was\\b|^[^a-z]*(?:similarly|likewise|for comparison|analogously|by contrast|as an aside)\\b";
     /// Says that a value is one on the way.
     INTERMEDIATE: "\\b(?:first|initially|intermediate|to begin|subtotal|partial|step [0-9])\\b";
     CONCLUDES: "\\b(?:so|thus|hence|therefore|now|then|finally|next|altogether|in total)\\b";
     /// Supposes what is not so by its order of words: "had the order mattered, it would be".
-    INVERSION: "^[^a-z]*(?:(?:had|were) [^.]*\\bwould (?:be|have been)\\b|(?:similarly|likewise|for comparison|analogously|by contrast|as an aside)\\b)";
+    INVERSION: "^[^a-z]*(?:had|were) [^.]*\\bwould (?:be|have been)\\b";
     /// Says that it is not the case.
     CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*|[.;,:!] *(?:and )?(?:it|this|that|they|he|she|there) (?:is|are|was|were|do|does|did|has|had)(?: not|n['’]t)\\b[^.\\n]*|\
     [.,;，。] *(?:pero|aber|mais|mas|ma|но|sie|er|es|但|可是|然而)[^.。\\n]*(?: no |nicht|n['’]| pas|não|non| не |不)[^.。\\n]*";
@@ -140,7 +140,7 @@ tables! {
     \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
     (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
-    ASSERTION: "=|\\bshould (?:be|read)\\b|\\b(?:we )?need \\W?[0-9]|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
+    ASSERTION: "\\bshould (?:be|read)\\b|\\b(?:we )?need \\W?[0-9]|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
@@ -375,7 +375,10 @@ pub(super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> 
         if is_value(value) {
             return Some(value);
         }
-        let is_said = ASSERTION.is_match(last()) && !COUNTERFACTUAL.is_match(last());
+        // Behind a contrast alone an equation may be a part of another way.
+        let is_strong = || revoked.is_some() || DOUBT.find(behind).is_some();
+        let is_said = (ASSERTION.is_match(last()) || last().contains('=') && is_strong())
+            && !COUNTERFACTUAL.is_match(last());
         let (found, _) = unmarked(last()).filter(|_| !AFFIRMATION.is_match(last()))?;
         let is_own = !is_foreign(&last()[..offset_in(last(), found)], "");
         (is_own && (is_said || is_choice(found) && is_choice(&mark.text))).then_some(found)
