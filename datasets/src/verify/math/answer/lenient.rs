@@ -336,7 +336,8 @@ fn is_equation(text: &str) -> bool {
 fn before_remark(line: &str) -> &str {
     let bracket = line.strip_suffix(')').and_then(|inner| inner.rsplit_once(" ("));
     let bracket = bracket.filter(|(before, inner)| {
-        has_digits(before) && inner.contains(' ') && inner.starts_with(char::is_alphabetic)
+        let word = inner.split(' ').next().unwrap_or(inner);
+        has_digits(before) && word.chars().all(char::is_alphabetic) && word.len() > 3
     });
     let before = without_reason(bracket.map_or(line, |(before, _)| before));
     let has_value = has_digits(before) || before.contains(" is ");

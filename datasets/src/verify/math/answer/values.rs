@@ -168,6 +168,12 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
             || is_bound(before, "")
             || is_property(before, &clause[end..])
             || is_described(before, found.is_some()) && !is_rate(before, &clause[end..]);
+        // "53 to 56" is a range.
+        if past(clause[end..].trim_start(), "to |bis |à |hasta ")
+            .is_some_and(|next| next.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        {
+            return None;
+        }
         // "9 eggs for $2 each"
         let is_price = begins(&clause[end..], " each| per | apiece| a piece");
         match found {
