@@ -114,7 +114,7 @@ fn fraction(above: Option<&str>, below: Option<&str>) -> Option<RBig> {
 }
 
 /// Whether a word is the name of a prefix: `kilo`.
-pub(super) fn is_prefix(word: &str) -> bool {
+fn is_prefix(word: &str) -> bool {
     PREFIXES.split('|').any(|row| row.split(' ').nth(1) == Some(word))
 }
 
@@ -214,4 +214,49 @@ fn multiply(
 fn raised(base: &RBig, power: i32) -> RBig {
     let size = (0..power.unsigned_abs()).fold(RBig::ONE, |product, _| product * base);
     if power < 0 { RBig::ONE / size } else { size }
+}
+
+/// The Greek letters of units as characters: `M\Omega` is one symbol.
+pub(super) fn with_greek(text: &str) -> String {
+    let text = text.replace("\\Omega", "Ω").replace("\\mu", "μ");
+    if text.contains('μ') { text.replace("μ ", "μ") } else { text }
+}
+
+/// The words of a unit in LaTeX, `m\,s^{-2}`, or in the commands of siunitx, `\metre\per\second\squared`.
+pub(super) fn unit_words(text: &str) -> String {
+    let (mut words, text) = (String::new(), with_greek(text));
+    // What stands before the next name: `\per` turns its power, `\square` raises it.
+    let (mut is_per, mut power, mut prefix) = (false, 1, String::new());
+    for part in text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '^' && c != '-') {
+        let name = part.trim_matches(|c: char| " \\,;~{}./".contains(c));
+        match name {
+            "per" => is_per = true,
+            "square" | "squared" | "cubic" | "cubed" => {
+                let raised = if name.starts_with("squ") { 2 } else { 3 };
+                match name.ends_with('d') {
+                    true => words.push_str(&format!("^{raised}")),
+                    false => power = raised,
+                }
+            }
+            name if is_prefix(name) => prefix = name.to_owned(),
+            "cdot" | "times" | "" => {}
+            _ => {
+                if !words.is_empty() {
+                    words.push_str(if is_per { " per " } else { " " });
+                }
+                words.push_str(&prefix);
+                words.push_str(name);
+                if power > 1 {
+                    words.push_str(&format!("^{power}"));
+                }
+                (is_per, power) = (false, 1);
+                prefix.clear();
+            }
+        }
+        if part.ends_with('/') {
+            words.push_str(" per ");
+        }
+    }
+    // `^{-2}` was taken apart at its brace.
+    words.replace("^ ", "^")
 }

@@ -78,9 +78,6 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
         return Some(value);
     }
-    if is_operand(clause) {
-        return Some(clause);
-    }
     if let Some(answer) = expression(clause, is_bold) {
         return Some(answer);
     }
@@ -94,21 +91,6 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // "The answer is that she has 12 eggs": the only value.
     let value = if standing::is_operation(clause) { None } else { only_value(clause) };
     Some(value.unwrap_or(clause))
-}
-
-/// Whether the number that a clause begins with is a part of a calculation in words: `7 times 2`, `7 squared`.
-fn is_operand(clause: &str) -> bool {
-    let Some(number) = first_number(clause).filter(|number| clause.starts_with(*number)) else {
-        return false;
-    };
-    let rest = clause[number.len()..].trim_start();
-    let (word, next) = rest.split_once(' ').unwrap_or((rest, ""));
-    let is_value = next.starts_with(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
-    match word {
-        "squared" | "cubed" | "factorial" => next.is_empty(),
-        "times" | "plus" | "minus" => is_value && !clause.contains('='),
-        _ => false,
-    }
 }
 
 /// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.

@@ -133,19 +133,11 @@ fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_list = text.starts_with("1. ") && text.contains("\n2. ");
-    let is_sentence = is_list || holds(text, " is | are ") || timed(text).is_some();
+    let is_sentence = is_list || holds(text, " is | are ");
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };
     (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
-}
-
-/// The time of day behind two words and more: "They finish at 5:00 PM."
-fn timed(text: &str) -> Option<&str> {
-    let time = last_time(text)?;
-    let words = &text[..offset_in(text, time)];
-    let is_plain = words.split_whitespace().count() >= 2 && words.contains(char::is_alphabetic);
-    is_plain.then_some(time)
 }
 
 /// The letter that the last line is, where the line before is none: a list of all options chooses none.
@@ -289,12 +281,6 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if is_inside(last) {
         return None;
     }
-    // "it is y = 2x + 1": the equation as a whole.
-    let first = *starts.iter().min()?;
-    let whole = line[first..].trim();
-    if first < last && !whole.contains('$') && is_equation(whole) {
-        return Some(whole);
-    }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     // "The number is a perfect square, 25"
@@ -317,19 +303,6 @@ fn listed(last: &str) -> Option<&str> {
     let marks = tail.matches('$').count();
     let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
     (is_list && !is_unstated(&last[..start], "")).then_some(tail)
-}
-
-/// Whether a text is equations, and no calculation.
-fn is_equation(text: &str) -> bool {
-    let is_chain = |answer: &Answer| matches!(answer, Answer::Chain(..));
-    let has_name = text.bytes().any(|byte| byte.is_ascii_alphabetic());
-    has_name
-        && match parse(text) {
-            Some(Answer::Chain(..)) => true,
-            Some(Answer::List(items)) => items.iter().all(is_chain),
-            _ => false,
-        }
-        && is_value(text)
 }
 
 /// A sentence up to a remark that may hold another value, "41 years (John is 15)".

@@ -257,14 +257,6 @@ fn is_in_question(before: &str, after: &str) -> bool {
     !is_result && end.is_some_and(|end| is_asked(&after[end..]))
 }
 
-/// Whether the clause of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
-fn is_about(before: &str) -> bool {
-    const VERBS: &str = " is | are | was | be |=|:| of | equals | comes | - | – ";
-    let clause = before.rsplit([',', '.']).next().unwrap_or(before);
-    let about = clause.rsplit_once("nswer ").map(|(_, about)| about);
-    about.is_some_and(|about| !holds(&format!(" {about} "), VERBS))
-}
-
 /// Most values in a row that a text may deny.
 const MAX_DENIALS: usize = 4;
 
@@ -296,7 +288,6 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
             || is_bound(before, &text[end..])
             || is_label(&rest[..start])
             || is_in_question(before, &text[end..])
-            || is_about(before)
             || has_digits(before)
                 && (before.ends_with(" the")
                     && !before.ends_with(" is the")
