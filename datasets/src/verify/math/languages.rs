@@ -7,7 +7,10 @@ use super::scan::{Words, begins, has_digits, head, holds, is_one_of, lowered};
 static REVOCATIONS: Words = Words::new(
     "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
-            enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|so es incorrecto|so está mal|'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
+            enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
+            lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
+            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|so es incorrecto|so está mal|\
+            'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
 );

@@ -8,18 +8,23 @@ use dashu_ratio::RBig;
 /// Names of a unit, its quantity, the quantity's power, and the unit's size in base units as a fraction.
 const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|mm мм 毫米 millimeter millimetre=length 1 1 1000|cm \
     см 厘米 centimeter centimetre=length 1 1 100|dm дм decimeter decimetre=length 1 1 10|m м 米 метр metro mètre meter \
-    metre=length 1 1 1|km км 千米 公里 kilómetro kilomètre kilometer kilometre=length 1 1000 1|in inch inche=length 1 254 10000|\
+    metre=length 1 1 1|km км 千米 公里 kilómetro kilomètre kilometer kilometre=length 1 1000 1|\
+    in inch inche=length 1 254 10000|\
     ft foot feet=length 1 3048 10000|yd yard=length 1 9144 10000|mi mile=length 1 1609344 1000|ms millisecond=time 1 \
-    1 1000|s с сек 秒 segundo seconde sekunde sekunden sec second=time 1 1 1|min мин 分钟 minuto minuten minute=time 1 60 1|h \
+    1 1000|s с сек 秒 segundo seconde sekunde sekunden sec second=time 1 1 1|\
+    min мин 分钟 minuto minuten minute=time 1 60 1|h \
     ч час 小时 hora heure stunde stunden hr hour=time 1 3600 1|day сут 天 день дней=time 1 86400 1|week=time 1 604800 1|\
-    month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|g г 克 gram=mass 1 1 1000|kg кг 千克 公斤 kilogram \
+    month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|g г 克 gram=mass 1 1 1000|\
+    kg кг 千克 公斤 kilogram \
     kilo=mass 1 1 1|lb pound=mass 1 45359237 100000000|oz ounce=mass 1 45359237 1600000000|ml мл 毫升 milliliter \
     millilitre=length 3 1 1000000|cl centiliter centilitre=length 3 1 100000|dl deciliter decilitre=length 3 1 10000|\
     l л L 升 liter litre=length 3 1 1000|ha hectare=length 2 10000 1|dollar usd buck=dollar 1 1 1|cent ¢=dollar 1 1 100|\
     euro eur €=euro 1 1 1|£ gbp sterling=sterling 1 1 1|ruble rub ₽ руб рубль рубля рублей=ruble 1 1 1|yen yuan rmb \
     ¥=yen 1 1 1|rupee ₹=rupee 1 1 1|radian rad=angle 1 1 1|celsius=celsius 1 1 1|fahrenheit=fahrenheit 1 1 1|A ampere \
-    amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|\
-    acre=length 2 40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|quart=length 3 946352946 1000000000000|\
+    amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|\
+    Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|\
+    acre=length 2 40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|\
+    quart=length 3 946352946 1000000000000|\
     pint=length 3 473176473 1000000000000|decade=months 1 120 1|century centurie=months 1 1200 1|unit=unit 1 1 1";
 
 /// Units with a name of their own: their names, and a factor before a product or quotient of others.

@@ -15,7 +15,7 @@ use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::values::{displayed, is_label, last_time, last_value, stated_value};
+use super::values::{displayed, is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.

@@ -189,7 +189,8 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
 
 /// Words before a number that is of something else: "the sum of the first 7 primes", "the next integer after 7".
 const DESCRIBING: &str = "of|at|in|after|before|by|to|from|with|than|first|last|next|times|plus|minus|negative|on|per|within|until|mod|\
-    modulo|multiplying|dividing|adding|subtracting|de|du|des|von|vom|del|della|di|do|da|van|z|из|от|en|dans|à|na|nach|vor|después|après|nel|menos|moins|meno|минус|\
+    modulo|multiplying|dividing|adding|subtracting|de|du|des|von|vom|del|della|di|do|da|van|z|из|от|en|dans|à|na|\
+    nach|vor|después|après|nel|menos|moins|meno|минус|\
     without|except|near|the|these|those|all|every|remaining|other|original|whole|given|same|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
 
 /// Whether a number is a speed or a price: "travels at 60 mph".

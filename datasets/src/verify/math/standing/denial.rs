@@ -60,7 +60,8 @@ tables! {
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|(?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) \
     doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|(?:false|untrue|incorrect|wrong|not true) (?:that|to \
     (?:say|think|believe|assume|answer|write|conclude))|mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|\
-    ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|no way|no (?:reason|evidence|proof|sign|chance|grounds) (?:\\w+ ){0,4}that|\
+    ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
+    no way|no (?:reason|evidence|proof|sign|chance|grounds) (?:\\w+ ){0,4}that|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|might say|\
     (?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|(?:nobody|no one) (?:would \
     )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|refuse to (?:believe|\
@@ -92,7 +93,8 @@ tables! {
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
     mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
     can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
-    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|não,|нет,|nee,|scratch \
+    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|\
+    não,|нет,|nee,|scratch \
     that)";
     /// A property that the value is said not to have, as it should: ` is not even, as required`.
     PROPERTY: "^ (?:is|was|are) not (?:\\w+ ){0,4}[a-z0-9]+, as (?:required|wanted|needed|desired|expected|asked)(?:[^a-z ]|$)";
@@ -110,7 +112,9 @@ tables! {
     [^.,;]* (?:is|equals|makes?))$";
     /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
     OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
-    (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:more|less|fewer|older|younger|taller|longer|shorter|heavier) than |(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|mal|fois|por|entre) )|\
+    (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:more|less|fewer|older|\
+    younger|taller|longer|shorter|heavier) than |(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|\
+    mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
     OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\

@@ -44,7 +44,8 @@ const STEMS: [(u16, &str); 11] = [
     (
         DOUBTS,
         "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
-     tempt|erron|impossible|convinced|ni|ne|est|es|pas|bezw|dou|dud|dub|duv|tidak|onj|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|\
+     tempt|erron|impossible|convinced|ni|ne|est|es|pas|bezw|dou|dud|dub|duv|tidak|onj|rule|reject|refuse|can|could|\
+     must|should|may|might|would|hardly|no|any|\
      every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
     ),
     (SUPPOSES, "if|when|for|assuming"),
@@ -77,7 +78,8 @@ const STEMS: [(u16, &str); 11] = [
     (
         WITHDRAWS,
         "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|\
-     double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|\
+     double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|guess|\
+     placeholder|\
      wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
      hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
      question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|final|answer|verif|check|add|rev|apolog|or rather|make|mean|closer|look|read|missed|swapp|above|this|that|typo|with|see",
