@@ -122,8 +122,9 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
     let others = &bare[number.len()..];
     let is_plain = first_number(others).is_none() && !holds(others, "more|less|fewer|times|%");
     let mut numbers = working.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    let is_sentence =
-        working.starts_with(char::is_alphabetic) && !is_value(working) && !working.contains('=');
+    let is_sentence = working.starts_with(char::is_alphabetic)
+        && !is_value(working)
+        && (!working.contains('=') || link == ", namely ");
     let is_named = working.ends_with(char::is_alphabetic) && !is_one_case(working);
     let is_working = numbers.nth(1).is_some()
         || is_sentence
@@ -195,7 +196,7 @@ fn clause(text: &str) -> (&str, bool) {
         }
         let Some(next) = FILLERS.split('|').find_map(|filler| {
             let next = strip_prefix(rest, filler)?;
-            next.starts_with([' ', ',', ':']).then_some(next)
+            (next.starts_with([' ', ',', ':']) && !next.starts_with(" of ")).then_some(next)
         }) else {
             break;
         };

@@ -6,7 +6,7 @@ use memchr::memrchr_iter;
 use super::super::scan::{Needle, head, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
 use super::super::text::opening;
-use super::clause::{leading, stated};
+use super::clause::{comes_to, leading, stated};
 use super::phrase;
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
@@ -50,6 +50,9 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 fn tagged(inner: &str) -> &str {
     if opening(inner).is_some() || inner.starts_with(['<', '>', '≤', '≥']) {
         return inner;
+    }
+    if standing::is_operation(inner) {
+        return comes_to(inner).unwrap_or(inner);
     }
     if is_answer(inner) {
         return if is_value(inner) { inner } else { without_reason(inner) };

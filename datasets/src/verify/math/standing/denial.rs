@@ -111,7 +111,7 @@ tables! {
     plus|minus) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
     [^.,;]* (?:is|equals|makes?))$";
     /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
-    OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
+    OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]| point [0-9]|[^.]*(?:and so on|\\betc\\b)|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
     (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:more|less|fewer|older|\
     younger|taller|longer|shorter|heavier) than |(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|\
     mal|fois|por|entre) )|\

@@ -26,7 +26,7 @@ tables! {
     \\boops|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|\
     the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
-    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|could) (?:also |well |instead )?be [$]?[0-9]";
+    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
     )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?(?:(?:['’]s| is| was| seems| must be)(?: all| \
