@@ -281,6 +281,12 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if is_inside(last) {
         return None;
     }
+    // "it is y = 2x + 1": the equation as a whole.
+    let first = *starts.iter().min()?;
+    let whole = line[first..].trim();
+    if first < last && !whole.contains('$') && is_equation(whole) {
+        return Some(whole);
+    }
     let tail = line[last..].trim();
     let is_formula = |text: &str| !text.is_empty() && !text.contains('$') && is_answer(text);
     // "The number is a perfect square, 25"
@@ -303,6 +309,19 @@ fn listed(last: &str) -> Option<&str> {
     let marks = tail.matches('$').count();
     let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
     (is_list && !is_unstated(&last[..start], "")).then_some(tail)
+}
+
+/// Whether a text is equations, and no calculation.
+fn is_equation(text: &str) -> bool {
+    let is_chain = |answer: &Answer| matches!(answer, Answer::Chain(..));
+    let has_name = text.bytes().any(|byte| byte.is_ascii_alphabetic());
+    has_name
+        && match parse(text) {
+            Some(Answer::Chain(..)) => true,
+            Some(Answer::List(items)) => items.iter().all(is_chain),
+            _ => false,
+        }
+        && is_value(text)
 }
 
 /// A sentence up to a remark that may hold another value, "41 years (John is 15)".
