@@ -298,7 +298,8 @@ impl<'a> Lexer<'a> {
         let is_number = self.is_behind_number();
         // `2.7 g/cm^3`
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '/' || c == '^';
-        let unit = self.rest().split(|c| !is_part(c)).next().unwrap_or_default();
+        let unit = if is_number { self.rest().split(|c| !is_part(c)).next() } else { None };
+        let unit = unit.unwrap_or_default();
         let mut letters =
             unit.split('/').map(|part| part.bytes().take_while(u8::is_ascii_alphabetic).count());
         if is_number && unit.contains('/') && letters.any(|count| count > 1) && units::is_unit(unit)

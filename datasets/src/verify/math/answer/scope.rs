@@ -1,7 +1,7 @@
 //! The part of a completion that is searched: without thoughts, up to the end of the turn, and up to a next question
 //! that a model without an end goes on with.
 
-use memchr::{memchr_iter, memchr2_iter};
+use memchr::{memchr_iter, memchr2_iter, memmem};
 
 use super::super::super::tail;
 use super::super::scan::{ends_with, head, is_one_of};
@@ -29,7 +29,8 @@ pub(super) fn searched(completion: &str) -> &str {
     let text = crate::thinking::answer(tail(completion, MAX_SEARCHED));
     let turn = turn(text);
     // A turn without tokens.
-    let end = turn.find("\nuser\n").filter(|end| !turn[..*end].trim().is_empty());
+    let end =
+        memmem::find(turn.as_bytes(), b"\nuser\n").filter(|end| !turn[..*end].trim().is_empty());
     without_notes(&turn[..end.unwrap_or(turn.len())])
 }
 
@@ -88,7 +89,7 @@ pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
         .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']))
         .filter_map(|at| question(text, at))
         // `## Problem 2`
-        .chain(text.match_indices("\n#").filter_map(|(at, _)| {
+        .chain(memmem::find_iter(text.as_bytes(), b"\n#").filter_map(|at| {
             let line = text[at + 1..].lines().next()?;
             question(text, at + 1 + line.len())
                 .filter(|_| line.ends_with(|c: char| c.is_ascii_digit()))

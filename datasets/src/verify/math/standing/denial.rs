@@ -142,8 +142,7 @@ pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
     hints & DENIES != 0 && is_word && DENIAL.is_match(near)
         || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
-        || hints & DOUBTS != 0 && is_doubted(near)
-        || is_denied_ahead(near)
+        || hints & DOUBTS != 0 && (is_doubted(near) || is_denied_ahead(near))
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")

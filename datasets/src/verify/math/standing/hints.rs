@@ -44,9 +44,8 @@ const STEMS: [(u16, &str); 11] = [
     (
         DOUBTS,
         "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
-     tempt|erron|impossible|convinced|ni|ne|est|es|pas|bezw|dou|dud|dub|duv|tidak|onj|rule|reject|refuse|can|could|\
-     must|should|may|might|would|hardly|no|any|\
-     every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
+     tempt|erron|impossible|convinced|nicht|falsch|falso|faux|pas vrai|ne c|ne p|niet|nie|bezw|doute|dudo|dubito|\
+     duvido|tidak|onj|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
     ),
     (SUPPOSES, "if|when|for|assuming"),
     (FAILS, "do|did|contradict|fails"),
@@ -67,22 +66,24 @@ const STEMS: [(u16, &str); 11] = [
     ),
     (
         ASSUMES,
-        "suppose|assume|imagine|pretend|reference|gold|ground|if|unless|whether|must|have|to|si|wenn|falls|ob|se|jik|jika",
+        "suppose|assume|imagine|pretend|reference|gold|ground|if the|if my|unless|whether|must|have to|need to|\
+         si l|wenn|falls|ob d|se a|se l|jika",
     ),
     (ERRS, "but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet"),
     (
         SHOWS,
         "such as|like|as in|in this way|as follows|in the form|format|for example|with a |with the |with this|\
-     look|if|had|were|without|only if|assum|suppos|would|simil|likew|analog|by contr|for comp|as an",
+     look|if|had|were|without|only if|assum|suppos|would",
     ),
     (
         WITHDRAWS,
         "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|\
-     double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|guess|\
-     placeholder|\
+     double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|\
      wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
      hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
-     question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|final|answer|verif|check|add|rev|apolog|or rather|make|mean|closer|look|read|missed|swapp|above|this|that|typo|with|see",
+     question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|\
+     final|answer|verif|check:|add|rev|apolog|or |make that|mean|closer|looking|reading|re-read|missed|swapp|typo|off|\
+     on closer|on further|on reflection|see ",
     ),
 ];
 

@@ -164,7 +164,7 @@ pub(super) fn is_step(before: &str, after: &str) -> bool {
         || equation.is_none()
             && after.trim_start_matches(['$', ' ']).starts_with('=')
             && OPERAND.is_match(sentence)
-        || before.contains("\\boxed")
+        || memchr::memmem::find(before.as_bytes(), b"\\boxed").is_some()
             && if sentence.contains("\\boxed") { &ATTAINED } else { &ASIDE }.is_match(sentence)
 }
 

@@ -78,6 +78,8 @@ pub(in super::super) fn corrects(text: &str) -> bool {
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> {
     let behind = head(&text[mark.span.end..], MAX_BEHIND);
+    // Most solutions end with their box.
+    behind.contains(char::is_alphanumeric).then_some(())?;
     let abroad = revocation(behind);
     let first = sentence(&text[..mark.span.start]);
     let is_first =
