@@ -78,7 +78,8 @@ const STEMS: [(u16, &str); 11] = [
     (
         WITHDRAWS,
         "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|\
-     double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|\
+     double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|\
+     guess|placeholder|\
      wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
      hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
      question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|\
