@@ -7,7 +7,7 @@ use super::super::scan::{are_digits, begins, has_digits, holds, is_one_of, past}
 use super::super::standing::{self, is_asked, is_bound, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
-use super::{Rule, is_answer, is_value, offset_in};
+use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
 pub(super) fn displayed(text: &str) -> Option<&str> {
@@ -264,7 +264,8 @@ const MAX_DENIALS: usize = 4;
 /// The last value that a text does not deny: "it is not 7" says what it is not.
 pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
     let last = last_sentence(text.lines().next_back().unwrap_or(text));
-    if !last.contains(['=', '\\', '/', ':'])
+    if last.len() <= MAX_WHOLE
+        && !last.contains(['=', '\\', '/', ':'])
         && let Some(value) = only_value(last).filter(|value| !last.ends_with(value))
     {
         let start = offset_in(text, value);
