@@ -20,8 +20,7 @@ pub(super) static WORDS: [&str; 17] = entries(
 );
 
 /// Units of one to three letters that are written right after numbers.
-pub(super) const UNITS: &str =
-    "kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
+pub(super) const UNITS: &str = "eV|dB|Pa|GW|TW|mV|mW|nF|pF|sq|cu|mol|bar|atm|kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
 
 /// Words that are no products of variables.
 pub(super) const SHORT_WORDS: &str =
@@ -41,7 +40,7 @@ pub(super) fn symbol(command: &str) -> Option<char> {
 }
 
 /// Characters outside ASCII, and what they stand for.
-const FOLDED: &str = "−–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|\
+const FOLDED: &str = "−–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|．=.|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|\
     ⅖=(2/5)|⅗=(3/5)|⅘=(4/5)|⅙=(1/6)|⅚=(5/6)|⅐=(1/7)|⅑=(1/9)|⅒=(1/10)|⅛=(1/8)|⅜=(3/8)|⅝=(5/8)|⅞=(7/8)|≡=\\equiv |\
     ‖=\\Vert |；=;|：=:|Ω=\\Omega |ℤ=\\mathbb{Z}|ℕ=\\mathbb{N}|πΠ=\\pi |√=\\sqrt |∛=\\sqrt[3]|∜=\\sqrt[4]|º=°|′='|’='|\
     “”‘= |％=%|\u{a0}\u{2009}\u{202f}\u{3000}\u{2061}= |∶=:|＜=<|＞=>|α=\\alpha |β=\\beta |θ=\\theta |φϕ=\\phi |\

@@ -5,7 +5,7 @@ use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
 use super::scan::{begins, is_one_of};
 use super::tree::VECTOR;
-use super::units::{is_known, is_unit};
+use super::units::{is_known, is_unit, unit_words, with_greek};
 
 impl Lexer<'_> {
     /// The text of a braced argument at the cursor, which moves past it.
@@ -108,9 +108,7 @@ impl Lexer<'_> {
                 self.between_brackets();
             }
             "thinspace" | "mathord" => self.join_thousands(),
-            "Omega" if self.is_behind_number() => {
-                self.out.push(Token::Text("ohm".into()));
-            }
+            "Omega" | "mu" if self.greek_unit(name == "mu") => {}
             _ => match symbol(&name) {
                 // `\Rightarrow 5`
                 Some('→') if self.out.is_empty() => {}
@@ -119,6 +117,29 @@ impl Lexer<'_> {
             },
         }
         Some(())
+    }
+
+    /// A Greek letter that is a unit or its prefix behind a number: `2\text{ k}\Omega`, `4.7\,\mu F`.
+    fn greek_unit(&mut self, is_prefix: bool) -> bool {
+        let rest = self.rest().trim_start();
+        let unit = rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        let words = match self.out.as_slice() {
+            [.., Token::Number { .. }] if !is_prefix => "Ω".to_owned(),
+            [.., Token::Number { .. }] if unit.len() <= 3 && is_known(unit) => {
+                self.at = self.text.len() - rest.len() + unit.len();
+                format!("μ{unit}")
+            }
+            [.., Token::Number { .. }, Token::Name(name) | Token::Text(name)]
+                if !is_prefix && is_one_of(name, "m|k|M|G|T|mega|kilo|milli") =>
+            {
+                let words = format!("{name}Ω");
+                self.out.pop();
+                words
+            }
+            _ => return false,
+        };
+        self.out.push(Token::Text(words));
+        true
     }
 
     /// A command of siunitx: a number, a unit, both, or an angle.
@@ -191,7 +212,7 @@ impl Lexer<'_> {
 
     /// The inside of a `\text`: a number or letter stays mathematics, words become text.
     fn words(&mut self, words: &str, is_upright: bool) -> Option<()> {
-        let words = words.replace("\\Omega ", "Ω");
+        let words = with_greek(words);
         let trimmed = words.trim_matches(|c: char| c.is_whitespace() || c == '~');
         // `\frac{\mathrm{gb}}{f}`: letters inside of a formula.
         let is_product = is_upright
@@ -337,45 +358,4 @@ fn restates(words: &str) -> bool {
     let words = words.trim_start_matches([',', ' ']);
     let words = words.strip_prefix("or ").unwrap_or(words).trim();
     matches!(words, "approximately" | "approx." | "approx" | "about" | "roughly" | "equivalently")
-}
-
-/// The words of a unit in LaTeX, `m\,s^{-2}`, or in the commands of siunitx, `\metre\per\second\squared`.
-fn unit_words(text: &str) -> String {
-    let mut words = String::new();
-    // What stands before the next name: `\per` turns its power, `\square` raises it.
-    let (mut is_per, mut power, mut prefix) = (false, 1, String::new());
-    for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '^' && c != '-') {
-        let name = part.trim_matches(|c: char| " \\,;~{}./".contains(c));
-        match name {
-            "per" => is_per = true,
-            "square" | "squared" | "cubic" | "cubed" => {
-                let raised = if name.starts_with("squ") { 2 } else { 3 };
-                match name.ends_with('d') {
-                    true => words.push_str(&format!("^{raised}")),
-                    false => power = raised,
-                }
-            }
-            "kilo" | "centi" | "milli" | "micro" | "nano" | "mega" | "giga" | "deci" => {
-                prefix = name.to_owned();
-            }
-            "cdot" | "times" | "" => {}
-            _ => {
-                if !words.is_empty() {
-                    words.push_str(if is_per { " per " } else { " " });
-                }
-                words.push_str(&prefix);
-                words.push_str(name);
-                if power > 1 {
-                    words.push_str(&format!("^{power}"));
-                }
-                (is_per, power) = (false, 1);
-                prefix.clear();
-            }
-        }
-        if part.ends_with('/') {
-            words.push_str(" per ");
-        }
-    }
-    // `^{-2}` was taken apart at its brace.
-    words.replace("^ ", "^")
 }

@@ -1,23 +1,57 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
 use super::answer::last_sentence;
-use super::scan::{Words, begins, has_digits, head, holds, lowered};
+use super::scan::{Words, begins, has_digits, head, holds, is_one_of, lowered};
 
 /// Take back what stands before them.
 static REVOCATIONS: Words = Words::new(
     "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
             enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
+            lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
+            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|so es incorrecto|so está mal|\
+            'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
 );
 
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
-    const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее";
+    const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
+        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış";
     let at = REVOCATIONS.find(text).filter(|_| text.len() > 7)?;
-    let sentence = text[at..].split(['.', '。', '\n']).next().unwrap_or_default();
-    (!begins(sentence, NO) || sentence.contains(char::is_numeric)).then_some(at)
+    (!begins(&text[at..], NO) || text[at..].contains(char::is_numeric)).then_some(at)
+}
+
+/// Yes and no.
+const YES: &str = "yes|true|not false|sí|si|oui|ja|да|是|是的|对|对的|正确|はい|예|네|tak|evet|ya|vâng|sim|sì|हाँ|نعم";
+const NO: &str = "no|false|not true|non|nein|nee|nie|нет|不|不是|不对|否|错|错误|いいえ|아니요|아니오|hayır|tidak|không|não|नहीं|لا";
+
+/// Yes or no, of a word in small letters.
+pub(super) fn polar(word: &str) -> Option<bool> {
+    let is_yes = is_one_of(word, YES);
+    (is_yes || is_one_of(word, NO)).then_some(is_yes)
+}
+
+/// Words that a reason begins with, behind yes or no.
+pub(super) const REASONS: &str = "because |since |as |for |denn |weil |da |car |puisque |pues |porque |perché |poiché |omdat |want |так как|потому|因为";
+
+/// Say that what follows is not so.
+static UNTRUE: Words = Words::new(
+    "stimmt nicht, dass|nicht wahr, dass|ist falsch, dass|glaube nicht, dass|denke nicht, dass|bezweifle, dass|no es \
+            cierto que|no es verdad que|es falso que|no creo que|dudo que|est faux que|pas vrai que|ne crois pas que|\
+            ne pense pas que|doute que|non è vero che|è falso che|non credo che|dubito che|não é verdade que|é falso \
+            que|não acho que|não creio que|duvido que|неверно, что|неправда, что|не правда, что|не думаю, что|\
+            сомневаюсь, что|niet waar dat|onjuist dat|denk niet dat|nieprawda, że|nie sądzę, że|tidak benar bahwa|\
+            không đúng|不认为|不相信|不觉得|不能说",
+);
+
+/// Whether words before a value say that what follows is not so: "es stimmt nicht, dass die Antwort".
+pub(super) fn is_denied_ahead(before: &str) -> bool {
+    UNTRUE.find(&lowered(before)).is_some_and(|at| {
+        let is_end = |(end, _): (usize, &str)| !begins(&before[at + end + 1..], " dass| что| że");
+        !before[at..].match_indices(['.', ';', '。', '\n', ',']).any(is_end)
+    })
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
@@ -100,7 +134,7 @@ pub(super) fn without_check(text: &str) -> &str {
 }
 
 /// Words that courtesies begin with.
-const COURTESIES: &str = "explanation:|reason:|was this|please tell|rate |have a |cheers|don't hesitate|do not \
+const COURTESIES: &str = "explanation:|reason:|p.s|ps:|note:|*note|remark:|hinweis:|nota:|remarque|was this|please tell|rate |have a |cheers|don't hesitate|do not \
     hesitate|let me know|please let me know|feel free|hope this|i hope|hope that|if you have|if you need|if \
     this |is there anything|would you like|happy to|glad to|thank|good luck|mucha suerte|suerte |buena suerte|\
     espero |ojalá |gracias|avísame|si tienes|viel erfolg|viel glück|ich hoffe|hoffentlich|danke|bonne chance|\

@@ -7,6 +7,7 @@ use dashu_ratio::RBig;
 use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
 use super::printed::as_latex;
 use super::scan::is_one_of;
+use super::units;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -288,65 +289,36 @@ impl<'a> Lexer<'a> {
     /// A run of plain letters: a function, a constant, single variables, or a word.
     fn letters(&mut self) {
         let length = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
+        // `dólares`
+        let whole = self.rest().find(|c: char| !c.is_alphabetic()).unwrap_or(self.rest().len());
+        if whole > length {
+            self.token(whole, Token::Text(self.rest()[..whole].to_lowercase()));
+            return;
+        }
+        let is_number = self.is_behind_number();
+        // `2.7 g/cm^3`
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '/' || c == '^';
+        let unit = if is_number { self.rest().split(|c| !is_part(c)).next() } else { None };
+        let unit = unit.unwrap_or_default();
+        let mut letters =
+            unit.split('/').map(|part| part.bytes().take_while(u8::is_ascii_alphabetic).count());
+        if is_number && unit.contains('/') && letters.any(|count| count > 1) && units::is_unit(unit)
+        {
+            self.token(unit.len(), Token::Text(unit.replace('/', " per ")));
+            return;
+        }
         let run = self.rest()[..length].to_owned();
         self.at += length;
         let lower = run.to_ascii_lowercase();
-        if matches!(lower.as_str(), "and" | "or") {
-            self.out.push(Token::Symbol(if lower == "or" { '∨' } else { ',' }));
-            return;
-        }
-        // `(2,12)U(12,102)`
-        let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
-        if run == "U" && is_closed && self.rest().trim_start().starts_with(['(', '[']) {
-            self.out.push(Token::Symbol('∪'));
-            return;
-        }
-        // As SymPy prints the imaginary unit and e: `3 - 4*I`, `E**16`.
-        let is_unit = run == "I" && self.out.last() == Some(&Token::Symbol('*'));
-        if is_unit || run == "E" && self.rest().starts_with("**") {
-            self.out.push(Token::Name(lower));
-            return;
-        }
-        if run == "oo" {
-            self.out.push(Token::Symbol('∞'));
-            return;
-        }
-        // `4.5 x 10^4`
-        let is_number = self.is_behind_number();
-        let next = self.rest().trim_start();
-        if lower == "x" && is_number && next.starts_with(|c: char| c.is_ascii_digit()) {
-            self.out.push(Token::Symbol('*'));
+        if let Some(token) = self.known(&run, &lower) {
+            self.out.push(token);
             return;
         }
         if self.money(&run) {
             return;
         }
-        let is_upright = matches!(lower.as_str(), "tg" | "ctg") && self.text.trim() == run;
-        // `5 min` is a duration, `5 min(2, 3)` a product.
-        let is_last = self
-            .rest()
-            .trim_start()
-            .chars()
-            .next()
-            .is_none_or(|c| c.is_ascii_digit() || ".,;)}$".contains(c));
-        let is_time = matches!(lower.as_str(), "min" | "sec") && is_last && self.is_behind_number();
-        if is_time {
-            self.out.push(Token::Text(lower));
-            return;
-        }
-        if is_function(&lower)
-            || is_upright
-            || matches!(lower.as_str(), "pi" | "sqrt" | "inf" | "infinity" | "frac")
-        {
-            match lower.as_str() {
-                "inf" | "infinity" => self.out.push(Token::Symbol('∞')),
-                _ => self.out.push(Token::Name(lower)),
-            }
-            return;
-        }
         // `5 cm` is a length, `cm` alone a product.
-        let is_unit =
-            self.is_behind_number() && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
+        let is_unit = is_number && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_word =
             length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));
@@ -354,13 +326,49 @@ impl<'a> Lexer<'a> {
         let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
         let is_short_word = length == 2 && is_lower && is_one_of(&lower, SHORT_WORDS);
         // `5th`
-        let is_ordinal = matches!(lower.as_str(), "st" | "nd" | "rd" | "th")
+        let is_ordinal = is_one_of(&lower, "st|nd|rd|th")
             && self.text[..self.at - length].ends_with(|c: char| c.is_ascii_digit());
         if is_word || is_unit || is_short_word || is_ordinal {
             self.out.push(Token::Text(run));
         } else {
             run.chars().for_each(|c| self.out.push(Token::Name(c.to_string())));
         }
+    }
+
+    /// The token that a run of letters is by its name and what stands around it.
+    fn known(&self, run: &str, lower: &str) -> Option<Token> {
+        let next = self.rest().trim_start();
+        let first = next.chars().next();
+        let is_number = self.is_behind_number();
+        let is_between = is_number && first.is_some_and(|c| c.is_ascii_digit());
+        let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
+        let is_last = first.is_none_or(|c| c.is_ascii_digit() || ".,;)}$".contains(c));
+        let name = || Token::Name(lower.to_owned());
+        Some(match lower {
+            "and" => Token::Symbol(','),
+            "or" => Token::Symbol('∨'),
+            // `(2,12)U(12,102)`
+            "u" if run == "U" && is_closed && next.starts_with(['(', '[']) => Token::Symbol('∪'),
+            // As SymPy prints the imaginary unit and e: `3 - 4*I`, `E**16`.
+            "i" if run == "I" && self.out.last() == Some(&Token::Symbol('*')) => name(),
+            "e" if run == "E" && self.rest().starts_with("**") => name(),
+            "inf" | "infinity" => Token::Symbol('∞'),
+            "oo" if run == "oo" => Token::Symbol('∞'),
+            // `4.5 x 10^4`, "2 over 3", "18 a day"
+            "x" if is_between => Token::Symbol('*'),
+            "over" if is_between && run == "over" => Token::Symbol('/'),
+            "a" | "an"
+                if is_number && next.chars().take_while(|c| c.is_alphabetic()).count() > 1 =>
+            {
+                Token::Text("per".into())
+            }
+            // `5 min` is a duration, `5 min(2, 3)` a product.
+            "min" | "sec" if is_last && is_number => Token::Text(lower.to_owned()),
+            "pi" | "sqrt" | "frac" => name(),
+            "tg" | "ctg" if self.text.trim() == run => name(),
+            _ if is_function(lower) => name(),
+            _ => return None,
+        })
     }
 }
 
@@ -376,7 +384,7 @@ fn currency(sign: char) -> &'static str {
 }
 
 /// Whether ` 000` or `'000` follows: three digits and no further one.
-fn is_thousand(rest: &str, marks: &str) -> bool {
+pub(super) fn is_thousand(rest: &str, marks: &str) -> bool {
     let rest = if marks.is_empty() { Some(rest) } else { rest.strip_prefix(|c| marks.contains(c)) };
     rest.is_some_and(|rest| rest.bytes().take_while(u8::is_ascii_digit).count() == 3)
 }

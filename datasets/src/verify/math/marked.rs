@@ -5,6 +5,7 @@ use dashu_ratio::RBig;
 use super::lex::Token;
 use super::numerals::is_written;
 use super::parse::Parser;
+use super::scan::is_one_of;
 use super::spelled::{number_word, parts, scale};
 use super::standing;
 use super::tree::{Answer, Expr, Mark, times};
@@ -326,7 +327,12 @@ fn is_sentence(value: &Answer, words: &str) -> bool {
         Answer::Value(Expr::Variable(name)) => name.starts_with(|c: char| c.is_ascii_uppercase()),
         _ => false,
     };
+    let first = words.split(' ').next().unwrap_or(words);
     (is_letter && !is_unit(words))
+        // "the 18th prime", "18的3倍"
+        || first.len() < words.len() && is_one_of(first, "st|nd|rd|th")
+        || words.contains('的')
+        || words.starts_with(['加', '减', '乘', '除', '吗'])
         || standing::has_word(words, standing::UNIT)
         || standing::is_relative(words)
 }

@@ -149,7 +149,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let bare = self::gold(gold);
     let bare = super::tail(&bare, MAX_GOLD);
     // Words with digits among them, `June 20`, would be taken apart by the rules for completions.
-    let is_short = completion.len() <= 100;
+    let is_short = completion.len() <= 100 && !languages::is_case(completion);
     let is_gold_verbatim = || {
         completion.trim() == bare && !bare.is_empty()
             || is_worded(bare) && text::same_words(bare, completion)

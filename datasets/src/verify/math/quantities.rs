@@ -28,6 +28,12 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
             converted(p, q, &b).is_some_and(|converted| equal(&a, &converted, fuel))
         }
         (Some(Mark::Percent), Some(Mark::Percent)) => equal(&a, &b, fuel),
+        (Some(Mark::Percent), Some(Mark::Unit(unit)))
+        | (Some(Mark::Unit(unit)), Some(Mark::Percent))
+            if conversion("dollar", unit).is_some() =>
+        {
+            false
+        }
         (Some(Mark::Percent), _) => equal(&a, &b, fuel) || equal(&hundredth(&a), &b, fuel),
         (_, Some(Mark::Percent)) => equal(&a, &b, fuel) || equal(&a, &hundredth(&b), fuel),
         (Some(Mark::Degree), Some(Mark::Unit(unit))) if is_angle(unit) => {
@@ -117,6 +123,20 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
                 [one] => one.clone(),
                 more => Expr::Product(more.to_vec()),
             };
+            // `500 nm`: letters that are one symbol.
+            let letters: String = factors
+                .iter()
+                .filter_map(|factor| match factor {
+                    Expr::Variable(name) => Some(name.as_str()),
+                    _ => None,
+                })
+                .collect();
+            if let [value, _, _] = factors.as_slice()
+                && letters.len() == 2
+                && is_known(&letters)
+            {
+                return Some((value.clone(), letters));
+            }
             (count > 0 && count < factors.len()).then(|| (value, units.join(" ")))
         }
         Expr::Quotient(above, below) => {

@@ -183,7 +183,18 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
             let names = variables(form);
             let Some(name) = names.iter().next().filter(|_| names.len() == 1) else {
                 let is_number = names.is_empty() && matches!(gold, Answer::Value(_));
-                return is_number && values(form, residue, fuel);
+                // `23 \bmod 10` is left to work out.
+                let number = |expr: &Expr, fuel: &mut Fuel| {
+                    rational(expr, fuel).filter(|value| value.is_int())
+                };
+                let (of_residue, of_modulus) = (number(residue, fuel), number(modulus, fuel));
+                return match of_residue.zip(of_modulus) {
+                    Some((residue, modulus)) if residue >= modulus && modulus > RBig::ZERO => {
+                        let quotient = RBig::from((residue.clone() / modulus.clone()).floor());
+                        is_number && number(form, fuel) == Some(residue - quotient * modulus)
+                    }
+                    _ => is_number && values(form, residue, fuel),
+                };
             };
             let at = |value: i64| form.with(name, &Expr::integer(value));
             let step = minus(&at(1), &at(0));

@@ -107,11 +107,17 @@ fn chinese(text: &str) -> Option<RBig> {
 /// A number of digits and Chinese numerals, with what is counted behind it: 15000 of `1万5千円`.
 pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     const NUMERALS: &str = "0123456789零〇一二三四五六七八九十百千万萬亿億";
-    let text = text.trim();
+    // Korean has numerals of its own for the same powers of ten.
+    let text =
+        &["만万", "억亿", "천千", "백百"].iter().fold(text.trim().to_owned(), |text, pair| {
+            let mut pair = pair.chars();
+            pair.next().map_or(text.clone(), |own| text.replace(own, pair.as_str()))
+        });
     let end = text.find(|c| !NUMERALS.contains(c)).unwrap_or(text.len());
     let (number, things) = text.split_at(end);
     let is_mixed = text.starts_with(|c: char| c.is_ascii_digit()) && !number.is_ascii();
     let is_thing = |c: char| c.is_alphabetic() && !c.is_ascii();
+    let things = things.trim_start();
     (is_mixed && things.chars().count() <= 6 && things.chars().all(is_thing))
         .then(|| chinese(number))?
 }
@@ -214,7 +220,7 @@ pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
 pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String> {
     const MAX_BYTES: usize = 80;
     const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|\
-        è|il|che|são|het|een|antwoord|cevap|jawaban|adalah|ve";
+        è|il|che|são|het|een|antwoord|cevap|jawaban|adalah|ve|que|hay|y|en|un|una|une|die|den|mit|für|van|met|di|del|um|uma|os";
     let answer = answer.trim_matches([' ', '$', '.']);
     let number = foreign(answer);
     let groups = answer
@@ -357,8 +363,14 @@ pub(super) fn scale(word: &str) -> Option<i64> {
         "billion" => 1_000_000_000,
         "trillion" => 1_000_000_000_000,
         "dozen" => 12,
-        "millionen" | "millones" | "millions" | "milioni" | "milhões" => 1_000_000,
-        "tausend" | "mil" | "mille" => 1000,
+        "gross" => 144,
+        "lakh" | "lakhs" => 100_000,
+        "crore" | "crores" => 10_000_000,
+        "millionen" | "millones" | "millón" | "millions" | "milioni" | "milione" | "milhões"
+        | "milhão" | "миллион" | "миллиона" | "миллионов" => 1_000_000,
+        "tausend" | "mil" | "mille" | "mila" | "тысяч" | "тысячи" | "тысяча" => {
+            1000
+        }
         "万" | "萬" => 10_000,
         "亿" | "億" => 100_000_000,
         _ => return None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::languages::{REASONS, polar};
 use super::read::parse;
 use super::scan::{are_digits, begins, folded, holds, is_letter, is_one_of, past};
 use super::standing::{self, corrects, denies};
@@ -15,22 +16,24 @@ const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "
 /// A single choice letter equals the same letter in brackets or before its text: `C`, `(C)`, `C) 12`.
 pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let a = folded(gold);
-    let cut = answer.find(", not ").map_or(answer, |at| &answer[..at]);
+    let cut = [", not ", ", with ", ", who "].iter().filter_map(|remark| answer.find(remark)).min();
+    let cut = &answer[..cut.unwrap_or(answer.len())];
     let b = folded(cut);
-    let links = ["so ", "therefore ", "thus ", "hence ", "it is ", "it s "];
+    let links = ["so ", "therefore ", "thus ", "hence ", "it is ", "it s ", "on ", "quadrant "];
     let b = links.iter().find_map(|link| b.strip_prefix(link)).unwrap_or(&b).to_owned();
     // `The graph is a circle`
     let is_said = || {
-        b.rsplit_once(" is ").is_some_and(|(before, tail)| {
+        b.rsplit_once(" is ").or(b.rsplit_once(" be ")).is_some_and(|(before, tail)| {
             tail == a && !standing::has_word(before, standing::SENTENCE)
         })
     };
     let is_same = !a.is_empty() && (a == b || is_said());
     is_same
-        || says(&a).is_some() && says(&a) == says(&b)
+        || says(&a).is_some() && says(&a) == polar(&b)
         || same_choice(gold, answer)
         || same_members(gold, answer)
         || is_subject(&a, &b)
+        || is_subject(&b, &a)
         || is_none(&a) && is_none(&b) && is_undefined(&a) == is_undefined(&b)
 }
 
@@ -292,13 +295,13 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
     let inner = wrapped.unwrap_or(text).trim_start();
     let rest = inner.trim_start_matches('(').strip_prefix(|c: char| ('A'..='J').contains(&c))?;
-    let is_mark = |c: char| c == ')' || c == '.' && !inner.starts_with('(');
+    let is_mark = |c: char| c == ')' || ".:".contains(c) && !inner.starts_with('(');
     let rest = rest.strip_prefix(is_mark)?;
     let is_space = |c: char| " \\~:.;,\u{a0}".contains(c);
     let rest = rest.trim_start_matches(is_space);
     let rest = if wrapped.is_some() { rest.strip_prefix('}')? } else { rest };
     let rest = rest.trim_start_matches(is_space).trim_end_matches(['.', ' ']);
-    (!rest.is_empty()).then_some(rest)
+    (!rest.is_empty() && !is_letter(rest.trim_matches(['(', ')']))).then_some(rest)
 }
 
 /// The choice letter that a value stands beside: C of `(C) 12`.
@@ -323,12 +326,13 @@ pub(super) fn says_unknown(gold: &str, sentence: &str) -> bool {
     gold.len() <= 80 && says(gold) && says(sentence) && !holds(sentence, "n't|false|wrong")
 }
 
-/// Yes or no, where an answer begins with it and goes on: "No, it does not converge".
+/// Yes or no, where an answer begins with it and goes on: "No, it does not converge", "Ja, denn 9 + 16 = 25".
 pub(super) fn opening(text: &str) -> Option<bool> {
-    let text = text.trim_start_matches("\\text{").trim_end_matches('}');
+    let text = text.trim_start_matches("\\text{").trim_start_matches('*').trim_end_matches('}');
+    let (word, rest) = text.split_at(text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len()));
+    let first = polar(&word.to_lowercase())?;
     let folded = folded(text);
-    let mut words = folded.split(' ');
-    let first = says(words.next()?)?;
+    let mut words = folded.split(' ').skip(1);
     let is_plain = words.all(|word| {
         says(word).is_none_or(|other| other == first)
             && !is_one_of(
@@ -338,8 +342,11 @@ pub(super) fn opening(text: &str) -> Option<bool> {
             && !(first && word == "not")
     });
     let is_none = !first && is_none(&folded);
-    (is_plain && (text.contains(", ") || is_none) && !super::answer::is_refusal(text))
-        .then_some(first)
+    let rest = rest.trim_start_matches(['*', ' ', '}']);
+    let is_apart =
+        rest.starts_with([',', ';', ':', '.', '—', '–', '-', '(', '，', '：', '；', '。', '!']);
+    let goes_on = rest.contains(char::is_alphanumeric) && is_apart || begins(rest, REASONS);
+    (is_plain && (goes_on || is_none) && !super::answer::is_refusal(text)).then_some(first)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
@@ -353,9 +360,8 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
         .flatten()
         .map(folded)
         .collect();
-    const YES: &str = "correct|right|sí|oui|ja|да|是|是的|对|正确";
-    const NO: &str = "incorrect|non|nein|нет|不是|不|不对|否|错误|not really|not at all|certainly not|definitely not|not true|\
-        it is not true|untrue|wrong";
+    const YES: &str = "correct|right";
+    const NO: &str = "incorrect|not really|not at all|certainly not|definitely not|not true|it is not true|untrue|wrong";
     let whole = folded(end);
     if is_one_of(&whole, YES) || is_one_of(&whole, NO) {
         return Some(is_one_of(&whole, YES));
@@ -371,7 +377,6 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
             && standing::has_word(clause, standing::SENTENCE)
             && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
                 .is_none();
-    let begin =
-        says(words.get(2)?).or_else(|| says(words.get(3)?)).or_else(|| says(words.first()?));
-    begin.filter(|_| !is_both)
+    let begin = [2, 3, 0].iter().find_map(|at| polar(words.get(*at)?));
+    begin.or_else(|| opening(last.trim_start())).filter(|_| !is_both)
 }

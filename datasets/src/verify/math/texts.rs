@@ -174,14 +174,16 @@ fn sentence_value(answer: &str) -> Option<Answer> {
     if !answer.contains("\\text{") || answer.len() > MAX_EQUATION {
         return None;
     }
-    let words = answer.replace("\\text{", " ").replace('}', " ");
+    let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
     let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
     let is_denied = standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
         || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));
     if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
         return None;
     }
-    parse(only_value(&words)?)
+    let value = only_value(&words)?;
+    let after = &words[super::answer::offset_in(&words, value) + value.len()..];
+    (!standing::denies(after)).then(|| parse(value))?
 }
 
 /// Whether a gold answer is the numbers of statements, `①③④`.
@@ -321,7 +323,7 @@ fn right_side(text: &str) -> Option<Answer> {
     let is_list = outside.contains([',', ';', '<', '>', '!', '≤', '≥', '≠']);
     let words = outside.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());
-    let is_hedged = words.any(|word| is_one_of(word, "or|and|not|le|ge|leq|geq|lt|gt|ne|neq"));
+    let is_hedged = words.any(|word| is_one_of(word, "or|and|not|such|le|ge|leq|geq|lt|gt|ne|neq"));
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit() && c != '-')
         && outside.contains(|c: char| c.is_ascii_alphabetic());
     if is_list || is_hedged || !is_name {

@@ -27,7 +27,7 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
     // `\text{negative } 3`
     if let (Some(Token::Text(word)), Some(Token::Number { .. })) =
         (tokens.get(at), tokens.get(at + 1))
-        && matches!(word.to_lowercase().as_str(), "negative" | "minus")
+        && is_one_of(&word.to_lowercase(), "negative|minus|menos|moins|meno|минус|负|負")
     {
         out.push(Token::Symbol('-'));
         at += 1;
@@ -45,7 +45,9 @@ pub(super) fn tidy(tokens: Vec<Token>) -> Vec<Token> {
             // `5^{\text{th}}`
             [Token::Text(word)] if is_ordinal(word) => vec![],
             _ => {
-                let is_suffix = is_behind && matches!(token, Token::Text(word) if is_ordinal(word));
+                let is_last = !matches!(tokens.get(at + 1), Some(Token::Text(_)));
+                let is_suffix =
+                    is_behind && is_last && matches!(token, Token::Text(word) if is_ordinal(word));
                 if !is_suffix {
                     out.push(token.clone());
                 }
@@ -110,7 +112,7 @@ fn label(tokens: &[Token]) -> usize {
             || lower.ends_with(':')
             || lower.ends_with(" is")
             || lower.ends_with(" are")
-            || is_one_of(lower.trim_end_matches(','), LABELS));
+            || is_one_of(lower.trim_end_matches(','), LABELS) && (words == 1 || lower != "at"));
     let length = words + usize::from(has_colon);
     if is_label && is_value(tokens.get(length)) { length } else { 0 }
 }

@@ -6,31 +6,39 @@ use std::collections::BTreeMap;
 use dashu_ratio::RBig;
 
 /// Names of a unit, its quantity, the quantity's power, and the unit's size in base units as a fraction.
-const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|mm мм millimeter millimetre=length 1 1 1000|cm \
-    см centimeter centimetre=length 1 1 100|dm дм decimeter decimetre=length 1 1 10|m м метр metro mètre meter \
-    metre=length 1 1 1|km км kilómetro kilomètre kilometer kilometre=length 1 1000 1|in inch inche=length 1 254 10000|\
+const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|mm мм 毫米 millimeter millimetre=length 1 1 1000|cm \
+    см 厘米 centimeter centimetre=length 1 1 100|dm дм decimeter decimetre=length 1 1 10|m м 米 метр metro mètre meter \
+    metre=length 1 1 1|km км 千米 公里 kilómetro kilomètre kilometer kilometre=length 1 1000 1|\
+    in inch inche=length 1 254 10000|\
     ft foot feet=length 1 3048 10000|yd yard=length 1 9144 10000|mi mile=length 1 1609344 1000|ms millisecond=time 1 \
-    1 1000|s с сек segundo seconde sekunde sekunden sec second=time 1 1 1|min мин minuto minuten minute=time 1 60 1|h \
-    ч час hora heure stunde stunden hr hour=time 1 3600 1|day сут день дней=time 1 86400 1|week=time 1 604800 1|\
-    month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|g г gram=mass 1 1 1000|kg кг kilogram \
-    kilo=mass 1 1 1|lb pound=mass 1 45359237 100000000|oz ounce=mass 1 45359237 1600000000|ml мл milliliter \
+    1 1000|s с сек 秒 segundo seconde sekunde sekunden sec second=time 1 1 1|\
+    min мин 分钟 minuto minuten minute=time 1 60 1|h \
+    ч час 小时 hora heure stunde stunden hr hour=time 1 3600 1|day сут 天 день дней=time 1 86400 1|week=time 1 604800 1|\
+    month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|g г 克 gram=mass 1 1 1000|\
+    kg кг 千克 公斤 kilogram \
+    kilo=mass 1 1 1|lb pound=mass 1 45359237 100000000|oz ounce=mass 1 45359237 1600000000|ml мл 毫升 milliliter \
     millilitre=length 3 1 1000000|cl centiliter centilitre=length 3 1 100000|dl deciliter decilitre=length 3 1 10000|\
-    l л L liter litre=length 3 1 1000|ha hectare=length 2 10000 1|dollar usd buck=dollar 1 1 1|cent ¢=dollar 1 1 100|\
+    l л L 升 liter litre=length 3 1 1000|ha hectare=length 2 10000 1|dollar usd buck=dollar 1 1 1|cent ¢=dollar 1 1 100|\
     euro eur €=euro 1 1 1|£ gbp sterling=sterling 1 1 1|ruble rub ₽ руб рубль рубля рублей=ruble 1 1 1|yen yuan rmb \
     ¥=yen 1 1 1|rupee ₹=rupee 1 1 1|radian rad=angle 1 1 1|celsius=celsius 1 1 1|fahrenheit=fahrenheit 1 1 1|A ampere \
-    amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|unit=unit 1 1 1";
+    amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|\
+    Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|\
+    acre=length 2 40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|\
+    quart=length 3 946352946 1000000000000|\
+    pint=length 3 473176473 1000000000000|decade=months 1 120 1|century centurie=months 1 1200 1|unit=unit 1 1 1";
 
 /// Units with a name of their own: their names, and a factor before a product or quotient of others.
 const DERIVED: &str = "mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg \
     m^2/s^3|Pa pascal=1 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|F \
-    farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|t т tonne=1000 kg";
+    farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|t т tonne 吨=1000 kg|bar=100000 kg/m s^2|atm atmosphere=101325 kg/m s^2";
 
 /// Prefixes of symbols and of names, and their factors.
-const PREFIXES: &str = "n nano 1 1000000000|μ micro 1 1000000|u micro 1 1000000|m milli 1 1000|c centi 1 100|d deci 1 \
-    10|k kilo 1000 1|M mega 1000000 1|G giga 1000000000 1";
+const PREFIXES: &str = "p pico 1 1000000000000|n nano 1 1000000000|μ micro 1 1000000|u micro 1 1000000|m milli 1 1000|c centi 1 100|d deci 1 \
+    10|da deca 10 1|h hecto 100 1|\
+    k kilo 1000 1|M mega 1000000 1|G giga 1000000000 1|T tera 1000000000000 1";
 
 /// Symbols that take a prefix.
-const PREFIXED: &str = "m|g|s|l|L|A|K|mol|N|J|W|Pa|Hz|C|V|Ω|Omega|F|Wh";
+const PREFIXED: &str = "m|g|s|l|L|A|K|mol|N|J|W|Pa|Hz|C|V|Ω|Omega|F|T|H|Wh|eV|bar|cal|Bq|lm";
 
 /// Longest unit, in bytes.
 const MAX_BYTES: usize = 60;
@@ -52,7 +60,8 @@ pub(super) fn is_unit(text: &str) -> bool {
 /// are no known unit must be the same words.
 pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
     let (a, b) = (bare_words(gold), bare_words(answer));
-    let is_symbol = a.len() <= 3 && b.len() <= 3;
+    // Capitals tell symbols apart, `mW` and `MW`, and no names.
+    let is_symbol = a.split(' ').any(|word| word.chars().count() <= 3);
     let is_sterling = |a: &str, b: &str| a == "£" && singular(b) == "pound";
     if singular(&a) == singular(&b)
         || (!is_symbol && singular(&a.to_lowercase()) == singular(&b.to_lowercase()))
@@ -109,6 +118,11 @@ fn fraction(above: Option<&str>, below: Option<&str>) -> Option<RBig> {
     Some(RBig::from_parts(number(above?)?.into(), number(below?)?.into()))
 }
 
+/// Whether a word is the name of a prefix: `kilo`.
+fn is_prefix(word: &str) -> bool {
+    PREFIXES.split('|').any(|row| row.split(' ').nth(1) == Some(word))
+}
+
 /// The unit that a name is a multiple of by its prefix, and the factor.
 fn prefixed(name: &str) -> Option<(&str, RBig)> {
     let bare = |row: &'static str| {
@@ -134,6 +148,12 @@ fn measure(unit: &str) -> Option<Measure> {
         let mut has_unit = false;
         let mut last = None;
         for word in part.split([' ', '*', '·', '{', '}']).filter(|word| !word.is_empty()) {
+            let raised = word.strip_prefix("平方").map(|unit| (2, unit));
+            let raised = raised.or_else(|| Some((3, word.strip_prefix("立方")?)));
+            let word = raised.map_or(word, |(power, unit)| {
+                pending = power;
+                unit
+            });
             match word {
                 "square" | "sq" => pending = 2,
                 "cubic" | "cu" => pending = 3,
@@ -199,4 +219,49 @@ fn multiply(
 fn raised(base: &RBig, power: i32) -> RBig {
     let size = (0..power.unsigned_abs()).fold(RBig::ONE, |product, _| product * base);
     if power < 0 { RBig::ONE / size } else { size }
+}
+
+/// The Greek letters of units as characters: `M\Omega` is one symbol.
+pub(super) fn with_greek(text: &str) -> String {
+    let text = text.replace("\\Omega", "Ω").replace("\\mu", "μ");
+    if text.contains('μ') { text.replace("μ ", "μ") } else { text }
+}
+
+/// The words of a unit in LaTeX, `m\,s^{-2}`, or in the commands of siunitx, `\metre\per\second\squared`.
+pub(super) fn unit_words(text: &str) -> String {
+    let (mut words, text) = (String::new(), with_greek(text));
+    // What stands before the next name: `\per` turns its power, `\square` raises it.
+    let (mut is_per, mut power, mut prefix) = (false, 1, String::new());
+    for part in text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '^' && c != '-') {
+        let name = part.trim_matches(|c: char| " \\,;~{}./".contains(c));
+        match name {
+            "per" => is_per = true,
+            "square" | "squared" | "cubic" | "cubed" => {
+                let raised = if name.starts_with("squ") { 2 } else { 3 };
+                match name.ends_with('d') {
+                    true => words.push_str(&format!("^{raised}")),
+                    false => power = raised,
+                }
+            }
+            name if is_prefix(name) => prefix = name.to_owned(),
+            "cdot" | "times" | "" => {}
+            _ => {
+                if !words.is_empty() {
+                    words.push_str(if is_per { " per " } else { " " });
+                }
+                words.push_str(&prefix);
+                words.push_str(name);
+                if power > 1 {
+                    words.push_str(&format!("^{power}"));
+                }
+                (is_per, power) = (false, 1);
+                prefix.clear();
+            }
+        }
+        if part.ends_with('/') {
+            words.push_str(" per ");
+        }
+    }
+    // `^{-2}` was taken apart at its brace.
+    words.replace("^ ", "^")
 }

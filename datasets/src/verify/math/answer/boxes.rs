@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::super::scan::{Needle, begins, has_digits, is_one_of, past};
+use super::super::lex::is_thousand;
+use super::super::scan::{Needle, begins, each, has_digits, is_one_of, past};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
@@ -35,7 +36,9 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
     let mut boxes = Boxes::new(text);
     let is_denied = |boxed: &Boxed| {
         let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
-        is_unstated(before, after) || standing::stated("", &text[boxed.inner.clone()]).is_none()
+        is_unstated(before, after)
+            || standing::stated("", &text[boxed.inner.clone()]).is_none()
+            || standing::is_step(before, after)
     };
     let mut last = boxes.by_ref().take(MAX_LIST).find(|boxed| !is_denied(boxed))?;
     if text[..last.start].ends_with("**") && text[last.end..].starts_with("**") {
@@ -63,7 +66,9 @@ pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
     let is_corrected = boxes.windows(2).any(|pair| between(pair).is_none_or(corrects));
     let mut parts: Vec<&str> = boxes.iter().map(|boxed| text[boxed.inner.clone()].trim()).collect();
     parts.dedup();
-    ((2..=MAX_LIST).contains(&parts.len()) && !is_corrected).then(|| parts.join(", "))
+    // A box that is given once more is the one that counts.
+    let differ = (1..parts.len()).all(|at| !parts[..at].contains(&parts[at]));
+    ((2..=MAX_LIST).contains(&parts.len()) && differ && !is_corrected).then(|| parts.join(", "))
 }
 
 fn single<'a>(text: &'a str, boxed: &Boxed) -> Found<'a> {
@@ -173,6 +178,12 @@ fn suffix(inner: &str, line: &str) -> usize {
         let close = usize::from(is_braced && line[end..].starts_with('}'));
         return end + close;
     }
+    // `\boxed{18},000`, `\boxed{7}.5`
+    let digits =
+        line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    if let Some(digits) = digits.filter(|digits| line.starts_with('.') || is_thousand(digits, "")) {
+        return 1 + digits.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(digits.len());
+    }
     // `\boxed{8}x` is no 8.
     let is_letter = line.starts_with(['x', 'y', 'z', 'n', 'k', 'i'])
         && !line[1..].starts_with(|c: char| c.is_alphanumeric())
@@ -191,21 +202,23 @@ fn suffix(inner: &str, line: &str) -> usize {
     if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
-    let operators = ["\\cdot", "\\times", "\\div", "+", "*", "/", "-"];
-    // With spaces an operator is one of the formula only where the formula ends with it: `$\boxed{40} - 8$`.
-    let spaced = line.trim_start_matches(' ');
+    const OPERATORS: &str =
+        "\\cdot|\\times|\\div|+|*|/|-|×|÷|·|times |plus |minus |divided by |multiplied by ";
+    // With spaces an operator is one of the formula only where the formula ends with it, `$\boxed{40} - 8$`, or goes on
+    // behind its marks: `$\boxed{18}$ × 2 = 36`.
+    let spaced = past(line, "$|\\)").unwrap_or(line).trim_start_matches(' ');
     let is_spaced = spaced.len() < line.len();
-    let Some(operator) = operators.iter().find(|op| spaced.starts_with(**op)) else { return 0 };
+    let Some(operator) = each(OPERATORS).find(|op| spaced.starts_with(op)) else { return 0 };
     let line = spaced;
     let before = whole - line.len();
     let operand = line[operator.len()..].trim_start_matches(' ');
     let start = line.len() - operand.len();
     let end = operand.find(['$', ' ', ',', '.', ';', ':', ')']).unwrap_or(operand.len());
-    let is_operand = operand.starts_with(|c: char| match *operator {
+    let is_operand = operand.starts_with(|c: char| match operator {
         "-" => c.is_ascii_digit(),
         _ => c.is_alphanumeric() || c == '\\',
     });
-    let is_last = || begins(&operand[end..], "$|\\)|\\]");
+    let is_last = || begins(&operand[end..], "$|\\)|\\]| =") || operator.ends_with(' ');
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }
 }
@@ -324,7 +337,7 @@ fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
 /// with an equals sign, or an "and" right before the second. `\boxed{4}, no wait: \boxed{5}` is one answer after
 /// another.
 fn links(gap: &str) -> bool {
-    if gap.len() >= 70 {
+    if gap.len() >= 70 || standing::is_crossed(gap) {
         return false;
     }
     let are_known = gap.split(|c: char| !c.is_ascii_alphabetic()).all(|word| {
@@ -332,6 +345,7 @@ fn links(gap: &str) -> bool {
     });
     let joins = gap.contains([',', ';']) || gap.contains("and") || gap.contains("or");
     let end = gap.trim_end_matches([' ', '}', '$']);
-    let is_and = end.ends_with(" and") || end.ends_with(" or");
+    const LINKS: &str = " and| or|lternatively,|also be|maybe|perhaps|possibly|might be|could be";
+    let is_and = each(LINKS).any(|link| end.ends_with(link));
     is_and || (are_known && (joins || (gap.len() < 10 && !gap.contains('='))))
 }

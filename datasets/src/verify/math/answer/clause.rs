@@ -6,24 +6,29 @@
 use super::super::calendar::date;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{has_digits, holds, is_letter, is_one_of, past, strip_prefix};
+use super::super::scan::{
+    begins, each, has_digits, holds, is_letter, is_one_of, past, strip_prefix,
+};
 use super::super::standing::{self, offers, without_reason};
-use super::super::text::is_choice;
+use super::super::text::{is_choice, opening};
 use super::super::tree::Answer;
 use super::courtesy::is_broken;
 use super::formula::closing;
 use super::remarks::{goes_on, remarks, trimmed};
+use super::sentences::choice;
 use super::values::{first_number, formula_at, only_value};
-use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value};
+use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value, offset_in};
 
 /// Words before an answer that say nothing of it.
 const FILLERS: &str = "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
-    around|nearly|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|the value|\
+    around|nearly|a total of|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|\
+    the value|\
     donc|alors|ainsi|also|daher|folglich|somit|entonces|por lo tanto|por tanto|portanto|logo|quindi|dunque|dus|zatem|jadi";
 
 /// What the text behind "the answer is" states: its first complete expression, or else the clause as it is.
 pub(super) fn stated(text: &str) -> Option<&str> {
-    if text.contains('\n') && assignments(text.trim()).is_some() {
+    let is_numbered = text.trim_start().starts_with("1. ") && text.contains("\n2. ");
+    if is_numbered || text.contains('\n') && assignments(text.trim()).is_some() {
         return Some(text.trim());
     }
     let (clause, is_bold) = clause(text);
@@ -33,7 +38,10 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
         return None;
     }
-    if is_integer(clause) || date(clause).is_some() {
+    if is_integer(clause)
+        || date(clause).is_some()
+        || opening(clause).is_some() && comes_to(clause).is_none()
+    {
         return Some(clause);
     }
     if assignments(clause).is_some() {
@@ -44,15 +52,32 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         && first_number(name).is_none()
         && !standing::has_word(name, standing::SENTENCE | standing::VALUE)
         && let value = trimmed(value).trim_start_matches('*')
+        && let Some(value) = expression(value, false).filter(|value| is_value(value))
+    {
+        return Some(value);
+    }
+    // "Since m = 11 and n = 7, m + n = 18", "the remainder when n is divided by 20 is 18"
+    let reason =
+        begins(clause, "Since |As |Because |With ").then(|| clause.rsplit_once(", ")).flatten();
+    if let Some(value) = reason.and_then(|(_, rest)| stated(rest)).filter(|value| is_value(value)) {
+        return Some(value);
+    }
+    if let Some((name, value)) = clause.rsplit_once(" is ")
+        && clause.starts_with(char::is_alphabetic)
+        && name.split(" is ").skip(1).all(|verb| verb.starts_with(|c: char| c.is_ascii_lowercase()))
+        && !standing::has_word(name, standing::SENTENCE | standing::VALUE)
         && is_value(value)
     {
         return Some(value);
     }
+    // "choice C, which is 12"
+    if let Some(letter) = choice(clause).filter(|_| {
+        begins(clause, "choice|option|Choice|Option|statement|graph|Graph|Statement|figure|letter")
+    }) {
+        return Some(letter);
+    }
     if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
         return Some(value);
-    }
-    if is_operand(clause) {
-        return Some(clause);
     }
     if let Some(answer) = expression(clause, is_bold) {
         return Some(answer);
@@ -65,46 +90,57 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         return Some(result);
     }
     // "The answer is that she has 12 eggs": the only value.
-    let value = only_value(clause);
+    let value = if standing::is_operation(clause) { None } else { only_value(clause) };
     Some(value.unwrap_or(clause))
 }
 
-/// Whether the number that a clause begins with is a part of a calculation in words: `7 times 2`, `7 squared`.
-fn is_operand(clause: &str) -> bool {
-    let Some(number) = first_number(clause).filter(|number| clause.starts_with(*number)) else {
-        return false;
-    };
-    let rest = clause[number.len()..].trim_start();
-    let (word, next) = rest.split_once(' ').unwrap_or((rest, ""));
-    let is_value = next.starts_with(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
-    match word {
-        "squared" | "cubed" | "factorial" => next.is_empty(),
-        "times" | "plus" | "minus" => is_value && !clause.contains('='),
-        _ => false,
-    }
-}
+/// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.
+const RESULTS: &str = ", which is |, which makes |, which gives |, which equals |, which comes to |, which means |\
+    , which rounds to |, namely |, so |, or |, therefore |，即|，也就是|，等于|, that is, |, i.e., |, i.e. ";
 
 /// What a calculation in words, or several numbers, are said to come to: 42 of "6 bags of 7, which is 42 apples".
 pub(super) fn comes_to(clause: &str) -> Option<&str> {
-    let (working, result) = clause.rsplit_once(", which ")?;
-    let result = past(result, "is |makes |gives |equals |comes to |means ")?;
+    let found = each(RESULTS).filter_map(|link| Some((clause.rfind(link)?, link)));
+    let (at, link) = found.max()?;
+    let (working, result) = (&clause[..at], &clause[at + link.len()..]);
+    let is_restated = link.starts_with(", i") || link.starts_with(", t") || link.ends_with("to ");
+    let is_choice = link == ", or ";
     let is_operation =
         |word: &str| is_one_of(word, "times|plus|minus|multiplied|divided|*|+|x|×|/|-");
-    if working.split_whitespace().any(is_operation) {
+    let is_calculation =
+        || !is_choice && !working.contains('=') && working.split_whitespace().any(is_operation);
+    if standing::is_operation(working) || is_calculation() {
         return stated(result).filter(|value| has_digits(value));
     }
-    let number = first_number(result).filter(|number| result.starts_with(*number))?;
-    let others = &result[number.len()..];
+    let bare = result.trim_start_matches(['$', '\\']);
+    // "Tom has 7 apples and gives away 3, so he has 4"
+    let is_sentence = bare.starts_with(char::is_alphabetic) && !bare.contains(['=', '*', '/', '+']);
+    if link.ends_with("so ") && is_sentence && has_digits(working) {
+        return only_value(bare);
+    }
+    let number = first_number(bare).filter(|number| bare.starts_with(*number) && !is_choice)?;
+    let others = &bare[number.len()..];
     let is_plain = first_number(others).is_none() && !holds(others, "more|less|fewer|times|%");
     let mut numbers = working.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
-    (is_plain && numbers.nth(1).is_some()).then_some(number)
+    let is_sentence = working.starts_with(char::is_alphabetic)
+        && !is_value(working)
+        && (!working.contains('=') || link == ", namely ");
+    let is_named = working.ends_with(char::is_alphabetic) && !is_one_case(working);
+    let is_working = numbers.nth(1).is_some()
+        || is_sentence
+        || is_restated && (is_named || link.ends_with("to "));
+    (is_plain && is_working).then(|| stated(result))?.filter(|value| has_digits(value))
 }
 
 /// What is left of several choices: D of "rules out C, leaving D".
 pub(super) fn remaining(clause: &str) -> Option<&str> {
     let clause = without_reason(trimmed(clause));
-    let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, |It's |It is ";
-    let bare = past(clause, links).map(|rest| rest.trim_matches(['(', ')', '*', '$']));
+    let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, ";
+    let linked = past(clause, links).unwrap_or(clause);
+    let it_is = past(linked, "It's |It is |it's |it is ").unwrap_or(linked);
+    let bare = Some(it_is)
+        .filter(|bare| bare.len() < clause.len())
+        .map(|rest| rest.trim_matches(['(', ')', '*', '$']));
     if bare.is_some_and(is_letter) {
         return bare;
     }
@@ -129,7 +165,7 @@ fn result(clause: &str) -> Option<&str> {
     let result = trimmed(result.rsplit(">>").next().unwrap_or(result));
     let is_relation = working.ends_with(['!', '<', '>', ':', '\\']);
     let is_hedged = standing::has_word(working, standing::VALUE);
-    let is_list = working.contains([',', ';']);
+    let is_list = working.contains([',', ';']) || holds(working, " such that | where | at ");
     (!is_relation && !is_hedged && !is_list && is_value(result) && is_answer(result))
         .then_some(result)
 }
@@ -150,16 +186,17 @@ pub(super) fn leading(text: &str) -> Option<&str> {
 
 /// The first sentence of a text without words in front that say nothing, and whether it began in bold.
 fn clause(text: &str) -> (&str, bool) {
-    let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>".contains(c);
+    let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>}".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
-    let is_bold = text[..text.len() - rest.len()].contains("**");
+    // What closes the bold words before is followed by a space.
+    let is_bold = text[..text.len() - rest.len()].ends_with("**");
     for _ in 0..4 {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             break;
         }
         let Some(next) = FILLERS.split('|').find_map(|filler| {
             let next = strip_prefix(rest, filler)?;
-            next.starts_with([' ', ',', ':']).then_some(next)
+            (next.starts_with([' ', ',', ':']) && !next.starts_with(" of ")).then_some(next)
         }) else {
             break;
         };
@@ -168,6 +205,13 @@ fn clause(text: &str) -> (&str, bool) {
     let rest = sentence(rest);
     // `\text{The answer is circle}`
     let rest = closing(rest).map_or(rest, |at| &rest[..at]);
+    let rest = ["입니다", "이다", "です"]
+        .iter()
+        .find_map(|copula| rest.strip_suffix(copula))
+        .unwrap_or(rest);
+    // `{'answer': '18'}`
+    let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with('\'');
+    let rest = if is_quoted { rest.trim_matches(['\'', '}', ' ']) } else { rest };
     (trimmed(rest), is_bold)
 }
 
@@ -207,6 +251,9 @@ fn is_factorial(text: &str, at: usize) -> bool {
 
 /// The first complete expression of a clause; none where the clause goes on with another value.
 fn expression(clause: &str, is_bold: bool) -> Option<&str> {
+    if standing::is_operation(clause) {
+        return None;
+    }
     let end = clause
         .match_indices("**")
         .map(|(at, _)| at)
@@ -217,6 +264,12 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
         if is_whole {
             return Some(bold);
         }
+    }
+    let formula = formula_at(clause).filter(|(_, rest)| begins(rest, " when | where "));
+    if let Some((formula, _)) =
+        formula.filter(|(formula, rest)| is_answer(formula) && !offers(rest))
+    {
+        return Some(formula);
     }
     if is_value(clause) && is_answer(clause) && !is_one_case(clause) {
         return Some(clause);

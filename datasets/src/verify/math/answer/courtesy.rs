@@ -1,11 +1,18 @@
 //! What is no answer: courtesies and programs at the end of a text, and a refusal.
 
 use super::super::languages::{is_courtesy, is_undecided};
-use super::super::scan::{begins, holds, is_one_of, past};
+use super::super::scan::{begins, has_digits, holds, is_one_of, past};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
     let mut text = text.trim();
+    // A last paragraph may be one of several sentences.
+    if let Some((before, last)) = text.rsplit_once("\n\n")
+        && has_digits(before)
+        && begins(&last.to_lowercase(), "p.s|ps:|note:|*note|remark:|let me know")
+    {
+        text = before.trim();
+    }
     for _ in 0..3 {
         let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*', '。', '！', '？']);
         let ends = [". ", "! ", "? ", "\n", "。", "！"];
@@ -64,7 +71,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     // How a question begins that asks whether a value is the answer.
     const ASKING: &str = "is |are |could |would |can ";
     const ANYWHERE: &str = "i can't help|i cannot help|i can't assist|i cannot assist|i can't answer|i cannot answer|\
-        i'm unable to|i am unable to|i'm not able to";
+        i'm unable to|i am unable to|i'm not able to|\\boxed{?}";
     // At the beginning of the last sentence, where no value follows as its consequence.
     const LAST: &str = "i will not answer|i have no idea|i have 0 idea|i give up|i refuse|i can't do|i am not able to|\
         i won't|i was unable to|i am stuck|i'm stuck|i have no solution|i got nowhere";
@@ -74,7 +81,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     const LINKS: &str = ", so |, but |, yet |, thus |, hence |, leaving ";
     // In the last sentence: nothing is concluded.
     const OPEN: &str = "no answer yet|no final answer|have no answer|no conclusion|out of time|time is up|be \
-        continued|not finish|n't finish|stop here";
+        continued|not finish|n't finish|stop here|can't be deduced|cannot be deduced|can't be determined|cannot be determined";
     const MAX_REFUSAL: usize = 400;
     if text.len() > MAX_REFUSAL {
         return false;
@@ -96,7 +103,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     // Before the last sentence only what refuses all of the problem: "I don't know p yet. The sum is 28."
     let is_all = |rest: &str| {
         let object = rest.split(['.', '!', '?', '\n', ',']).next().unwrap_or(rest);
-        object.trim().is_empty() || holds(object, "answer|this|problem|question")
+        object.trim().is_empty() || holds(object, "answer|this|problem|question|result|value")
     };
     let is_unable = UNABLE.split('|').any(|words| {
         let is_last = last.contains(words);

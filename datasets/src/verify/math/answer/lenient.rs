@@ -15,7 +15,7 @@ use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
-use super::values::{displayed, is_label, last_time, last_value, stated_value};
+use super::values::{displayed, is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
@@ -133,19 +133,11 @@ fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_list = text.starts_with("1. ") && text.contains("\n2. ");
-    let is_sentence = is_list || holds(text, " is | are ") || timed(text).is_some();
+    let is_sentence = is_list || holds(text, " is | are ");
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };
     (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
-}
-
-/// The time of day behind two words and more: "They finish at 5:00 PM."
-fn timed(text: &str) -> Option<&str> {
-    let time = last_time(text)?;
-    let words = &text[..offset_in(text, time)];
-    let is_plain = words.split_whitespace().count() >= 2 && words.contains(char::is_alphabetic);
-    is_plain.then_some(time)
 }
 
 /// The letter that the last line is, where the line before is none: a list of all options chooses none.
@@ -201,8 +193,9 @@ fn worded<'a>(ending: &Ending<'a>) -> Option<&'a str> {
 fn is_prose(text: &str) -> bool {
     let is_word =
         |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic) && !is_function(word);
-    text.contains(',')
-        && text.split([' ', ',']).filter(is_word).count() > 2
+    let is_sentence = text.contains(',') || text.starts_with(char::is_alphabetic);
+    is_sentence
+        && text.split([' ', ',']).filter(is_word).count() > if text.contains(',') { 2 } else { 4 }
         && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
 }
 
@@ -331,9 +324,14 @@ fn is_equation(text: &str) -> bool {
         && is_value(text)
 }
 
-/// A sentence up to a remark that may hold another value.
+/// A sentence up to a remark that may hold another value, "41 years (John is 15)".
 fn before_remark(line: &str) -> &str {
-    let before = without_reason(line);
+    let bracket = line.strip_suffix(')').and_then(|inner| inner.rsplit_once(" ("));
+    let bracket = bracket.filter(|(before, inner)| {
+        let word = inner.split(' ').next().unwrap_or(inner);
+        has_digits(before) && word.chars().all(char::is_alphabetic) && word.len() > 3
+    });
+    let before = without_reason(bracket.map_or(line, |(before, _)| before));
     let has_value = has_digits(before) || before.contains(" is ");
     if has_value { before } else { line }
 }

@@ -5,7 +5,9 @@ use memchr::memrchr_iter;
 
 use super::super::scan::{Needle, head, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
-use super::clause::{leading, stated};
+use super::super::text::opening;
+use super::clause::{comes_to, leading, stated};
+use super::phrase;
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
@@ -46,6 +48,12 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
+    if opening(inner).is_some() || inner.starts_with(['<', '>', '≤', '≥']) {
+        return inner;
+    }
+    if standing::is_operation(inner) {
+        return comes_to(inner).unwrap_or(inner);
+    }
     if is_answer(inner) {
         return if is_value(inner) { inner } else { without_reason(inner) };
     }
@@ -60,7 +68,7 @@ fn tagged(inner: &str) -> &str {
         _ if !inner.contains('\n') => {
             stated(inner).filter(|part| stands(inner, part)).unwrap_or(inner)
         }
-        _ => inner,
+        _ => phrase::answer(inner, &phrase::places(inner)).unwrap_or(inner),
     }
 }
 

@@ -75,7 +75,8 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 /// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it
 /// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
-    const STRUCK: [(&str, &str); 3] = [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>")];
+    const STRUCK: [(&str, &str); 4] =
+        [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<!--", "-->")];
     let mut marks = memchr2_iter(b'~', b'<', text.as_bytes());
     let opened = |at: usize| STRUCK.iter().find(|(open, _)| text[at..].starts_with(open));
     if let Some((at, (open, close))) = marks.find_map(|at| Some((at, opened(at)?)))
@@ -105,7 +106,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
     let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
     if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {
-        let Some(rest) = super::standing::withdrawn(&part[found.span.end..], &found) else {
+        let Some(rest) = super::standing::withdrawn(part, &found) else {
             return Some(moved(found));
         };
         // Of what takes the mark back, the last answer counts.

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::scan::{Needle, ends_with, head, lowered};
+use super::super::scan::{Needle, begins, ends_with, head, holds, lowered};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::text::is_choice;
 use super::clause::stated;
@@ -103,7 +103,10 @@ pub(super) fn places(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let is_word = |at: usize, first: u8| {
         let start = at.checked_sub(1)?;
-        let is_alone = start.checked_sub(1).is_none_or(|at| !bytes[at].is_ascii_alphabetic());
+        // `<answer>` is a mark of its own.
+        let is_alone = start
+            .checked_sub(1)
+            .is_none_or(|at| !bytes[at].is_ascii_alphabetic() && !b"</".contains(&bytes[at]));
         (bytes[start].eq_ignore_ascii_case(&first) && is_alone).then_some(start)
     };
     let mut places: Vec<usize> =
@@ -139,6 +142,11 @@ fn named(text: &str, at: usize) -> Option<&str> {
     };
     // "The answer is not 7" says what it is not. JSON goes on with other names.
     let rest = standing::stated("", paragraph(rest))?;
+    // "The answer is found by multiplying" says what was done.
+    const DONE: &str = "found by |found in |found from |obtained |computed |calculated |derived |expected |explained |verified ";
+    if begins(rest, DONE) && !rest.contains(" to be ") {
+        return None;
+    }
     let is_json = line.starts_with("\":") || line.starts_with("\" :");
     stated(if is_json { rest.split(", \"").next()? } else { rest })
 }
@@ -161,7 +169,11 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     let lower = &lower[..end.map_or(lower.len(), |end| end + 1)];
     let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
     let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
-    let verb = verb.chain(negated).filter(|(at, _)| *at < 60).min();
+    // "the answer that it cannot be is": what lies between may deny it.
+    let verb = verb
+        .chain(negated)
+        .filter(|(at, _)| *at < 60 && !holds(&lower[..*at], " not | never "))
+        .min();
     let colons = [(line.find(':'), 1), (line.find('：'), 3)];
     let colon = colons.iter().filter_map(|(at, length)| Some(((*at)?, *length)));
     let colon = colon.filter(|(at, _)| *at < 40).min();
@@ -176,7 +188,12 @@ fn paragraph(text: &str) -> &str {
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     let rest = &text[skipped..];
     // A list of assignments, one a line.
-    let is_item = |line: &&str| line.trim_start().starts_with("- ") && line.contains('=');
+    let is_item = |line: &&str| {
+        let line = line.trim_start();
+        let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        line.starts_with("- ") && line.contains('=')
+            || number.len() < line.len() && number.starts_with(". ")
+    };
     let items: usize = rest.split_inclusive('\n').take_while(is_item).map(str::len).sum();
     if items > 0 {
         return &rest[..items];

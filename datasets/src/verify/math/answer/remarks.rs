@@ -95,6 +95,8 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
         // "7 to 42" is a range.
         "to" if next.starts_with(|c: char| !c.is_alphabetic()) => false,
         _ if is_one_of(bare, AFTER_VALUES) => is_after_value(),
+        // "5 apples: 3 red and 2 green"
+        _ if previous.ends_with(':') && is_word(previous.trim_end_matches(':')) => is_after_value(),
         _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
     }
 }

@@ -1,7 +1,7 @@
 //! The part of a completion that is searched: without thoughts, up to the end of the turn, and up to a next question
 //! that a model without an end goes on with.
 
-use memchr::{memchr_iter, memchr2_iter};
+use memchr::{memchr_iter, memchr2_iter, memmem};
 
 use super::super::super::tail;
 use super::super::scan::{ends_with, head, is_one_of};
@@ -21,13 +21,17 @@ const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|note
     analysis|draft|verification";
 
 /// What a next question is called, before its number and a colon.
-const QUESTIONS: &str =
-    "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目";
+const QUESTIONS: &str = "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目|問題|질문|문제|pregunta|\
+    problema|pergunta|domanda|frage|aufgabe|вопрос|задача|vraag|soru|soal|câu hỏi";
 
 /// The part of a completion that holds its answer.
 pub(super) fn searched(completion: &str) -> &str {
     let text = crate::thinking::answer(tail(completion, MAX_SEARCHED));
-    without_notes(turn(text))
+    let turn = turn(text);
+    // A turn without tokens.
+    let end =
+        memmem::find(turn.as_bytes(), b"\nuser\n").filter(|end| !turn[..*end].trim().is_empty());
+    without_notes(&turn[..end.unwrap_or(turn.len())])
 }
 
 /// The text behind the last note, or before it where nothing follows: a reflection is no answer.
@@ -84,6 +88,12 @@ pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
     memchr2_iter(b':', 0xef, text.as_bytes())
         .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']))
         .filter_map(|at| question(text, at))
+        // `## Problem 2`
+        .chain(memmem::find_iter(text.as_bytes(), b"\n#").filter_map(|at| {
+            let line = text[at + 1..].lines().next()?;
+            question(text, at + 1 + line.len())
+                .filter(|_| line.ends_with(|c: char| c.is_ascii_digit()))
+        }))
         .take(MAX_QUESTIONS)
 }
 

@@ -3,6 +3,7 @@
 use super::super::scan::{begins, holds, is_letter, is_one_of};
 use super::super::spelled::{foreign_number, is_number_part, spelled};
 use super::super::standing::{self, without_reason};
+use super::super::text::{opening, says};
 use super::Rule;
 
 /// Words behind "is" that are no answer.
@@ -21,7 +22,7 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = is_letter(letter);
-        let praised = ["correct", "right", "answer", "best"].iter().find_map(|word| {
+        let praised = ["correct", "right", "answer", "best", "better"].iter().find_map(|word| {
             let rest = rest.strip_prefix("is ")?;
             rest.strip_prefix("the ").unwrap_or(rest).strip_prefix(word)
         });
@@ -38,19 +39,14 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
 
 /// Yes or No of a sentence that begins with it and goes on, or that ends with it.
 fn yes_or_no(sentence: &str) -> Option<&str> {
-    const WORDS: &str = "yes|no|true|false";
     let bare = sentence.trim_matches(['*', ' ']);
-    let (word, rest) = bare.split_at(bare.find(|c: char| !c.is_alphabetic()).unwrap_or(0));
-    let reason = rest.trim_start_matches(['*', ' ']);
-    let goes_on =
-        reason.starts_with([',', ';', ':', '—']) || begins(reason, "because|since|as |for ");
-    if goes_on && word.starts_with(['Y', 'N', 'T', 'F']) && is_one_of(&word.to_lowercase(), WORDS) {
-        return Some(word);
+    if opening(bare).is_some() {
+        return bare.split(|c: char| !c.is_alphabetic()).next();
     }
     let (before, last) = sentence.rsplit_once(' ')?;
     let last = last.trim_matches(['.', '*', '!']);
     let is_conclusion = before.ends_with(" so") || before.ends_with(", therefore");
-    (is_conclusion && is_one_of(&last.to_lowercase(), WORDS)).then_some(last)
+    (is_conclusion && says(&last.to_lowercase()).is_some()).then_some(last)
 }
 
 /// The only number of a sentence, in words: "She has seven left.", "It is minus forty degrees."
@@ -128,7 +124,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
         return None;
     }
     let after = |word: &str| Some(sentence.rfind(word)? + word.len());
-    const WORDS: &str = "ption |hoice |ption is |hoice is |choose |pick |select |go with ";
+    const WORDS: &str = "ption |hoice |tatement |raph |igure |etter |ption is |hoice is |choose |pick |select |go with ";
     let at = WORDS.split('|').filter_map(after);
     let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
     let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))

@@ -1,12 +1,13 @@
 //! Formulas and numbers in running text.
 
+use super::super::calendar::date;
 use super::super::languages::{before_alternative, is_case, is_compared};
 use super::super::read::parse;
-use super::super::scan::{are_digits, has_digits, holds, is_one_of};
+use super::super::scan::{are_digits, begins, has_digits, holds, is_one_of, past};
 use super::super::standing::{self, is_asked, is_bound, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
-use super::{Rule, is_answer, is_value, offset_in};
+use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// The formula on lines of its own that a text ends with: `\[x > 3\]`.
 pub(super) fn displayed(text: &str) -> Option<&str> {
@@ -152,18 +153,66 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
     }
     let start = clause.find(['$', '\\']);
     if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
-        let is_only = first_number(&clause[..start.unwrap_or(0)]).is_none()
-            && first_number(rest).is_none()
-            && !rest.contains('$');
+        let before = &clause[..start.unwrap_or(0)];
+        let is_only = first_number(before).is_none()
+            && !is_described(before, false)
+            && first_number(rest).is_none();
         return (is_only && is_answer(formula)).then_some(formula);
     }
-    let number = first_number(clause)?;
-    let before = &clause[..offset_in(clause, number)];
-    let end = offset_in(clause, number) + number.len();
-    if standing::is_changed(before) || is_bound(before, "") || is_property(before, &clause[end..]) {
-        return None;
+    let (mut found, mut end): (Option<&str>, _) = (None, 0);
+    let mut has_price = false;
+    while let Some(number) = first_number(&clause[end..]) {
+        let before = &clause[..offset_in(clause, number)];
+        end = before.len() + number.len();
+        let is_other = standing::is_changed(before)
+            || is_bound(before, "")
+            || is_property(before, &clause[end..])
+            || is_described(before, found.is_some()) && !is_rate(before, &clause[end..]);
+        // "53 to 56" is a range.
+        if past(clause[end..].trim_start(), "to |bis |à |hasta ")
+            .is_some_and(|next| next.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        {
+            return None;
+        }
+        // "9 eggs for $2 each"
+        let is_price = begins(&clause[end..], " each| per | apiece| a piece");
+        match found {
+            _ if is_other => {}
+            None => (found, has_price) = (Some(number), is_price),
+            Some(_) if is_price => {}
+            Some(_) if has_price => (found, has_price) = (Some(number), false),
+            Some(_) => return None,
+        }
     }
-    first_number(&clause[end..]).is_none().then_some(number)
+    found
+}
+
+/// Words before a number that is of something else: "the sum of the first 7 primes", "the next integer after 7".
+const DESCRIBING: &str = "of|at|in|after|before|by|to|from|with|than|first|last|next|times|plus|minus|negative|on|per|within|until|mod|\
+    modulo|multiplying|dividing|adding|subtracting|de|du|des|von|vom|del|della|di|do|da|van|z|из|от|en|dans|à|na|\
+    nach|vor|después|après|nel|menos|moins|meno|минус|\
+    without|except|near|the|these|those|all|every|remaining|other|original|whole|given|same|quite|nearly|almost|half|double|twice|that|=|-|+|*|/|×";
+
+/// Whether a number is a speed or a price: "travels at 60 mph".
+fn is_rate(before: &str, after: &str) -> bool {
+    let unit = after.trim_start().split([' ', '.', ',']).next().unwrap_or_default();
+    before.ends_with(" at ") && is_unit(unit)
+}
+
+/// Whether the word before a number says that it is of something else; "a total of 5" is what is asked for.
+fn is_described(before: &str, is_second: bool) -> bool {
+    if before.ends_with(['第', '负', '加', '减', '乘', '除', '以', '比', '到', '从', '每'])
+    {
+        return true;
+    }
+    let mut words = before.rsplit([' ', '$', '*', '(']).filter(|word| !word.is_empty());
+    let last = words.next().unwrap_or_default().to_lowercase();
+    let lead = words.next().unwrap_or_default();
+    // "she needs 18 dollars to reach $50"
+    let is_purpose =
+        lead == "to" && !is_one_of(&last, "find|get|obtain|give|yield") && words.next().is_some();
+    let is_counted = last == "of" && words.next().is_some_and(|word| is_one_of(word, "a|an"));
+    is_second && is_purpose || is_one_of(&last, DESCRIBING) && !is_counted
 }
 
 /// Nouns whose number is no value: "step 3", "by equation (4)", "score: 1/1".
@@ -197,6 +246,9 @@ pub(super) fn is_property(before: &str, after: &str) -> bool {
     PROPERTIES.split('|').any(is_known)
         || is_label(before)
         || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+        // "the 18th prime"
+        || past(after, "st |nd |rd |th ").is_some_and(|rest| rest.starts_with(char::is_alphabetic))
+        || begins(after, " of which| of them| of these|加|减|乘|除|的")
 }
 
 /// Whether the sentence of a value is a question: "maybe 12 or 13?"
@@ -206,19 +258,26 @@ fn is_in_question(before: &str, after: &str) -> bool {
     !is_result && end.is_some_and(|end| is_asked(&after[end..]))
 }
 
-/// Whether the clause of a value is about the answer, and does not say that it is the value: "The answer ends in 4".
-fn is_about(before: &str) -> bool {
-    const VERBS: &str = " is | are | was | be |=|:| of | equals | comes | - | – ";
-    let clause = before.rsplit([',', '.']).next().unwrap_or(before);
-    let about = clause.rsplit_once("nswer ").map(|(_, about)| about);
-    about.is_some_and(|about| !holds(&format!(" {about} "), VERBS))
-}
-
 /// Most values in a row that a text may deny.
 const MAX_DENIALS: usize = 4;
 
 /// The last value that a text does not deny: "it is not 7" says what it is not.
 pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
+    let last = last_sentence(text.lines().next_back().unwrap_or(text));
+    if last.len() <= MAX_WHOLE
+        && !last.contains(['=', '\\', '/', ':'])
+        && let Some(value) = only_value(last).filter(|value| !last.ends_with(value))
+    {
+        let start = offset_in(text, value);
+        let (before, after) = (&text[..start], &text[start + value.len()..]);
+        if has_digits(after)
+            && !is_unstated(before, after)
+            && !is_bound(before, after)
+            && !is_asked(after)
+        {
+            return Some((with_unit(text, value), Rule::Number));
+        }
+    }
     let mut rest = text;
     // Beside what another says, what one more obtains is no statement either.
     let mut of_others = false;
@@ -231,7 +290,11 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
             || is_bound(before, &text[end..])
             || is_label(&rest[..start])
             || is_in_question(before, &text[end..])
-            || is_about(before)
+            || has_digits(before)
+                && (before.ends_with(" the")
+                    && !before.ends_with(" is the")
+                    && !text[end..].starts_with(char::is_alphabetic)
+                    || is_day(before, found.0))
             || is_other_case(text, before)
             || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
             || of_others && standing::is_of_others(before);
@@ -242,6 +305,13 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
         rest = before;
     }
     None
+}
+
+/// Whether a number is the day of the month that stands before it.
+fn is_day(before: &str, number: &str) -> bool {
+    let month = before.rsplit(' ').next().unwrap_or(before);
+    month.starts_with(|c: char| c.is_ascii_uppercase())
+        && date(&format!("{month} {number}")).is_some()
 }
 
 /// Whether a value stands in brackets that tell of another case: "(with replacement it would be 9/25)".

@@ -30,7 +30,7 @@ tables! {
     menor|größer|kleiner)\\b|[$\\\\(]*[0-9][0-9.,/]*[$\\\\)]* (?:is an?|is the|is also|works|less|more|fewer|\
     times)\\b|[0-9]+的)";
     /// What stands before a value makes it a bound.
-    BOUND: &format!("(?:^|[^a-zà-ÿа-яё]){BOUNDS}[ $*(]*$|[大小多少]于(?:或等于)?$|[过多少](?:是|有)?$");
+    BOUND: &format!("(?:^|[^a-zà-ÿа-яё]){BOUNDS}[ $*(]*$|(?:upper|lower) bound (?:is|of|=)[ $*(]*$|[大小多少]于(?:或等于)?$|[过多少](?:是|有)?$");
     BOUND_AHEAD: &format!("^[ $*(]*{BOUNDS}(?:[ $*(]|[0-9]|$)");
     /// Bounds that may be what a question asks for: "he needs at least 8".
     LEAST: "(?:at (?:least|most)|up to|al menos|como (?:mínimo|máximo)|a lo sumo|au (?:moins|plus)|almeno|al (?:massimo|più)|pelo menos|\

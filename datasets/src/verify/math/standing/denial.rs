@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::super::super::tail;
+use super::super::languages::is_denied_ahead;
 use super::super::scan::{Words, begins, ends_with, head, holds, is_one_of, past};
 use super::MAX_NEAR;
 use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
@@ -24,7 +25,11 @@ const WORDS: [(u8, &str); 6] = [
     (SENTENCE, "if|may|might|could|unless|nor|can't|nobody"),
     (VALUE, "hardly|but|except|anything|than|between|least|most"),
     (VALUE | UNIT, "false"),
-    (UNIT, "never|can't|wrong|incorrect|impossible|fails|is|are|was|were"),
+    (
+        UNIT,
+        "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|point|divided|multiplied|increased|decreased|\
+        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié",
+    ),
 ];
 
 /// Whether a text has a word with one of those effects.
@@ -38,7 +43,7 @@ pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
+    DENIAL: "(?:^|[^a-z0-9])(?:not(?: quite| exactly)?|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
     guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
     (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
     wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
@@ -56,9 +61,10 @@ tables! {
     doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|(?:false|untrue|incorrect|wrong|not true) (?:that|to \
     (?:say|think|believe|assume|answer|write|conclude))|mistake (?:is )?(?:to|that)|trap is (?:to|that)|tempt(?:ed|\
     ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
+    no way|no (?:reason|evidence|proof|sign|chance|grounds) (?:\\w+ ){0,4}that|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|might say|\
     (?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|(?:nobody|no one) (?:would \
-    )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|no way that|refuse to (?:believe|\
+    )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|refuse to (?:believe|\
     accept|say)|(?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
     (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|(?:i|we) (?:first|initially|originally|at \
     first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
@@ -87,7 +93,8 @@ tables! {
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
     mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
     can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
-    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|scratch \
+    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|\
+    não,|нет,|nee,|scratch \
     that)";
     /// A property that the value is said not to have, as it should: ` is not even, as required`.
     PROPERTY: "^ (?:is|was|are) not (?:\\w+ ){0,4}[a-z0-9]+, as (?:required|wanted|needed|desired|expected|asked)(?:[^a-z ]|$)";
@@ -103,8 +110,14 @@ tables! {
     six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|(?:twice|half|double|triple|times|of|than|\
     plus|minus) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
     [^.,;]* (?:is|equals|makes?))$";
+    /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
+    OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]| point [0-9]|[^.]*(?:and so on|\\betc\\b)|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
+    (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:more|less|fewer|older|\
+    younger|taller|longer|shorter|heavier) than |(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|\
+    mal|fois|por|entre) )|\
+    (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|assuming) [^.]*(?: and [$]?[0-9]+[$]? (?:if|when|for|\
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
     otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
@@ -129,7 +142,7 @@ pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
     hints & DENIES != 0 && is_word && DENIAL.is_match(near)
         || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
-        || hints & DOUBTS != 0 && is_doubted(near)
+        || hints & DOUBTS != 0 && (is_doubted(near) || is_denied_ahead(near))
         || !is_boxed
             && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
             && !ends_with(near, "answer is")
@@ -162,7 +175,8 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
 /// Whether a value ends a question that is not answered with yes: "Is it 7?"
 pub(in super::super) fn is_asked(after: &str) -> bool {
     let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
-    let next = rest.strip_prefix('?').map(|next| next.trim_start().to_lowercase());
+    let rest = rest.trim_start_matches(['吗', '嗎', 'か']);
+    let next = rest.strip_prefix(['?', '？']).map(|next| next.trim_start().to_lowercase());
     next.is_some_and(|next| {
         // "Teacher: Yes."
         let said = next.split_once(": ").filter(|(name, _)| !name.contains(' '));
@@ -206,6 +220,7 @@ fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
+        Some(b' ') if is_crossed(after) => true,
         Some(b' ') if denies(after) => {
             let property = PROPERTY.find(after).map(|found| &after[found]);
             property.is_none_or(|said| {
@@ -257,19 +272,35 @@ pub(in super::super) fn denies(rest: &str) -> bool {
     let rest = rest[..end].trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let mut words = rest.split(|c: char| !c.is_alphanumeric() && c != '\'');
     let verb = words.next().unwrap_or_default();
-    let next = words.find(|word| !matches!(*word, "the" | "a" | "an" | "be")).unwrap_or_default();
+    // "is clearly not the answer"
+    let is_filler =
+        |word: &str| is_one_of(word, "the|a|an|be|of|course|also|just") || word.ends_with("ly");
+    let next = words.find(|word| !is_filler(word)).unwrap_or_default();
     const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
     const FALSE: &str = "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
         inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved";
     const ALONE: &str =
         "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
-    is_one_of(verb, ALONE) || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
+    is_one_of(verb, ALONE)
+        || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
+        || verb == "not" && next.is_empty()
+}
+
+/// Whether a cross stands behind a value: `12 ❌`.
+pub(in super::super) fn is_crossed(after: &str) -> bool {
+    after.trim_start_matches(['$', ' ', '*', ')', '}']).starts_with(['❌', '✗', '✘', '✖'])
 }
 
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
     let near = tail(before, 80).trim_end_matches("\\boxed{");
     hints(near) & CHANGES != 0 && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+}
+
+/// Whether a clause begins with a value that an operation in words goes on with.
+pub(in super::super) fn is_operation(clause: &str) -> bool {
+    clause.contains(' ') && OPERATION.is_match(head(clause, 80))
+        || clause.contains('的') && OPERATION.is_match(clause)
 }
 
 /// Words behind "or" that say the same value again: "or about 1,300".
@@ -284,7 +315,7 @@ pub(in super::super) fn offers(remark: &str) -> bool {
     let words = remark.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     let words = words.strip_prefix("but ").unwrap_or(&words);
     let words = words.strip_prefix("it ").unwrap_or(words);
-    if OTHER_CASE.is_match(words) {
+    if begins(words, "and so on|etc") || OTHER_CASE.is_match(words) {
         return true;
     }
     let is_offer = OFFERS.split('|').any(|offer| {
@@ -301,7 +332,7 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 
 /// What begins a reason or contrast behind an answer.
 static REASONS: Words = Words::new(
-    " because | since |, as |, which |, not | and not |, whereas |, although | rather than | instead of |\
+    " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
     , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",

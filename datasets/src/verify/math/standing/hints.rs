@@ -27,7 +27,7 @@ pub(super) const SHOWS: u16 = 1 << 9;
 pub(super) const WITHDRAWS: u16 = 1 << 10;
 
 /// Letters beyond ASCII may do so as well.
-const ABROAD: u16 = DENIES | DOUBTS | SUPPOSES | CHANGES | LISTS;
+const ABROAD: u16 = DENIES | DOUBTS | SUPPOSES | CHANGES | LISTS | ASSUMES | SHOWS;
 
 /// Beginnings of words, of two letters at least, that may do so.
 const STEMS: [(u16, &str); 11] = [
@@ -39,13 +39,13 @@ const STEMS: [(u16, &str); 11] = [
      nunca|ne|jest|si|el es|than|between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|\
      zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|\
      weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|\
-     sup|inf|gr|kl|tra|fra|au|at",
+     sup|inf|gr|kl|tra|fra|au|at|upper|lower|bound",
     ),
     (
         DOUBTS,
         "do|did|think|believe|doubt|unlikely|wrong|untrue|false|incorrect|mistake|not|guess|say|sure|unsure|trap|\
-     tempt|erron|impossible|convinced|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|\
-     every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
+     tempt|erron|impossible|convinced|nicht|falsch|falso|faux|pas vrai|ne c|ne p|niet|nie|bezw|doute|dudo|dubito|\
+     duvido|tidak|onj|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
     ),
     (SUPPOSES, "if|when|for|assuming"),
     (FAILS, "do|did|contradict|fails"),
@@ -64,7 +64,11 @@ const STEMS: [(u16, &str); 11] = [
         "text|answer k|answer s|solution|soluc|back of|end of|web|internet|online|forum|manuel|corrig|libro|gab|\
      lehr|im|buch|podr",
     ),
-    (ASSUMES, "suppose|assume|imagine|pretend|reference|gold|ground"),
+    (
+        ASSUMES,
+        "suppose|assume|imagine|pretend|reference|gold|ground|if the|if my|unless|whether|must|have to|need to|\
+         si l|wenn|falls|ob d|se a|se l|jika",
+    ),
     (ERRS, "but|however|wrong|incorrect|mistake|can|misprint|overlook|forg|yet"),
     (
         SHOWS,
@@ -74,10 +78,13 @@ const STEMS: [(u16, &str); 11] = [
     (
         WITHDRAWS,
         "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|\
-     double|now|mixed|used|should|oops|correction|my|wait|hm|no|sign|arith|calc|count|guess|placeholder|\
+     double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|\
+     guess|placeholder|\
      wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
      hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
-     question|problem|want|adding|correct |right |true |actual|proper |nein|non",
+     question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|\
+     final|answer|verif|check:|add|rev|apolog|or |make that|mean|closer|looking|reading|re-read|missed|swapp|typo|off|\
+     on closer|on further|on reflection|see ",
     ),
 ];
 

@@ -1,0 +1,153 @@
+//! What follows a mark and takes its value back: that is said, or doubted before another value is asserted.
+
+use std::borrow::Cow;
+
+use super::super::answer::{Found, Rule, by_marks, is_value, last_sentence, offset_in, unmarked};
+use super::super::languages::revocation;
+use super::super::scan::{begins, head, holds, past};
+use super::super::text::is_choice;
+use super::super::{Outcome, texts};
+use super::hints::{WITHDRAWS, hints};
+use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
+
+tables! {
+    /// Says that a value is one on the way.
+    INTERMEDIATE: "\\b(?:first|initially|intermediate|to begin|subtotal|partial|step [0-9])\\b";
+    CONCLUDES: "\\b(?:so|thus|hence|therefore|now|then|finally|next|altogether|in total)\\b";
+    /// Takes back what stands before it.
+    REVOCATION: "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it|this) back|forget (?:that|this|it)\\b|\\b(?:withdraw|retract)\\b|\
+    \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|\
+    my|some)(?: \\w+)? (?:mistake|error|slip)|\
+    \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
+    double[- ]counted|now replace|mixed up|used the wrong|should have|meant)\\b|\
+    \\b(?:that|this|it) (?:was|is) for (?:the|a|an) (?:wrong|other|different)\\b|\
+    (?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|was|wrong|instead|not)\\b|\
+    \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
+    \\boops|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|\
+    the) (?:sign|\
+    arithmetic|calculation) (?:error|slip|mistake)|\
+    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|could) (?:also |well |instead )?be [$]?[0-9]";
+    /// The same, as the next that is said of the value before it.
+    REVOCATION_OF_IT: "^[^0-9]*?(?:^|[.!?,;:\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
+    )*(?:that|this|it)(?: (?:answer|result|value|number|solution|one))?(?:(?:['’]s| is| was| seems| must be)(?: all| \
+    clearly)? (?:wrong|incorrect|not (?:right|correct|allowed|possible|valid|among|one of|(?:the|a|\
+    an) (?:\\w+ )?(?:answer|solution|option))|a mistake|mistaken|\
+    too (?:large|small|big|low|high)|impossible|an error)| can(?:not|['’]t) be(?: right| correct)?| violates| fails| \
+    does(?: not|n['’]t) (?:work|satisfy|fit|hold)| contradicts)(?:[^a-z ]|$| \
+    (?:because|since|as|so|and|the|all|an?|our|your)\\b)";
+    /// Begins a sentence that may do so.
+    DOUBT: DOUBTING;
+    /// The same; but behind `####` a contrast may begin another problem.
+    CONTRAST: "(?:^|[.!?\\n] *)(?:but|however|yet|unfortunately|instead)\\b";
+    /// Says that it stands all the same.
+    AFFIRMATION: "\\bstands?\\b|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
+    (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
+    \\bas (?:required|wanted|desired|expected|needed)|\\bholds?\\b|consistent|checks out|verified|found none|\\bno \
+    (?:error|mistake)|\\bnone\\b|works";
+    /// Says what the result is.
+    ASSERTION: "\\bshould (?:be|read)\\b|\\b(?:we )?need \\W?[0-9]|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
+    (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
+}
+
+const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
+    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|\
+    start over|try again|re-?read)|nope\\b|(?:i|my) apolog(?:ize|ies)|(?:or rather|make that|i mean)|on (?:closer|\
+    second|further|reflection)[a-z ]*|looking back|reading (?:it again|the (?:problem|question))|check:[^.\\n]*≠|\
+    \\n+ *or [$]?[0-9]|\
+    i (?:missed|overlooked|swapped|see)|(?:the above|this|that|it) (?:seems|looks|is) (?:off|wrong|too (?:few|many))|\
+    final (?:result|value|total|count)|with [^.]{0,20}the final)\\b|\
+    \\( ?(?:should be|typo|correct(?:ion)?:|actually|rather)|(?:^|[.!?)}$\\n] *|[-–—→] *)(?:no[,!]|(?:edit|update|\
+    correct(?:ed|ion)):) |[,;] \
+    *(?:no,? )?wait\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
+    (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
+    not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:also |still |now )?(?:add|\
+    subtract|double|halve|round|exclude|include|remove|be (?:doubled|tripled|\
+    halved|squared|added|multiplied|divided|subtracted))\\b|\\b(?:over|under|double|mis)[- ]?count|\\b(?:check|\
+    verification) fails|\\b(?:added|subtracted|multiplied|divided) instead|\
+    \\b(?:correct|right|true|new|revised) (?:value|answer|result|total|count):|\\b(?:the|corrected|final|\
+    revised) (?:final |corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|\
+    must be|:)|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
+    (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
+    are|should be|would be)";
+
+/// Whether a text says that what stands before it is wrong, or may be.
+pub(in super::super) fn corrects(text: &str) -> bool {
+    !text.is_empty() && (REVOCATION.is_match(text) || DOUBT.is_match(text))
+}
+
+/// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
+pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> {
+    let behind = head(&text[mark.span.end..], MAX_BEHIND);
+    // Most solutions end with their box.
+    behind.contains(char::is_alphanumeric).then_some(())?;
+    let abroad = revocation(behind);
+    let first = sentence(&text[..mark.span.start]);
+    let is_first =
+        holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
+    if abroad.is_none() && !is_first && hints(behind) & WITHDRAWS == 0 {
+        return None;
+    }
+    let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start);
+    // "So 18 is wrong."
+    const FALSE: &str = " is wrong| is too | is incorrect| is not correct| is not right| is false| is extraneous| is invalid| is impossible|\
+        cannot be right| can't be right| does not work| doesn't work| must be rejected";
+    let mut again = behind.match_indices(&*mark.text).take(8);
+    let denied =
+        again.find(|(at, text)| begins(&behind[at + text.len()..], FALSE)).map(|(at, _)| at);
+    let of_it = of_it.into_iter().chain(denied).min();
+    let restated = |at: usize| {
+        let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
+        let rest =
+            sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
+        rest.strip_prefix(&*mark.text).is_some_and(denies)
+    };
+    let contrast = CONTRAST.find(behind).filter(|_| mark.rule != Rule::Hashes);
+    let doubt = DOUBT.find(behind).into_iter().chain(contrast).map(|found| found.start).min();
+    let contrary = doubt.filter(|at| restated(*at));
+    let of_it = of_it.or(contrary);
+    let revoked = REVOCATION.find(behind).map(|found| found.start);
+    let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
+    let doubted = doubt.filter(|at| {
+        let sentence = behind[*at..]
+            .trim_start_matches(|c: char| !c.is_alphanumeric())
+            .split_inclusive(['.', '?', '\n'])
+            .next()
+            .unwrap_or_default();
+        let asks = sentence.ends_with('?') && holds(sentence, "ut |owever");
+        !asks && !holds(sentence, " if ")
+    });
+    let concluded = if is_first { CONCLUDES.find(behind).map(|found| found.start) } else { None };
+    let at = revoked.into_iter().chain(doubted).chain(concluded).min()?;
+    // All of the sentence: "Many write "the answer is 9"" takes nothing back.
+    let at = at - sentence(&behind[..at]).len();
+    let rest = &behind[at..];
+    let last = || {
+        let end = rest.trim_end().trim_end_matches(['.', '!']);
+        let line = end.rsplit('\n').next().unwrap_or(end);
+        last_sentence(line)
+    };
+    let stated = || {
+        // "no, 45", "Edit: 16", "Actually 13"
+        let lead = DOUBT.find(last()).map_or(0, |lead| lead.end);
+        let value = last()[lead..].trim_matches([' ', ',', ':', '$', ')', '!', '*']);
+        let value = past(value, "be |read |should read ").unwrap_or(value);
+        if is_value(value) {
+            return Some(value);
+        }
+        // Behind a contrast alone an equation may be a part of another way.
+        let is_strong = || revoked.is_some() || DOUBT.find(behind).is_some();
+        let is_said = (ASSERTION.is_match(last()) || last().contains('=') && is_strong())
+            && !COUNTERFACTUAL.is_match(last());
+        let (found, _) = unmarked(last()).filter(|_| !AFFIRMATION.is_match(last()))?;
+        let is_own = !is_foreign(&last()[..offset_in(last(), found)], "");
+        (is_own && (is_said || is_choice(found) && is_choice(&mark.text))).then_some(found)
+    };
+    let marked = by_marks(rest).map(|found| found.text);
+    let is_answer = |text: &Cow<'_, str>| is_value(text) || is_choice(text);
+    let other = marked.or_else(|| stated().map(Cow::Borrowed)).filter(is_answer);
+    let is_other = match other {
+        Some(other) => texts::compared(&mark.text, &other).0 != Outcome::Correct,
+        None => revoked.is_some() && !AFFIRMATION.is_match(rest),
+    };
+    is_other.then_some(rest)
+}
