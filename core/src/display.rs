@@ -69,6 +69,14 @@ impl Formatter for Visible {
     }
 }
 
+/// The first `most` characters of a text, followed by `...` where there are more.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
 /// A text in a table or a line of Markdown: neither HTML, nor a link or picture, nor the end of a cell.
 pub fn markdown(text: &str) -> String {
     let text = escaped(text).replace(['\n', '\r'], " ").replace('|', "\\|").replace("](", "]\\(");
@@ -123,6 +131,12 @@ mod tests {
         }
         let nested = serde_json::json!({"a\u{1b}": ["\u{202e}", 1.5, null]});
         assert_eq!(json(&nested).unwrap(), r#"{"a\\u001b":["\\u202e",1.5,null]}"#);
+    }
+
+    #[test]
+    fn texts_are_shortened_by_characters() {
+        assert_eq!(shortened("naïve", 5), "naïve");
+        assert_eq!(shortened("naïve", 3), "naï...");
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn load(split: &str, limit: Option<usize>) -> Result<Dataset> {
         }
     };
     let name = format!("countdown/{shown}");
-    let dataset = Dataset::generated(name, problems, verify::countdown::Countdown::default());
+    let dataset = Dataset::plain(name, problems, verify::countdown::Countdown::default());
     Ok(Dataset { spellings: Some(|problem| spellings(&problem.answer)), ..dataset })
 }
 

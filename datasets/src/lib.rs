@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tealight_core::display::shortened;
 use tealight_core::{Message, Prompt};
 
 pub use error::{DataError, Result};
@@ -133,8 +134,8 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// A dataset that is made here: nothing to say of columns, nothing left out.
-    pub(crate) fn generated(
+    /// A dataset of problems alone: nothing to say of columns, nothing left out.
+    pub(crate) fn plain(
         name: String,
         problems: Vec<Problem>,
         verifier: impl Verifier + 'static,
@@ -310,9 +311,7 @@ impl Dataset {
         };
         let line = |text: &str| {
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let shown: String = words.chars().take(MAX_SHOWN).collect();
-            let more = if shown.len() < words.len() { "..." } else { "" };
-            format!("{shown}{more}")
+            shortened(&words, MAX_SHOWN)
         };
         Some(format!("first problem: `{}`, gold answer `{}`", line(&asked), line(&first.answer)))
     }

@@ -1,6 +1,5 @@
-//! Reasoning models think before they answer, between `<think>` and `</think>` or tags like them: what of a
-//! completion is
-//! the answer.
+//! Reasoning models think before they answer, between `<think>` and `</think>` or tags like them: what of a completion
+//! is the answer.
 //!
 //! A prompt may end with the opening tag already, so that completions hold the closing one alone; a thought may never
 //! be closed, opened again after the answer, or stripped by a server. Nothing inside a thought is an answer.
@@ -101,9 +100,14 @@ pub fn parts(completion: &str, starts_inside: bool) -> Parts<'_> {
     }
 }
 
-/// Whether a prompt ends with a tag that opens a thought, as templates of reasoning models write it.
+/// The tag that opens a thought at the end of a prompt, as templates of reasoning models write it.
+pub fn opening(prompt: &str) -> Option<&'static str> {
+    TAGS.iter().map(|(open, _)| *open).find(|open| prompt.trim_end().ends_with(open))
+}
+
+/// Whether a prompt ends with a tag that opens a thought.
 pub fn opens(prompt: &str) -> bool {
-    TAGS.iter().any(|(open, _)| prompt.trim_end().ends_with(open))
+    opening(prompt).is_some()
 }
 
 /// How many tags close a thought.

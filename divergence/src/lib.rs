@@ -9,9 +9,8 @@
 //!
 //! Here `p` is the anchor: the base, or the target p*. Forward KL is `KL(p || pi)` (p's mass must not
 //! be lost), reverse KL is `KL(pi || p)` (what RLVR calls "the KL"). Generators are normalised to
-//! `f(1) = f'(1) = 0`. A divergence without a name is a formula ([`Formula`]): `f=(t-1)^2/(t+1)`. To add a named
-//! divergence, add a variant and a row to `Divergence::NAMED` here, and its functions here and in `generators`, which
-//! has those that losses apply, once for every kind of number.
+//! `f(1) = f'(1) = 0`. A divergence without a name is a formula ([`Formula`]): `f=(t-1)^2/(t+1)`.
+//! `generators` has the functions that losses apply, once for every kind of number.
 
 #![warn(missing_docs)]
 

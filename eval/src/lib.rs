@@ -2,7 +2,7 @@
 //!
 //! An [`EvalJob`](evaluate::EvalJob) asks a [`Solver`] for n completions of every problem, has them
 //! verified and counts them into a [`Tally`] each; [`Summary`] turns tallies into estimates with
-//! intervals; [`report`] draws them. To add a measure, add a function and a field of [`Summary`].
+//! intervals; [`report`] draws them.
 
 #![warn(missing_docs)]
 

@@ -1,5 +1,5 @@
 //! Divergences and other scalars as tensors, written by the textbook and differentiated exactly: the other side of
-//! every check of a gradient. Nothing here uses the code of objectives.
+//! every check of a gradient. Of the code of objectives it uses names and the parsed form of formulas alone.
 
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};

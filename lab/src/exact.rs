@@ -4,10 +4,10 @@
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
-use super::{Class, Table, World};
+use super::{Class, Table, World, vocabulary};
 use tealight_learn::objective::{
     Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
-    SampleSource, StoredInputs, VocabularyInputs, advantages, subtract_penalty_to_go, vocabulary,
+    SampleSource, StoredInputs, VocabularyInputs, advantages, subtract_penalty_to_go,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -62,7 +62,7 @@ impl<'a> Setting<'a> {
             behavior_logp: logp.to_vec(),
             base_logp: world.base.iter().map(|a| a.ln()).collect(),
             lengths: vec![world.length(); logp.len()],
-            solve_rate: world.solve_rate(prompt),
+            normaliser: world.base_validity(prompt),
             beta,
             greedy: Some(f64::from(world.is_right[prompt][greedy[prompt]])),
             step: 0,
@@ -175,7 +175,7 @@ impl<'a> Setting<'a> {
         let log_weights = rows.iter().map(|row| {
             let (prompt, output) = (row / outputs, row % outputs);
             let is_right = self.world.is_right[prompt][output];
-            matching.target.log_weight(is_right, self.world.solve_rate(prompt), matching.beta)
+            matching.target.log_weight(is_right, self.world.base_validity(prompt), matching.beta)
         });
         let (weight, log_weight): (Vec<f64>, Vec<f64>) =
             log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();

@@ -99,7 +99,7 @@ fn row(
     (series, class): (Series, Class),
     mu: f64,
 ) -> Result<FixedMu> {
-    let base_validity = world.solve_rate(0);
+    let base_validity = world.base_validity(0);
     let beta = beta_for(base_validity, mu)?;
     let measures = |q: Vec<f64>| Measures::new(world, &[q]);
     let target: Vec<f64> = log_target(world, beta).iter().map(|log_p| log_p.exp()).collect();

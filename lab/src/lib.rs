@@ -18,6 +18,7 @@ pub mod paper;
 pub mod prove;
 pub mod sampled;
 mod search;
+pub mod vocabulary;
 mod world;
 
 pub use class::{Class, Table};

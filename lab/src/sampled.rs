@@ -73,7 +73,7 @@ fn sample_stats(all: &GroupStats, outputs: &[usize]) -> GroupStats {
         behavior_logp: select(&all.behavior_logp),
         base_logp: select(&all.base_logp),
         lengths: outputs.iter().map(|y| all.lengths[*y]).collect(),
-        solve_rate: all.solve_rate,
+        normaliser: all.normaliser,
         beta: all.beta,
         greedy: all.greedy,
         step: all.step,
@@ -284,7 +284,7 @@ pub fn estimate(
                 (0..draws.group).map(|_| policy.pick(stream.uniform())).collect();
             let mut group = sample_stats(all, &picks);
             if plan.matching().is_some_and(|m| m.partition != Partition::Fixed) {
-                group.solve_rate = partition_of(group.online_solve_rate());
+                group.normaliser = partition_of(group.online_normaliser());
             }
             let by_sample = advantages(plan, std::slice::from_ref(&group))?.remove(0);
             let mut advantage = group_offsets.spread(&by_sample);

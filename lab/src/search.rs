@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
         }
         // E[v] - beta KL(q || a) is the best that any policy reaches less beta KL(q || p_beta).
         let prompts =
-            (0..world.is_right.len()).map(|prompt| best_value(world.solve_rate(prompt), beta));
+            (0..world.is_right.len()).map(|prompt| best_value(world.base_validity(prompt), beta));
         let closed_form = match point {
             Point::Beta(_) => prompts.sum::<f64>() / world.is_right.len() as f64,
             Point::Filtered(_) | Point::Tilted(..) => 0.0,
@@ -176,7 +176,7 @@ impl<'a> Search<'a> {
 pub(super) fn log_target(world: &World, beta: f64) -> Vec<f64> {
     let target = if beta > 0.0 { Target::Tilted } else { Target::Filtered };
     let row_of_prompt = |prompt: usize| {
-        let validity = world.solve_rate(prompt);
+        let validity = world.base_validity(prompt);
         let row =
             move |(a, right): (&f64, &bool)| a.ln() + target.log_weight(*right, validity, beta);
         world.base.iter().zip(&world.is_right[prompt]).map(row)

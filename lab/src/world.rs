@@ -112,7 +112,7 @@ impl World {
     /// proportions, so that p* stays as it is.
     #[must_use]
     pub fn tilted(&self, validity: f64) -> Self {
-        let base_validity = self.solve_rate(0);
+        let base_validity = self.base_validity(0);
         let factor = |right: bool| match right {
             true => validity / base_validity,
             false => (1.0 - validity) / (1.0 - base_validity),
@@ -183,7 +183,7 @@ impl World {
     }
 
     /// The base's validity on a prompt.
-    pub fn solve_rate(&self, prompt: usize) -> f64 {
+    pub fn base_validity(&self, prompt: usize) -> f64 {
         self.mass(prompt, &self.base)
     }
 
@@ -204,7 +204,7 @@ impl World {
 
     /// p* on a prompt: the base given that the output is correct.
     pub fn filtered(&self, prompt: usize) -> Vec<f64> {
-        let validity = self.solve_rate(prompt);
+        let validity = self.base_validity(prompt);
         let share = |(a, right): (&f64, &bool)| if *right { a / validity } else { 0.0 };
         self.base.iter().zip(&self.is_right[prompt]).map(share).collect()
     }
@@ -223,14 +223,14 @@ mod tests {
             (ends.outputs.len(), ends.is_right[0].iter().filter(|r| **r).count()),
             (243, 81)
         );
-        assert!((ends.solve_rate(0) - 0.342057).abs() < 5e-7);
+        assert!((ends.base_validity(0) - 0.342057).abs() < 5e-7);
         assert!((entropy(&ends.filtered(0)) - 4.12599).abs() < 5e-6);
         let dyck = World::named("dyck").unwrap();
         assert_eq!(
             (dyck.outputs.len(), dyck.is_right[0].iter().filter(|r| **r).count()),
             (256, 14)
         );
-        assert!((dyck.solve_rate(0) - 0.061881).abs() < 5e-7);
+        assert!((dyck.base_validity(0) - 0.061881).abs() < 5e-7);
         assert!((entropy(&dyck.filtered(0)) - 2.54399).abs() < 5e-6);
         for world in [ends, dyck, World::named("strategies").unwrap(), World::walk()] {
             assert!((world.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);
@@ -251,14 +251,14 @@ mod tests {
     fn tilted_keeps_the_target_and_rarer_the_base() {
         let ends = World::ends(5);
         let tilted = ends.tilted(0.02);
-        assert!((tilted.solve_rate(0) - 0.02).abs() < 1e-12);
+        assert!((tilted.base_validity(0) - 0.02).abs() < 1e-12);
         assert!((tilted.base.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         for (correct, other) in ends.filtered(0).iter().zip(tilted.filtered(0)) {
             assert!((correct - other).abs() < 1e-12);
         }
         let rarer = ends.rarer(0.02);
         let right = rarer.is_right[0].iter().filter(|right| **right).count();
-        assert!(rarer.solve_rate(0) <= 0.02 && rarer.solve_rate(0) > 0.01 && right > 10);
+        assert!(rarer.base_validity(0) <= 0.02 && rarer.base_validity(0) > 0.01 && right > 10);
         assert_eq!(rarer.base, ends.base);
         assert_eq!(ends.rarer(0.0).is_right[0].iter().filter(|right| **right).count(), 1);
     }

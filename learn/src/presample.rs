@@ -107,7 +107,7 @@ impl PromptSamples {
 
     /// The normaliser Z of a target on this prompt, `(c + 1/2) / (n + 1)`: never 0 or 1. It scales what the prompt
     /// counts and no more, and is bounded; it is no estimate of the base's validity.
-    pub fn solve_rate(&self) -> f64 {
+    pub fn normaliser(&self) -> f64 {
         (self.correct() as f64 + 0.5) / (self.samples.len() as f64 + 1.0)
     }
 }
@@ -323,8 +323,8 @@ impl Presamples {
         self.prompts.iter().filter(|prompt| prompt.correct() > 0).count()
     }
 
-    /// Mean solve rate of the base over prompts, each `c / n`.
-    pub fn mean_solve_rate(&self) -> f64 {
+    /// Mean validity of the base over prompts, each `c / n`.
+    pub fn mean_validity(&self) -> f64 {
         let share = |prompt: &PromptSamples| prompt.correct() as f64 / prompt.samples.len() as f64;
         self.prompts.iter().map(share).sum::<f64>() / self.prompts.len() as f64
     }

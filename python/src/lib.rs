@@ -26,5 +26,5 @@ mod _tealight {
     #[pymodule_export]
     use crate::verdict::Verdict;
     #[pymodule_export]
-    use crate::verifier::Verifier;
+    use crate::verifier::{Verifier, opening};
 }

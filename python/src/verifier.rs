@@ -122,6 +122,12 @@ fn text(text: &Bound<'_, PyString>) -> String {
     text.to_string_lossy().into_owned()
 }
 
+/// The tag that opens a thought at the end of a prompt.
+#[pyfunction]
+pub(crate) fn opening(prompt: Bound<'_, PyString>) -> Option<&'static str> {
+    thinking::opening(&text(&prompt))
+}
+
 #[pymethods]
 impl Verifier {
     #[new]

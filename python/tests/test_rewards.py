@@ -53,8 +53,10 @@ def test_a_missing_gold_column_is_an_error_not_a_zero():
 
 
 def test_prompts_that_open_a_thought():
-    completions = [r"\boxed{2}", r"\boxed{3} no</think> 2"]
-    assert rewards.math(prompts=["?<think>\n"] * 2, completions=completions, answer=["2"] * 2) == [0.0, 1.0]
+    for opening, closing in [("<think>", "</think>"), ("<reasoning>", "</reasoning>"), ("[THINK]", "[/THINK]")]:
+        completions = [r"\boxed{2}", rf"\boxed{{3}} no{closing} 2"]
+        prompts = [f"?{opening}\n"] * 2
+        assert rewards.math(prompts=prompts, completions=completions, answer=["2"] * 2) == [0.0, 1.0]
 
 
 def test_what_is_unjudged_is_logged(caplog):

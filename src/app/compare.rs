@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use tealight_core::display::shortened;
 use tealight_eval::inference::{Tested, TestedFamily};
 use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, align};
@@ -14,6 +15,9 @@ use tealight_eval::{Summary, comparable, report};
 
 use crate::app::directory::{self, Destination, Existing};
 use crate::system::files::write_atomic;
+
+/// Characters of a setting that a name or a note shows.
+const SHOWN: usize = 40;
 
 /// Options of `tealight compare`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -186,7 +190,7 @@ impl CompareOptions {
                         labels[index + 1].insert(difference.key, b);
                         continue;
                     }
-                    let (a, b) = (short(&a), short(&b));
+                    let (a, b) = (shortened(&a, SHOWN), shortened(&b, SHOWN));
                     keys.insert(difference.key);
                     refused.push(format!(
                         "{}: {} is {a} in {}, {b} in {}",
@@ -210,7 +214,7 @@ impl CompareOptions {
         }
         for (name, label) in names.iter_mut().zip(labels) {
             for (key, value) in label.iter().filter(|(key, _)| **key != "prompts") {
-                name.push_str(&format!(" ({key} {})", short(value)));
+                name.push_str(&format!(" ({key} {})", shortened(value, SHOWN)));
             }
         }
         Ok(names)
@@ -274,14 +278,6 @@ fn identical(named: &[(String, &Results)]) -> Vec<String> {
         }
     }
     notes
-}
-
-fn short(text: &str) -> String {
-    let mut short: String = text.chars().take(40).collect();
-    if short.len() < text.len() {
-        short.push_str("...");
-    }
-    short
 }
 
 #[cfg(test)]

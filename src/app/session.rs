@@ -8,7 +8,7 @@ use candle_core::Device;
 use tealight_datasets::Dataset;
 
 use crate::app::directory;
-use crate::app::evaluate::probes::Scorer;
+use crate::app::evaluate::p_star::Scorer;
 use crate::formats::pretrained::Pretrained;
 use crate::learn::objective::Plan;
 use crate::learn::presample::{self, Presamples, presample};

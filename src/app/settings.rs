@@ -250,9 +250,8 @@ pub struct DataOptions {
     #[arg(long, add = LIMIT, help_heading = "Data")]
     pub max_samples: Option<usize>,
     /// Leave out rows that are too long: a prompt that leaves no room for its completion in the model's context, or,
-    /// for
-    /// sft, a prompt and solution that do not fit together. The number of these rows is printed. Without this option
-    /// such a row is an error.
+    /// for sft, a prompt and solution that do not fit together. The number of these rows is printed. Without this
+    /// option such a row is an error.
     #[arg(long, alias = "filter-overlong", help_heading = "Data")]
     #[serde(default)]
     pub filter_overlong_prompts: bool,

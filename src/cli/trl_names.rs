@@ -101,50 +101,11 @@ const HINTS: &[(&str, &str)] = &[
     ("use-rslora", "--lora-alpha A*sqrt(R) has the scale of rsLoRA at alpha A and rank R"),
 ];
 
-/// Options of earlier versions, and what to use in place of them.
-const REMOVED: &[(&str, &str)] = &[
-    (
-        "target-validity beta-per",
-        "tealight beta (--validity) prints the beta that leads to a validity: give it as --beta",
-    ),
-    ("base-perplexity", "leave it out"),
-    ("match", "every run of a study has --max-steps optimizer steps: leave it out"),
-    ("test-measure", "a study tests distinct correct answers: leave it out"),
-    ("tuned", "name the objective with its configuration, such as kl-full:0.1"),
-    ("prompt-allocation", "a step samples every prompt once an epoch: leave it out"),
-    ("engine-omit", "a field that the server refuses is left out automatically: leave it out"),
-    ("engine-weights", "servers receive the adapter of --use-peft, or all weights: leave it out"),
-    ("api-key-env", "the key is read from OPENAI_API_KEY: set that variable for this command"),
-    ("max-completions", "use --max-steps"),
-    ("max-skipped-steps", "a run stops after 5 skipped optimizer steps in a row: leave it out"),
-    ("strict", "a run that learns nothing prints a warning: leave it out"),
-    ("audit label", "tealight audit compares two verifiers (docs/how-to/verifier.md)"),
-    ("log-format", "leave it out; the judged samples are files of --output"),
-    ("table sampled iterations", "lab prints one optimum for each beta or alpha: leave it out"),
-    ("measure", "evaluate the base, and give its Pass@1 to tealight beta (--validity)"),
-    ("log-divergences", "tealight compare shows which problems and answers a policy has lost"),
-    ("few-shot-seed", "all problems get the same examples: leave it out"),
-];
-
-/// Commands of other tools and of earlier versions, and what to use here.
+/// Commands of other tools, and what to use here.
 const COMMANDS: &[(&str, &str)] = &[
     (
         "launch",
         "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
-    ),
-    (
-        "presample",
-        "tealight train --presamples DIR samples the base into DIR, and later runs read it there",
-    ),
-    ("show", "tealight report DIR writes a page with the completions; samples are JSON lines"),
-    ("init schema", "--config recipe:NAME --dry-run prints settings to begin with"),
-    (
-        "recipes",
-        "--config recipe: lists the recipes; with --dry-run a command prints the settings of one",
-    ),
-    (
-        "man completions",
-        "tealight COMMAND --help shows every option, docs/reference.md those of all commands",
     ),
     ("push", "hf upload OWNER/NAME RUN/final, of the Python package huggingface_hub"),
     ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
@@ -171,9 +132,6 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if has_short(words, name) {
         return Some(format!("there is no {given}: the option has one dash, -{name}"));
     }
-    if let Some(fix) = named(REMOVED, name) {
-        return Some(format!("there is no {given} any more: {fix}"));
-    }
     let fix = named(HINTS, name)?;
     Some(format!("there is no {given} here: {fix} (docs/how-to/trl.md)"))
 }
@@ -186,9 +144,9 @@ fn has_short(words: &[OsString], name: &str) -> bool {
     shorts.filter_map(|option| option.get_short()).any(|short| name == short.to_string())
 }
 
-/// The option to give in place of another tool's or an earlier version's, which is named without its dashes.
+/// The option to give in place of another tool's, which is named without its dashes.
 pub(super) fn fix(name: &str) -> Option<&'static str> {
-    named(HINTS, name).or_else(|| named(REMOVED, name))
+    named(HINTS, name)
 }
 
 /// The row of a table of hints that has this name.
@@ -225,7 +183,7 @@ mod tests {
             })
             .collect();
         let mut seen = HashSet::new();
-        for (names, fix) in HINTS.iter().chain(REMOVED) {
+        for (names, fix) in HINTS {
             for name in names.split(' ') {
                 assert!(seen.insert(name), "{name} has two hints");
                 assert!(!known.contains(name), "--{name} is an option of train");

@@ -7,6 +7,7 @@ mod metadata;
 mod run_folder;
 mod sql;
 mod template;
+mod verifiers;
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -28,7 +29,7 @@ use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 22] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
     ("config", config, COUNTDOWN_FILES[tealight_models::CONFIG].1),
@@ -47,6 +48,10 @@ pub const TARGETS: [Target; 18] = [
     ("folder", run_folder::try_changed, b"\x00\x40\x00\x01\x029\x30\x01\x00\x00\x00"),
     ("readme", crate::formats::hub::dataset::try_readme, b"---\nlicense: mit\nconfigs:\n- config_name: a\n  default: true\n  data_files:\n  - split: train\n    path: ['a/[!x]*.csv', \"**/t?.jsonl\"]\n- {config_name: b, data_dir: data}\n---\n\0a/b.csv\nt1.jsonl\ndata/train-00000-of-00001.parquet\na/test/0000.parquet\n"),
     ("download", flaky_hub::try_downloads, b"\x01\x20\x20\x02\x10\x03\x08\x12\x05\x01"),
+    ("math", verifiers::math, b"\\frac{1}{2}\0so \\boxed{0.5} or (1, 2]"),
+    ("countdown", verifiers::countdown, b"1,2,3=6\0<answer>(1 + 2) * 3 - 3 / 1</answer>"),
+    ("tasks", verifiers::tasks, b"0-1 1-2 2-0\0Answer: 0, 1, 2"),
+    ("query", verifiers::query, b"COUNT(*), SUM(age) FROM pets WHERE kind IN ('dog', 'cat') GROUP BY name"),
 ];
 
 /// Gives an input to the kind called `name`.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::support;
-use crate::support::binary::{Folder, ok, refusal, tealight};
+use crate::support::apart;
+use crate::support::binary::{Folder, ok, refusal};
 use crate::support::runs::{SMALL, json, trained};
 use candle_core::{Device, Tensor};
 use tealight::formats::adapter::Adapter;
@@ -39,11 +40,6 @@ fn kinds() -> impl Iterator<Item = BackendKind> {
 /// Log-probabilities of `rows` and all gradients of their sum, in pass 7.
 fn gradients(policy: &Policy, rows: &[Sequence]) -> (Vec<f32>, BTreeMap<String, Tensor>) {
     support::gradients(policy, (rows, 1.0), Some(7), Tensor::sum_all)
-}
-
-fn apart(a: &Tensor, b: &Tensor) -> f32 {
-    let worst = (a - b).and_then(|d| d.abs()?.flatten_all()?.max(0)).expect("same shape");
-    worst.to_scalar().expect("f32")
 }
 
 #[test]
@@ -140,7 +136,7 @@ fn an_adapter_is_trained_resumed_evaluated_and_merged() {
     let merged = folder.path("merged");
     let export = ["export", "--model", &adapter, "--output", &merged];
     assert!(refusal(&export).contains("add --merge"));
-    assert!(tealight(&[&export[..], &["--merge"]].concat()).status.success());
+    ok(&[&export[..], &["--merge"]].concat());
     let evaluate = |model: &[&str], name: &str| {
         let output = folder.path(name);
         let more = ["--max-samples", "8", "-n", "4", "-k", "1", "--max-completion-length", "20"];

@@ -324,10 +324,9 @@ fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes
     assert!(text.contains("the conclusion on pass@1 and pass@4 changes"));
     let both = ["audit", &base, &tuned, "--verdict-key", "metrics.acc", "--against", "exact"];
     assert!(refusal(&both).contains("each name the second judge"));
-    let none = refusal(&["audit", &base, &tuned, "--verdict-key", "nothing"]);
-    assert!(
-        none.contains("base: no record has a verdict of each completion under the key `nothing`"),
-        "{none}"
+    refused!(
+        "audit {base} {tuned} --verdict-key nothing"
+        => "base: no record has a verdict of each completion under the key `nothing`"
     );
     // One name of a file for both: the samples of one would replace those of the other.
     let names = refusal(&["audit", &base, &tuned, "--names", "a b,a-b"]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, ok, printed, refusal};
+use crate::support::binary::{Folder, ok, printed, refusal, refused};
 use crate::support::hub::json_answer;
 use crate::support::server::serve;
 
@@ -92,8 +92,7 @@ fn a_judge_that_says_nothing_readable_claims_nothing() {
         text.contains("too few replies to compare (unreadable replies, left out: 12)"),
         "{text}"
     );
-    let alone = refusal(&["audit", &base, &tuned, "--judge-engine", &address]);
-    assert!(alone.contains("--judge-model MODEL need each other"), "{alone}");
+    refused!("audit {base} {tuned} --judge-engine {address}" => "--judge-model MODEL need each other");
     let options = ["--judge-engine", "http://127.0.0.1:9", "--judge-model", "m"];
     let nobody = refusal(&[["audit", &base, &tuned].as_slice(), &options].concat());
     assert!(

@@ -1,10 +1,13 @@
 //! `--kernels candle`: a run by Candle's own operations, in any build and on the CPU too, is the run of our kernels to
 //! rounding.
 
+use std::path::Path;
+
 use assert_cmd::Command;
 use serde_json::Value;
 
 use crate::support::binary::{Folder, stderr_of};
+use crate::support::metrics::rows;
 
 /// The rows of metrics of a short run.
 fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
@@ -19,9 +22,7 @@ fn run(folder: &Folder, kernels: &str) -> Vec<Value> {
     assert!(done.status.success(), "{}", stderr_of(&done));
     let is_shown = stderr_of(&done).contains("by Candle's operations");
     assert_eq!(is_shown, kernels == "candle", "{}", stderr_of(&done));
-    let text = std::fs::read_to_string(folder.path(&format!("{kernels}/metrics.jsonl")));
-    let rows = text.expect("metrics");
-    rows.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
+    rows(Path::new(&output))
 }
 
 #[test]

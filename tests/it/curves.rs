@@ -4,22 +4,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, succeeded, words};
+use crate::support::binary::{Folder, command, ok, printed, succeeded, words};
 use crate::support::runs::{SMALL, json};
 
 /// A study of seconds: two objectives in two configurations.
-fn study(output: &str, more: &[&str]) -> Vec<String> {
-    let fixed = words(
-        "study --quiet --no-greedy --seeds 0,1 \
-         --objectives none@{learning-rate=1e-4,3e-4},kl-full@{0.03,0.3} \
+fn study(output: &str, more: &str) -> String {
+    format!(
+        "study --quiet --no-greedy --seeds 0,1 --objectives none@{{learning-rate=1e-4,3e-4}},kl-full@{{0.03,0.3}} \
          --max-samples 8 --max-test-samples 12 -n 8 -k 1,8 --eval-dataset countdown/valid --eval-max-samples 12 \
-         --tuning-seeds 9 --tuning-pass-at-1 0.2 --average-share 0.5 --base-temperature 0.6 --output",
-    );
-    [&fixed[..], &[output], &SMALL, more].concat().iter().map(ToString::to_string).collect()
-}
-
-fn run(arguments: &[String]) -> String {
-    ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+         --tuning-seeds 9 --tuning-pass-at-1 0.2 --average-share 0.5 --base-temperature 0.6 --output {output} \
+         {} {more}",
+        SMALL.join(" ")
+    )
 }
 
 fn samples(path: PathBuf) -> Vec<u8> {
@@ -30,8 +26,7 @@ fn samples(path: PathBuf) -> Vec<u8> {
 fn every_run_is_a_path_and_baselines_are_objectives() {
     let folder = Folder::new();
     let output = folder.path("study");
-    let arguments = study(&output, &["--max-steps", "4", "--eval-steps", "2"]);
-    run(&arguments);
+    ok(&words(&study(&output, "--max-steps 4 --eval-steps 2")));
     let results = json(format!("{output}/results.json"));
     // One configuration of each objective is studied.
     assert_eq!(results["objectives"].as_array().map(Vec::len), Some(2));
@@ -191,13 +186,10 @@ fn curves_are_exact_where_answers_can_be_listed() {
 fn a_plan_lists_the_runs_without_running_them() {
     let folder = Folder::new();
     let output = folder.path("study");
-    let more = ["--max-steps", "4", "--eval-steps", "2", "--plan"];
-    let planned = |more: &[&str]| -> String {
-        let arguments = study(&output, more);
-        let done = succeeded(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-        String::from_utf8_lossy(&done.stdout).into_owned()
+    let planned = |more: &str| {
+        printed(&words(&study(&output, &format!("--max-steps 4 --eval-steps 2 --plan {more}"))))
     };
-    let text = planned(&[&more[..], &["--plan-rate", "1000"]].concat());
+    let text = planned("--plan-rate 1000");
     assert!(!Path::new(&output).exists(), "nothing is written");
     let row = |name: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.trim_start().starts_with(name));
@@ -215,7 +207,7 @@ fn a_plan_lists_the_runs_without_running_them() {
     assert_eq!(row("evaluate baselines")[..2], ["3".to_owned(), (3 * 12 * 8).to_string()]);
     assert!(text.contains("as stated") && text.contains("probability .8"), "{text}");
     // The time is measured where it is not stated.
-    let measured = planned(&more);
+    let measured = planned("");
     assert!(measured.contains("measured now"), "{measured}");
     assert!(!Path::new(&output).exists());
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, refusal, stderr_of, succeeded, tealight};
+use crate::support::binary::{
+    Folder, command, ok, refusal, refused, stderr_of, succeeded, tealight,
+};
 use crate::support::embedded::roomy_model;
 
 /// A model whose tokenizer has tokens for the letters of `question`, in place of digits.
@@ -61,8 +63,7 @@ fn a_language_model_needs_a_named_dataset() {
     let small = ["-n", "1", "-k", "1", "--max-samples", "1", "--max-completion-length", "2"];
     let text = refusal(&[&["eval", "--model", &model, "--output", &output][..], &small].concat());
     assert!(text.contains("--dataset") && text.contains("--suite"), "{text}");
-    let text = refusal(&["study", "--model", &model, "--output", &output]);
-    assert!(text.contains("--dataset") && text.contains("--task"), "{text}");
+    refused!("study --model {model} --output {output}" => "--dataset", "--task");
     assert!(!Path::new(&output).exists(), "nothing was written");
     // Named, it is what was asked for.
     let named = ["eval", "--model", &model, "--dataset", "countdown/test", "--no-greedy"];
@@ -79,9 +80,7 @@ fn a_study_holds_problems_out_where_no_test_set_is_named() {
                  --eval-steps 0";
     let small: Vec<&str> = small.split_whitespace().collect();
     let study = ["study", "--dataset", &data, "--output", &output];
-    let done = tealight(&[&study[..], &small].concat());
-    let text = stderr_of(&done);
-    assert!(done.status.success(), "{text}");
+    let text = ok(&[&study[..], &small].concat());
     assert!(text.contains("2 of the 10 problems of") && text.contains("are held out"), "{text}");
     assert!(!text.contains("countdown/"), "{text}");
     let study: Value =
@@ -94,8 +93,7 @@ fn a_study_holds_problems_out_where_no_test_set_is_named() {
     assert_eq!((held_out, study["prompts"].as_u64()), (Some(2), Some(8)));
     // One prompt cannot be on both sides.
     let one = folder.write("one.jsonl", numbers(1));
-    let text = refusal(&["study", "--dataset", &one, "--output", &folder.path("other")]);
-    assert!(text.contains("--test-dataset"), "{text}");
+    refused!("study --dataset {one} --output {}", folder.path("other") => "--test-dataset");
 }
 
 #[test]

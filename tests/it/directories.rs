@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, has, ok, printed, refusal, refused, stderr_of};
+use crate::support::binary::{Folder, command, ok, printed, refusal, refused, stderr_of};
+use crate::support::metrics;
 use crate::support::runs::{json, train, trained};
 use serde_json::Value;
 
@@ -118,8 +119,7 @@ fn a_gradient_norm_of_zero_clips_nothing() {
         let done =
             train(&output, &["--max-steps", "2", "--max-grad-norm", norm, "--save-steps", "0"]);
         assert!(done.status.success(), "{}", stderr_of(&done));
-        let text = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
-        let last: Value = serde_json::from_str(text.lines().last().expect("a row")).expect("JSON");
+        let last = metrics::rows(Path::new(&output)).pop().expect("a row");
         (last["loss"].clone(), last["grad_norm"].clone())
     };
     assert_eq!(rows("zero", "0"), rows("huge", "1e20"));
@@ -140,8 +140,7 @@ fn comparing_different_settings_warns() {
     let text = ok(&["compare", &base, &same]);
     assert!(text.contains("identical"), "{text}");
     refused!("compare {base} {warm}" => "temperature is 1 in", "1.3 in", "--across");
-    let text = refusal(&["compare", &base, &asked]);
-    has(&text, &["n is 4", "instruction is none", "prompts is"]);
+    refused!("compare {base} {asked}" => "n is 4", "instruction is none", "prompts is");
     let table = printed(&["compare", &base, &warm, "--across", "temperature"]);
     assert!(table.contains("(temperature 1.3)"), "{table}");
     ok(&["compare", &base, &asked, "--across", "n,instruction"]);

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tealight_datasets::read::{ANSWERS, SOLUTIONS};
+
 use crate::support::binary::{Folder, stderr_of};
 
 /// Placeholders that stand for what only a user has.
@@ -263,4 +265,14 @@ fn every_row_of_security_names_tests_that_exist() {
             assert!(has_test(name), "SECURITY.md: there is no test `{name}`");
         }
     }
+}
+
+#[test]
+fn columns_of_gold_answers_are_documented_in_their_order() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/how-to/data.md");
+    let text = std::fs::read_to_string(page).expect("docs/how-to/data.md");
+    let (_, list) = text.split_once("The first of these columns: ").expect("the list");
+    let (list, _) = list.split_once(", or the last turn").expect("its end");
+    let named: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
+    assert_eq!(named, [&ANSWERS[..], &SOLUTIONS].concat());
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support::binary::{Folder, command, ok};
+use crate::support::embedded;
 use crate::support::runs::json;
 
 /// Samples of a problem.
@@ -84,13 +85,7 @@ fn evaluated(dataset: &str, problems: &str, longest: &str, model: &str, output: 
 
 /// A copy of an embedded model whose generation config has this end of sequence.
 fn copy_of_embedded(model: &str, folder: &Folder, name: &str, eos: &str) -> String {
-    let from = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("models").join(model);
-    let to = std::path::PathBuf::from(folder.path(name));
-    std::fs::create_dir(&to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("the embedded model").flatten() {
-        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
-    }
     let config = format!("{{\"eos_token_id\": {eos}, \"do_sample\": true, \"temperature\": 1.0}}");
-    std::fs::write(to.join("generation_config.json"), config).expect("written");
-    to.display().to_string()
+    let changed = ("generation_config.json", config.into_bytes());
+    embedded::copy_of(model, folder, name, &[changed])
 }

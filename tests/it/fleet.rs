@@ -147,21 +147,15 @@ fn a_server_with_another_distribution_is_seen_at_once() {
 }
 
 #[test]
-fn invalid_server_options_are_refused() {
+fn servers_of_other_kinds_are_refused() {
     let folder = Folder::new();
     let output = folder.path("run");
-    let refused = |engine: &str, more: &[&str]| refusal(&arguments(engine, &output, more));
-    let nowhere = "http://127.0.0.1:9";
-    assert!(refused(nowhere, &[]).contains("no server answers there"));
-    let error = refused("nonsense", &[]);
-    assert!(error.contains("is not a server URL"), "{error}");
     let llama = serve(|asked| match asked.path.as_str() {
         "/v1/models" => {
             (200, String::new(), br#"{"data":[{"id":"x","owned_by":"llamacpp"}]}"#.to_vec())
         }
         _ => (200, String::new(), b"{}".to_vec()),
     });
-    assert!(refused(&llama, &[]).contains("training samples from vLLM and SGLang"));
-    let supervised = ["train", "--objective", "rft", "--engine", nowhere, "--output", &output];
-    assert!(refusal(&supervised).contains("--engine has no effect"));
+    let error = refusal(&arguments(&llama, &output, &[]));
+    assert!(error.contains("training samples from vLLM and SGLang"), "{error}");
 }

@@ -1,15 +1,11 @@
 //! Model files: sharded, in half precision, written and read back.
 
-use crate::support;
+use crate::support::{self, flat};
 use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Tensor};
 use tealight::nn::device::Placement;
 use tealight::nn::model::weights;
-
-fn flat(tensor: &Tensor) -> Vec<f32> {
-    tensor.flatten_all().and_then(|x| x.to_vec1()).expect("f32")
-}
 
 #[test]
 fn shards_in_half_precision_load_as_the_values_they_hold() {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use candle_core::{Device, Tensor, Var};
-use tealight::learn::objective::{Divergence, vocabulary};
+use tealight::lab::vocabulary;
+use tealight::learn::objective::Divergence;
 use tealight::nn::model::{Architecture, weights};
 use tealight::nn::policy::{Base, GradAccumulator, Sequence, by_row, token_logp};
 

@@ -13,7 +13,7 @@ use tealight::nn::tokenizer::Tokenizer;
 use tealight::solvers::sampled::Sampled;
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, ok, refusal};
+use crate::support::binary::{Folder, command, ok, refused};
 use crate::support::{conformance as fixture, load};
 
 fn bits(model: &Pretrained, name: &str) -> Vec<u32> {
@@ -269,11 +269,9 @@ fn a_file_is_evaluated_and_exported_like_any_model() {
     ok(command!(
         "eval --model {file} --dataset countdown --max-samples 2 -n 2 -k 1 --max-completion-length 4 --output {out}"
     ));
-    let error = refusal(&["eval", "--model", &folder.path("none.gguf"), "--output", &out]);
-    assert!(error.contains("none.gguf") && error.contains("no such file"), "{error}");
+    refused!("eval --model {} --output {out}", folder.path("none.gguf") => "none.gguf", "no such file");
     // Words, not bytes: a tokenizer that files have no name for.
-    let error = refusal(&["export", "--gguf", "f16", "--output", &folder.path("countdown")]);
-    assert!(error.contains("its tokenizer has no name in GGUF"), "{error}");
+    refused!("export --gguf f16 --output {}", folder.path("countdown") => "its tokenizer has no name in GGUF");
 }
 
 #[test]

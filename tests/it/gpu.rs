@@ -6,13 +6,14 @@ use std::process::Output;
 use assert_cmd::Command;
 use candle_core::{DType, Device, Tensor};
 use tealight::nn::generate::{
-    Completion, Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::lora::{self, Scaling};
 use tealight::nn::model::{Architecture, BackendKind, PackedSequences, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_gpu::counts::{Counts, counted};
 
+use crate::memory::megabytes;
 use crate::support::binary::{Folder, stderr_of, words};
 use crate::support::{self, TestBackend};
 
@@ -62,13 +63,6 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
     assert!(decoder.hidden(&[1, 2, 3], &beyond, Some(&mut grown)).is_err(), "not beyond its room");
 }
 
-/// Megabytes of a part of a plan.
-fn planned(text: &str, part: &str) -> f64 {
-    let line = text.lines().find(|line| line.trim_start().starts_with(part)).expect("the part");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    words[words.len() - 2].parse().expect("megabytes")
-}
-
 #[test]
 fn a_dry_run_plans_the_memory_of_a_gpu() {
     let folder = Folder::new();
@@ -81,20 +75,20 @@ fn a_dry_run_plans_the_memory_of_a_gpu() {
     let wide = dry(&[]);
     let half = dry(&["--dtype", "bfloat16"]);
     assert!(
-        planned(&wide, "at most") > planned(&wide, "rollout: keys")
-            && planned(&wide, "rollout: keys") > 0.0
+        megabytes(&wide, "at most") > megabytes(&wide, "rollout: keys")
+            && megabytes(&wide, "rollout: keys") > 0.0
     );
     for part in ["weights of the base", "activations"] {
-        let (wide, half) = (planned(&wide, part), planned(&half, part));
+        let (wide, half) = (megabytes(&wide, part), megabytes(&half, part));
         assert!((half / wide - 0.5).abs() < 0.1, "{part}: {half} of {wide} MB");
     }
     // Trained weights are f32 in both, with a copy in bf16.
     assert!(
-        planned(&half, "weights of the policy") > 1.4 * planned(&wide, "weights of the policy")
+        megabytes(&half, "weights of the policy") > 1.4 * megabytes(&wide, "weights of the policy")
     );
     let longer = dry(&["--max-completion-length", "24"]);
     let shorter = dry(&["--max-completion-length", "12"]);
-    assert!(planned(&longer, "rollout: keys") > planned(&shorter, "rollout: keys"));
+    assert!(megabytes(&longer, "rollout: keys") > megabytes(&shorter, "rollout: keys"));
 }
 
 #[test]
@@ -296,15 +290,7 @@ fn graphs_sample_what_the_cpu_does_while_rows_end_and_the_cache_grows() {
     };
     let sampled = |policy: &Policy| {
         let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 5 };
-        let mut all = vec![Vec::new(); requests.len()];
-        let mut sink = |index: usize, completions: Vec<Completion>| {
-            all[index] = completions;
-            Ok(())
-        };
-        let key = RngKey { seed: 2, step: 0 };
-        let (done, counts) = counted(|| sampler.generate(&requests, &params, key, &mut sink));
-        done.expect("samples");
-        (all, counts)
+        counted(|| support::sampled(&sampler, &requests, &params, RngKey { seed: 2, step: 0 }))
     };
     let ((expected, _), (found, counts)) = (sampled(&on_cpu), sampled(&on_gpu));
     let longest = expected.iter().flatten().map(|completion| completion.tokens.len()).max();

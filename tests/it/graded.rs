@@ -1,9 +1,11 @@
 //! Graded and weighted rewards through the binary: what a run trains on, logs and refuses.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
-use crate::support::metrics::number;
+use crate::support::metrics::{number, rows};
 use crate::support::runs::SHORT;
 
 /// A program that gives `reward` to completions with a plus sign and 0.25 to others.
@@ -19,8 +21,7 @@ fn judge(folder: &Folder, name: &str, reward: &str) -> String {
 fn train(folder: &Folder, output: &str, options: &[&str]) -> Vec<Value> {
     let output = folder.path(output);
     ok(&[&["train", "--output", &output], &SHORT[..], options].concat());
-    let rows = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
-    rows.lines().map(|row| serde_json::from_str(row).expect("a row")).collect()
+    rows(Path::new(&output))
 }
 
 #[cfg(unix)]

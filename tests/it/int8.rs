@@ -12,7 +12,7 @@ use tealight::nn::model::{BackendKind, PackedSequences};
 use tealight::nn::policy::{Policy, Sequence};
 
 use crate::support;
-use crate::support::binary::{Folder, command, ok, refusal, tealight};
+use crate::support::binary::{Folder, ok, refused, tealight};
 use crate::support::conformance as fixture;
 use crate::support::runs::{json as read_json, trained};
 
@@ -156,10 +156,7 @@ fn int8_base_trains_adapters_only() {
     };
     assert_eq!(matrices(&whole), matrices(&parts));
     // The base without blocks is another base.
-    let error = refusal(command!(
-        "train --use-peft --lora-r 4 --max-samples 8 --max-steps 6 --resume --output {parts}"
-    ));
-    assert!(error.contains("precision"), "{error}");
+    refused!("train --use-peft --lora-r 4 --max-samples 8 --max-steps 6 --resume --output {parts}" => "precision");
     let adapter = format!("{whole}/final");
     let evaluate = |model: &[&str], name: &str| {
         let output = folder.path(name);

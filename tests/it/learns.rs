@@ -158,7 +158,7 @@ fn supervised_objectives_raise_the_chance_of_right_answers() {
     let encoded = Encoded::all(&problems, &Letters, 64, 4).expect("fits");
     let settings = Settings { num_presamples: 512, ..config("rft", 40).settings };
     let right = |policy: &Policy| {
-        base_samples(policy, &encoded, &settings, &Letters, &StartsAlike).mean_solve_rate()
+        base_samples(policy, &encoded, &settings, &Letters, &StartsAlike).mean_validity()
     };
     let before = right(&support::policy(6, 7));
     for objective in [

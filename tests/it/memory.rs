@@ -1,17 +1,18 @@
 //! The base is held beside the policy only where something reads it, and leaves no trace in a run where nothing does.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::support::binary::{Folder, printed, stderr_of};
+use crate::support::metrics::rows;
 use crate::support::runs::{SMALL, trained};
 
 /// Trains for as long as `more` says, and returns what was said, the final weights, and metrics without times and KL.
 fn run(output: &str, more: &[&str]) -> (String, Vec<u8>, Vec<Value>) {
     let done = trained(output, &[&["--max-samples", "8", "--save-steps", "2"], more].concat());
     let weights = std::fs::read(format!("{output}/final/model.safetensors")).expect("weights");
-    let text = std::fs::read_to_string(format!("{output}/metrics.jsonl")).expect("metrics");
-    let rows = text.lines().map(|line| {
-        let mut row: Value = serde_json::from_str(line).expect("JSON");
+    let rows = rows(Path::new(output)).into_iter().map(|mut row| {
         let fields = row.as_object_mut().expect("an object");
         fields.retain(|name, _| !name.contains("time") && !name.starts_with("kl"));
         row
@@ -60,7 +61,8 @@ fn dry_run(more: &[&str]) -> String {
     printed(&[&["train", "--dry-run"], more, &SMALL].concat())
 }
 
-fn megabytes(text: &str, part: &str) -> f64 {
+/// Megabytes of a part of a plan.
+pub(crate) fn megabytes(text: &str, part: &str) -> f64 {
     let line = text.lines().find(|line| line.trim_start().starts_with(part));
     let line = line.unwrap_or_else(|| panic!("no {part} in {text}"));
     line.split_whitespace().rev().nth(1).expect("a number").parse().expect("a number")

@@ -3,16 +3,15 @@
 
 use std::path::Path;
 
-use candle_core::Tensor;
 use serde_json::json;
 use tealight::nn::model::weights;
 use tealight::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, ok, printed, refusal, tealight, words};
+use crate::support::binary::{Folder, command, ok, printed, refusal, refused, tealight, words};
 use crate::support::chat_model::ChatModel;
-use crate::support::load;
 use crate::support::runs::json;
+use crate::support::{apart, load};
 
 fn rendered(path: &str) -> String {
     let tokenizer = HubTokenizer::load(Path::new(path)).expect("a tokenizer");
@@ -110,11 +109,10 @@ fn a_template_that_is_given_replaces_all_others_and_is_saved() {
         model.path
     ));
     assert!(message.contains("no checkpoint") || message.contains("chat_template"), "{message}");
-    let message = refusal(command!(
-        "eval --engine http://127.0.0.1:9 --model {} --dataset {data} --chat-template {template}",
-        model.path
-    ));
-    assert!(message.contains("--chat-template"), "{message}");
+    refused!(
+        "eval --engine http://127.0.0.1:9 --model {} --dataset {data} --chat-template {template}", model.path
+        => "--chat-template"
+    );
 }
 
 #[test]
@@ -146,11 +144,10 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
         model.path
     ));
     assert_eq!(recorded(), "2024-02-29");
-    let message = refusal(command!(
-        "sft --resume {run} --model {} --dataset {data} --max-steps 4 --template-date 2024-03-01",
-        model.path
-    ));
-    assert!(message.contains("template_date"), "{message}");
+    refused!(
+        "sft --resume {run} --model {} --dataset {data} --max-steps 4 --template-date 2024-03-01", model.path
+        => "template_date"
+    );
     // Today, unless another is given.
     let fresh = folder.path("fresh");
     let before = TemplateDate::today();
@@ -179,9 +176,6 @@ fn a_stored_output_layer_that_differs_from_tied_embeddings_is_used_and_saved() {
     weights::save(&stored, &file).expect("saved");
     let untied = load(&model.path);
     assert!(!untied.architecture.tied_embeddings);
-    let apart = |a: &Tensor, b: &Tensor| -> f32 {
-        (a - b).and_then(|d| d.abs()?.flatten_all()?.max(0)?.to_scalar()).expect("one shape")
-    };
     assert_eq!(apart(&untied.weights["lm_head.weight"], &head), 0.0);
     let out = folder.path("out");
     let stderr = ok(command!("export --model {} --device cpu --output {out}", model.path));
@@ -358,9 +352,8 @@ fn rows_that_are_too_long_are_left_out_where_that_is_asked_for() {
     ));
     assert!(stderr.contains("2 of 4 rows") && stderr.contains("1 of 2 rows"), "{stderr}");
     let all = folder.write("all.jsonl", row(&long));
-    let message = refusal(command!(
-        "eval --model {} --dataset {all} -n 1 -k 1 --device cpu --filter-overlong-prompts",
-        model.path
-    ));
-    assert!(message.contains("no row is short enough"), "{message}");
+    refused!(
+        "eval --model {} --dataset {all} -n 1 -k 1 --device cpu --filter-overlong-prompts", model.path
+        => "no row is short enough"
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, ok, printed, tealight, words};
+use crate::support::binary::{Folder, has, ok, printed, tealight, words};
 
 const RUN: &str = "train --max-samples 8 --num-generations 4 --prompts-per-step 4 --max-steps 4 --learning-rate 1e-3 \
                    --quiet";
@@ -88,9 +88,7 @@ fn a_function_gives_advantages_where_the_command_line_names_it() {
     assert!(proof.contains("0.7500 = 1 - 1/4"), "{proof}");
     let short = objective.replace("centred", "short");
     let message = error(&["train", "--output", &folder.path("short"), "--objective", &short]);
-    for part in ["rule.py:short`", "returned 7 numbers for 8 samples", "a group of 8 samples"] {
-        assert!(message.contains(part), "{message}");
-    }
+    has(&message, &["rule.py:short`", "returned 7 numbers for 8 samples", "a group of 8 samples"]);
 }
 
 #[test]
@@ -109,14 +107,8 @@ fn objectives_are_shown_with_what_they_run_and_proven() {
     let page = folder.path("proof.html");
     let proof = printed(&["prove", "rloo", "--num-generations", "2", "--html", &page]);
     let page = std::fs::read_to_string(page).expect("a page");
-    for part in ["Unbiased for E[v]", "Gradient of each parameter", "forward KL to p_beta"] {
-        assert!(page.contains(part), "{part}");
-    }
-    assert!(
-        proof.contains("Unbiased for E[v]")
-            && proof.contains("effective number of correct answers"),
-        "{proof}"
-    );
+    has(&page, &["Unbiased for E[v]", "Gradient of each parameter", "forward KL to p_beta"]);
+    has(&proof, &["Unbiased for E[v]", "effective number of correct answers"]);
     let proof = printed(&["prove", "grpo:advantage=r-mean(r)", "--json"]);
     assert!(proof.contains("\"is_unbiased\":false") && proof.contains("1 - 1/4"), "{proof}");
     let message = error(&["objectives", "divergence:f=log(t)"]);

@@ -5,7 +5,7 @@ use candle_core::{Device, Tensor};
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::Precision;
 use tealight::nn::generate::{
-    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+    Completion, Filters, LocalSampler, RngKey, SampleRequest, SamplingParams,
 };
 use tealight::nn::model::weights::{self, Weights};
 use tealight::nn::model::{Architecture, Decoder};
@@ -50,14 +50,10 @@ fn sampled(decoder: &Decoder, filters: Filters, temperature: f64) -> Vec<Sequenc
     let params = SamplingParams { temperature, filters, max_new_tokens: 24, eos: vec![0] };
     let sampler = LocalSampler { decoder, max_rows: 16 };
     let request = SampleRequest { prompt: vec![3, 7, 11], first: 0, count: 40, key: 1 };
-    let mut rows = Vec::new();
-    let key = RngKey { seed: 2, step: 0 };
-    let mut sink = |_, completions: Vec<tealight::nn::generate::Completion>| {
-        rows.extend(completions.into_iter().map(|completion| completion.tokens));
-        Ok(())
-    };
-    sampler.generate(&[request], &params, key, &mut sink).expect("samples");
-    rows.into_iter().map(|completion| Sequence { prompt: vec![3, 7, 11], completion }).collect()
+    let rows =
+        support::sampled(&sampler, &[request], &params, RngKey { seed: 2, step: 0 }).concat();
+    let row = |one: Completion| Sequence { prompt: vec![3, 7, 11], completion: one.tokens };
+    rows.into_iter().map(row).collect()
 }
 
 #[test]
@@ -88,14 +84,10 @@ fn padding_changes_no_sample_no_probability_and_no_gradient() {
                 let by_token = grad.dims() == [ROWS, 32];
                 let used =
                     if by_token { grad.narrow(0, 0, IDS).expect("rows") } else { grad.clone() };
-                let values = |x: &Tensor| -> Vec<f32> {
-                    x.flatten_all().and_then(|x| x.to_vec1()).expect("values")
-                };
-                let (ours, theirs) = (values(&used), values(&plain_grads[name]));
-                assert!(ours.iter().zip(&theirs).all(|(a, b)| close(*a, *b)), "{name}");
+                assert!(close(support::apart(&used, &plain_grads[name]), 0.0), "{name}");
                 if by_token {
                     let padding = grad.narrow(0, IDS, ROWS - IDS).expect("rows");
-                    assert!(values(&padding).iter().all(|x| *x == 0.0), "{name}");
+                    assert!(support::flat(&padding).iter().all(|x| *x == 0.0), "{name}");
                 }
             }
         }
@@ -116,28 +108,15 @@ fn the_importance_ratio_of_a_padded_model_begins_at_one() {
             };
             let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 16 };
             let request = SampleRequest { prompt: vec![3, 7, 11], first: 0, count: 20, key: 1 };
-            sampler
-                .generate(
-                    &[request],
-                    &params,
-                    RngKey { seed: 2, step: 0 },
-                    &mut |_, completions| {
-                        for completion in completions {
-                            let row =
-                                Sequence { prompt: vec![3, 7, 11], completion: completion.tokens };
-                            let forward = policy.forward(&[row], 1.0, None).expect("a pass");
-                            let logp: Vec<f32> = forward.logp().to_vec1().expect("values");
-                            let most = if backend.is_exact { 0.0 } else { 1e-4 };
-                            assert!(
-                                logp.iter()
-                                    .zip(&completion.logp)
-                                    .all(|(a, b)| (a - b).abs() <= most)
-                            );
-                        }
-                        Ok(())
-                    },
-                )
-                .expect("samples");
+            let key = RngKey { seed: 2, step: 0 };
+            for completion in support::sampled(&sampler, &[request], &params, key).concat() {
+                let row = Sequence { prompt: vec![3, 7, 11], completion: completion.tokens };
+                let forward = policy.forward(&[row], 1.0, None).expect("a pass");
+                let logp: Vec<f32> = forward.logp().to_vec1().expect("values");
+                let most = if backend.is_exact { 0.0 } else { 1e-4 };
+                let mut both = logp.iter().zip(&completion.logp);
+                assert!(both.all(|(a, b)| (a - b).abs() <= most));
+            }
         }
     }
 }

@@ -108,7 +108,7 @@ fn a_smaller_beta_alone_loses_nothing_and_a_high_target_does() {
 #[test]
 fn equal_targets_have_equal_optima_whatever_beta() {
     let world = World::ends(4);
-    let own = world.solve_rate(0);
+    let own = world.base_validity(0);
     let rows = fixed_mu(&world, Class::Bigram, 0.9, &[own, own / 30.0]).expect("possible");
     assert_eq!(rows.len(), 4);
     let (first, last) = (&rows[0], &rows[1]);

@@ -1,6 +1,6 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
-use crate::support::binary::{Folder, command, has, ok, refusal, succeeded, words};
+use crate::support::binary::{Folder, command, has, ok, refusal, refused, succeeded, words};
 use crate::support::embedded::roomy_model;
 use crate::support::runs::json;
 use assert_cmd::Command;
@@ -49,8 +49,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
     assert!(text.contains("(9)") && text.contains("7-1+1"), "{text}");
     // A column that is not there is named.
     let bad = folder.write("bad.j2", "{{ nothing }}");
-    let text = refusal(&["train", "--dry-run", "--dataset", &data, "--prompt-template", &bad]);
-    assert!(text.contains("q.jsonl:1") && text.contains("question, answer, hint"), "{text}");
+    refused!("train --dry-run --dataset {data} --prompt-template {bad}" => "q.jsonl:1", "question, answer, hint");
     // Worked examples come from where they are said to, and nowhere else.
     let few =
         ["--few-shot", "1", "--few-shot-dataset", "countdown/sft", "--dataset", "countdown/test"];

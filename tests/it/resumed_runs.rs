@@ -23,30 +23,27 @@ fn rewrite(run: &str, option: &str, line: &str) {
 }
 
 #[test]
-fn a_resumed_run_starts_a_program_only_where_the_command_line_says_so() {
-    let folder = Folder::new();
-    let run = folder.path("run");
-    train(&run, &["--save-steps", "1"]);
-    let owned = folder.path("owned");
-    let program = format!("program:touch {owned}");
-    rewrite(&run, "verifier", &format!("verifier = \"{program}\""));
-    let error = refusal(&["train", "--resume", &run, "--max-steps", "3"]);
-    let flag = format!("--verifier '{program}'");
-    assert!(error.contains("config.toml") && error.contains(&flag), "{error}");
-    assert!(!Path::new(&owned).exists(), "the program was started");
-}
-
-#[test]
 fn outside_paths_of_a_resumed_run_must_be_given_again() {
     let folder = Folder::new();
     let run = folder.path("run");
     train(&run, &["--save-steps", "1"]);
     let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
     let secret = folder.write("secret.jsonl", "{\"question\": \"1+1\", \"answer\": \"2\"}\n");
+    let owned = folder.path("owned");
+    let program = format!("program:touch {owned}");
     for (option, line, flag) in [
         // Each spelling of a key is the option.
         ("report_to", "report-to = \"wandb\"", "--report-to wandb"),
-        ("report_to", "report_to = [\"tensorboard\", \"trackio\"]", "--report-to trackio"),
+        (
+            "report_to",
+            "report_to = [\"tensorboard\", \"wandb\"]",
+            "repeat them: --report-to tensorboard --report-to wandb",
+        ),
+        (
+            "verifier",
+            &format!("verifier = \"{program}\""),
+            &format!("repeat them: --verifier '{program}'"),
+        ),
         ("verifier", "verifier = [\"math\", \"python:a.py:f\"]", "--verifier python:a.py:f"),
         ("model", "model-name-or-path = \"/etc/model\"", "--model /etc/model"),
         ("adapter", "adapter = \"evil/adapter\"", "--adapter evil/adapter"),
@@ -69,6 +66,7 @@ fn outside_paths_of_a_resumed_run_must_be_given_again() {
         let line = ["train", "--config", &file, "--output", &run, "--resume", "--max-steps", "3"];
         assert!(refusal(&line).contains("repeat them:"), "{line:?}");
     }
+    assert!(!Path::new(&owned).exists(), "the program was started");
     // Two names of one option do not hide one another.
     std::fs::write(format!("{run}/config.toml"), &config).expect("written");
     rewrite(&run, "nothing", "report-to = \"wandb\"");

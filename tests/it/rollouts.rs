@@ -24,15 +24,7 @@ fn sample(
     params: &SamplingParams,
     max_rows: usize,
 ) -> Vec<Vec<Completion>> {
-    let mut all: Vec<Vec<Completion>> = vec![Vec::new(); requests.len()];
-    LocalSampler { decoder: policy.decoder(), max_rows }
-        .generate(requests, params, NOISE, &mut |index, completions| {
-            assert!(all[index].is_empty(), "handed out once");
-            all[index] = completions;
-            Ok(())
-        })
-        .expect("samples");
-    all
+    support::sampled(&LocalSampler { decoder: policy.decoder(), max_rows }, requests, params, NOISE)
 }
 
 fn requests() -> Vec<SampleRequest> {

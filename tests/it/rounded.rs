@@ -5,16 +5,15 @@ use std::path::Path;
 use tealight::app::directory::RunDirectory;
 use tealight::app::training::{self, TrainOptions};
 use tealight::formats::pretrained::Pretrained;
-use tealight::nn::generate::{
-    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
-};
+use tealight::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, SamplingParams};
 use tealight::nn::model::RolloutDtype;
 use tealight::nn::policy::{Policy, Sequence, by_row, token_logp};
 use tealight::nn::tokenizer::Tokenizer;
 use tealight::system::process::Process;
 
 use crate::ranks::{apart, assert_same_course, options};
-use crate::support::binary::{Folder, ok, refusal};
+use crate::support;
+use crate::support::binary::{Folder, command, ok, refused};
 use crate::support::metrics::rows;
 use crate::support::runs::json;
 
@@ -49,15 +48,9 @@ fn check_samples(dtype: RolloutDtype, range: std::ops::Range<f32>) {
     };
     let request = SampleRequest { prompt: prompt.clone(), first: 0, count: 16, key: 7 };
     let draw = |max_rows: usize| {
-        let mut all = Vec::new();
         let sampler = LocalSampler { decoder: &rounded, max_rows };
-        let key = RngKey { seed: 3, step: 0 };
-        let mut take = |_: usize, found: Vec<_>| {
-            all.extend(found);
-            Ok(())
-        };
-        sampler.generate(std::slice::from_ref(&request), &params, key, &mut take).expect("samples");
-        all
+        let requests = std::slice::from_ref(&request);
+        support::sampled(&sampler, requests, &params, RngKey { seed: 3, step: 0 }).concat()
     };
     let (all, few) = (draw(16), draw(3));
     assert_eq!(all, few);
@@ -116,15 +109,7 @@ fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
     assert_eq!(json(format!("{half}/results.json"))["model"], "countdown (bfloat16)");
     // A run goes on as it began.
     let run = folder.path("run");
-    let train =
-        ["train", "--max-samples", "8", "--prompts-per-step", "2", "--num-generations", "2"];
-    let steps = |more: &[&'static str]| -> Vec<String> {
-        let all = train.iter().chain(more).map(|text| (*text).to_owned());
-        all.chain(["--output".to_owned(), run.clone()]).collect()
-    };
-    let arguments = steps(&["--max-steps", "2", "--save-steps", "1", "--rollout-dtype", "int8"]);
-    ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    let arguments = steps(&["--max-steps", "3", "--save-steps", "1", "--resume"]);
-    let error = refusal(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(error.contains("precision"), "{error}");
+    let train = "train --max-samples 8 --prompts-per-step 2 --num-generations 2 --save-steps 1";
+    ok(command!("{train} --max-steps 2 --rollout-dtype int8 --output {run}"));
+    refused!("{train} --max-steps 3 --resume --output {run}" => "precision");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, ok, refusal, tealight, words};
+use crate::support::binary::{Folder, command, ok, refused, words};
 use crate::support::metrics::rows;
 use crate::support::runs::{SMALL, json, trained};
 
@@ -112,15 +112,8 @@ fn a_run_that_is_killed_anywhere_ends_in_the_bits_of_an_undisturbed_one() {
 fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
     let folder = Folder::new();
     let output = whole(&folder);
-    let resume = |more: &[&str]| {
-        let arguments =
-            [&["train", "--output", output.to_str().expect("text")], &SMALL[..], &settings()];
-        [&arguments.concat()[..], &["--resume"], more].concat().join(" ")
-    };
-    let refused = |more: &[&str]| {
-        let line = resume(more);
-        refusal(&line.split(' ').collect::<Vec<_>>())
-    };
+    let started = ["train", "--output", output.to_str().expect("text")];
+    let resume = [&started[..], &SMALL, &settings(), &["--resume"]].concat().join(" ");
     // The last two, and the best.
     let best = json(output.join("checkpoint-6/trainer_state.json"))["best"][0].clone();
     for step in 1..=6_u64 {
@@ -128,31 +121,28 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
         assert_eq!(exists, step > 4 || best == step, "checkpoint-{step}, best {best}");
     }
     assert_eq!(std::fs::read_to_string(output.join("latest")).expect("read"), "checkpoint-6\n");
-    let error = refused(&["checkpoint-77"]);
-    assert!(error.contains("no checkpoint `checkpoint-77`; there are checkpoint-6"), "{error}");
-    let error = refused(&["checkpoint-6", "--seed", "9", "--rehearsal-batch-size", "3"]);
-    assert!(error.contains("rehearsal_batch_size was 64, is 3, seed was 0, is 9"), "{error}");
-    let error = refused(&["checkpoint-6", "--dataset", "countdown/test"]);
-    assert!(error.contains("dataset_checksum was"), "{error}");
+    refused!("{resume} checkpoint-77" => "no checkpoint `checkpoint-77`; there are checkpoint-6");
+    refused!(
+        "{resume} checkpoint-6 --seed 9 --rehearsal-batch-size 3"
+        => "rehearsal_batch_size was 64, is 3, seed was 0, is 9"
+    );
+    refused!("{resume} checkpoint-6 --dataset countdown/test" => "dataset_checksum was");
 
     let moments = output.join("checkpoint-6/optimizer.safetensors");
     let mut bytes = std::fs::read(&moments).expect("moments");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&moments, &bytes).expect("written");
-    let error = refused(&[]);
-    assert!(error.contains("checksum differs"), "{error}");
-    assert!(error.contains("checkpoint-5 is whole: --resume checkpoint-5"), "{error}");
+    refused!("{resume}" => "checksum differs", "checkpoint-5 is whole: --resume checkpoint-5");
     bytes.truncate(middle);
     std::fs::write(&moments, &bytes).expect("written");
-    let error = refused(&[]);
-    assert!(error.contains("bytes; 6342792 were written"), "{error}");
+    refused!("{resume}" => "bytes; 6342792 were written");
     std::fs::remove_file(&moments).expect("removed");
-    assert!(refused(&[]).contains("missing"));
+    refused!("{resume}" => "missing");
 
     let before = weights(&output);
     std::fs::remove_dir_all(output.join("final")).expect("removed");
-    ok(&resume(&["checkpoint-5"]).split(' ').collect::<Vec<_>>());
+    ok(command!("{resume} checkpoint-5"));
     assert_eq!(weights(&output), before);
 }
 
@@ -190,32 +180,28 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
     let folder = Folder::new();
     let config =
         folder.write("study.toml", "objectives = [\"none@{lr=1e-4,3e-4}\", \"js@{0.4,2}\"]\n");
-    let study = |output: &str| -> Vec<String> {
-        let line = format!("study --resume --output {output} --config {config}");
-        let fixed = words(
-            "--max-samples 8 --max-steps 6 --num-presamples 8 -n 8 -k 1,8 --max-test-samples 8 --seeds 0 \
-             --eval-steps 2 --eval-max-samples 2 --tuning-seeds 9 --tuning-pass-at-1 0.2",
-        );
-        let all = [&words(&line)[..], &fixed, &SMALL].concat();
-        all.iter().map(ToString::to_string).collect()
+    let small = SMALL.join(" ");
+    let study = |output: &str| {
+        format!(
+            "study --resume --output {output} --config {config} --max-samples 8 --max-steps 6 --num-presamples 8 \
+             -n 8 -k 1,8 --max-test-samples 8 --seeds 0 --eval-steps 2 --eval-max-samples 2 --tuning-seeds 9 \
+             --tuning-pass-at-1 0.2 {small}"
+        )
     };
     let (whole, output) = (folder.path("whole"), folder.path("study"));
     let started = std::time::Instant::now();
-    assert!(
-        tealight(&study(&whole).iter().map(String::as_str).collect::<Vec<_>>()).status.success()
-    );
+    ok(&words(&study(&whole)));
     let length = started.elapsed();
     let binary = assert_cmd::cargo::cargo_bin("tealight");
     for kill in 1.. {
         // With its settings on the command line, or with those in its folder.
         let is_begun = Path::new(&output).join("config.toml").exists();
-        let arguments = if is_begun && kill % 2 == 0 {
-            ["study", "--resume", &output].map(String::from).to_vec()
-        } else {
-            study(&output)
+        let line = match is_begun && kill % 2 == 0 {
+            true => format!("study --resume {output}"),
+            false => study(&output),
         };
         let mut child = Command::new(&binary)
-            .args(arguments)
+            .args(words(&line))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -238,8 +224,5 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
         results
     };
     assert_eq!(results(&whole), results(&output));
-    let mut changed = study(&output);
-    changed.extend(["--seeds".into(), "3".into()]);
-    let error = refusal(&changed.iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(error.contains("seeds was [0], is [0, 3]"), "{error}");
+    refused!("{} --seeds 3", study(&output) => "seeds was [0], is [0, 3]");
 }

@@ -92,7 +92,7 @@ fn weights_are_averaged() {
     let file = |place: &str| std::fs::read(format!("{place}/model.safetensors")).expect("weights");
     assert_eq!(file(&plain), file(&mean));
     let scratch = ["sft", "--dataset", "countdown/sft", "--max-steps", "1", "--learning-rate", "1"];
-    assert!(tealight(&[&scratch[..], &["--quiet", "--output", &other]].concat()).status.success());
+    ok(&[&scratch[..], &["--quiet", "--output", &other]].concat());
     export(&[&mean, "--overwrite", "--average", &format!("{other}/final")]);
     assert_ne!(file(&plain), file(&mean));
 }
@@ -105,8 +105,6 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
         (&row["verdict"], &row["extracted"], &row["rule"]),
         (&"correct".into(), &"0.5".into(), &"box".into())
     );
-    let stdout = printed(&["verify", "--gold", "-3", "--answer", "3", "--explain"]);
-    assert!(stdout.contains("incorrect") && stdout.contains("whole"), "{stdout}");
     let folder = Folder::new();
     let lines: String = (0..20_000)
         .map(|i| {

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::choices::{Choices, MOST, letter};
-use super::gold::plain;
+use super::gold_value::plain;
 use super::{Row, json_array};
 use tealight_core::fnv;
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::choice_columns::ChoiceColumns;
-use super::gold::plain;
+use super::gold_value::plain;
 use super::{Row, nested};
 
 /// Columns that say which choice is right, the most exact first.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::gold::plain;
+use super::gold_value::plain;
 use super::layout::{ANSWERS, SOLUTIONS};
 use super::problem::prompt_of;
 use super::{Columns, Row, json_array, lookup};
@@ -91,7 +91,7 @@ pub(super) fn dataset(files: &[PathBuf], rows: &[Row], columns: &Columns) -> Res
     let notes = vec![format!(
         "columns: numbers = `{numbers}`, target = `{target}`; the prompt is {prompt}"
     )];
-    let dataset = Dataset::generated(name, problems, Countdown::default());
+    let dataset = Dataset::plain(name, problems, Countdown::default());
     Ok(Dataset { notes, ..dataset })
 }
 

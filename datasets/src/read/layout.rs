@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
-use super::gold::plain;
+use super::gold_value::plain;
 use super::no_answers::{are_classes, other_kind};
 use super::{Columns, Row, chat, judgement, nested, variables};
 use crate::{DataError, Result};
@@ -53,7 +53,7 @@ const CONTEXTS: [&str; 13] = [
 /// Columns with a system message.
 const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
 /// Columns that hold answers, the most exact first.
-pub(super) const ANSWERS: [&str; 33] = [
+pub const ANSWERS: [&str; 33] = [
     "final_answer",
     "expected_answer",
     "ground_truth",
@@ -89,7 +89,7 @@ pub(super) const ANSWERS: [&str; 33] = [
     "extra_info.answer",
 ];
 /// Columns that hold worked solutions, which end in an answer.
-pub(super) const SOLUTIONS: [&str; 10] = [
+pub const SOLUTIONS: [&str; 10] = [
     "solution",
     "Solution",
     "completion",

@@ -8,7 +8,7 @@ mod choice_columns;
 mod choices;
 mod countdown;
 mod csv;
-mod gold;
+mod gold_value;
 mod json;
 mod judgement;
 mod layout;
@@ -38,9 +38,10 @@ use layout::Layout;
 use problem::Read as RowRead;
 
 pub use self::csv::{row_error, separator};
-pub(crate) use gold::is_same;
-pub use gold::why_no_answer;
+pub(crate) use gold_value::is_same;
+pub use gold_value::why_no_answer;
 pub use json::with_long_numbers;
+pub use layout::{ANSWERS, SOLUTIONS};
 pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 
@@ -240,7 +241,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         return countdown::dataset(files, &rows, columns);
     }
     let name = path.display().to_string();
-    let mut dataset = Dataset::generated(name, Vec::new(), math::Math::default());
+    let mut dataset = Dataset::plain(name, Vec::new(), math::Math::default());
     if rows.is_empty() {
         return Ok(dataset);
     }

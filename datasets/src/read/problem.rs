@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::choices::Choices;
-use super::gold::{self, Gold, one_line, plain};
+use super::gold_value::{self, Gold, one_line, plain};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
 use super::{Columns, Purpose, Row, chat, judgement, nested, variables};
 use crate::verify::{math, short};
@@ -262,7 +262,7 @@ impl Layout {
             AnswerColumn::LastTurn => {
                 let turn =
                     last_turn.ok_or("the last turn is not the assistant's, as in the first row")?;
-                return Ok((gold::worked(turn), turn.to_owned()));
+                return Ok((gold_value::worked(turn), turn.to_owned()));
             }
         };
         // A key that a row lacks is null, as the tables of other programs have it.
@@ -289,10 +289,10 @@ impl Layout {
                 }
             },
             (_, _, AnswerColumn::Worked(_)) => match plain(&value) {
-                Some(text) => gold::worked(&text),
-                None => gold::exact(&value).map_err(|what| named(&what, column))?,
+                Some(text) => gold_value::worked(&text),
+                None => gold_value::exact(&value).map_err(|what| named(&what, column))?,
             },
-            _ => gold::exact(&value).map_err(|what| named(&what, column))?,
+            _ => gold_value::exact(&value).map_err(|what| named(&what, column))?,
         };
         Ok((gold, raw))
     }

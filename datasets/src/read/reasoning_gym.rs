@@ -48,7 +48,7 @@ pub(super) fn dataset(files: &[PathBuf], rows: &[Row]) -> Result<Dataset> {
     };
     let notes =
         vec![format!("rows in reasoning-gym's shape, task {}: verified by Tealight", kind.name)];
-    let dataset = Dataset::generated(name, problems, Judge(kind));
+    let dataset = Dataset::plain(name, problems, Judge(kind));
     let (answers, spellings, outputs) = (Some(kind.texts), Some(kind.texts), Some(kind.outputs));
     Ok(Dataset { notes, answers, spellings, outputs, ..dataset })
 }

@@ -102,8 +102,7 @@ pub fn with_seed(
         let (name, knobs) = (kind.name, knobs::usage(kind));
         return Err(DataError::Knob { name, split: split.into(), what, knobs });
     }
-    let dataset =
-        Dataset::generated(format!("{}/{}", kind.name, wanted.name), problems, Judge(kind));
+    let dataset = Dataset::plain(format!("{}/{}", kind.name, wanted.name), problems, Judge(kind));
     let (answers, spellings, outputs) = (Some(kind.texts), Some(kind.texts), Some(kind.outputs));
     Ok(Dataset { answers, spellings, outputs, ..dataset })
 }

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, bail};
+use tealight_core::display::shortened;
 use tealight_core::fnv;
 
 use crate::number::counted;
@@ -176,8 +177,7 @@ fn example(set: &SetResult) -> String {
 }
 
 fn short(text: &str) -> String {
-    let start: String = text.trim().chars().take(40).collect();
-    if start.len() < text.trim().len() { start + "..." } else { start }
+    shortened(text.trim(), 40)
 }
 
 impl Pairing {

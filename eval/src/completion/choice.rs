@@ -1,6 +1,7 @@
 //! A choice of a server, or a completion of a harness, to a [`Completion`].
 
 use serde_json::Value;
+use tealight_core::display::shortened;
 
 use super::{Completion, Content, Ending};
 
@@ -46,7 +47,7 @@ impl Reading {
             // What a filter or an error cut off is no answer either.
             Ending::Failed(reason) => (Some(reason), None),
             _ if is_empty && refusal.is_some() => {
-                (refusal.map(|words| format!("refused: {}", short(&words))), None)
+                (refusal.map(|words| format!("refused: {}", shortened(&words, MAX_REASON))), None)
             }
             _ if is_empty && has_call => (Some("a tool call and no text".into()), None),
             // The limit of its length came before its answer.
@@ -90,15 +91,7 @@ pub fn reason(error: &Value) -> String {
         Value::String(text) => Some(text.clone()),
         other => keys.iter().find_map(|key| text(other.get(*key)?)),
     };
-    short(&found.unwrap_or_else(|| error.to_string()))
-}
-
-fn short(text: &str) -> String {
-    let mut short: String = text.chars().take(MAX_REASON).collect();
-    if short.len() < text.len() {
-        short.push_str("...");
-    }
-    short
+    shortened(&found.unwrap_or_else(|| error.to_string()), MAX_REASON)
 }
 
 #[cfg(test)]

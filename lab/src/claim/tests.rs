@@ -167,7 +167,7 @@ fn the_presets_of_the_control_theory_end_at_the_tilted_model() {
     };
     for preset in ["kl-reward", "kl-full", "kl-k2", "reverse-kl"] {
         for (prompt, reached) in ends_at(&format!("{preset}:{beta}")).into_iter().enumerate() {
-            let exact = validity_of(strategies.solve_rate(prompt), beta);
+            let exact = validity_of(strategies.base_validity(prompt), beta);
             close(reached, exact, 1e-3, &format!("{preset}, prompt {prompt}"));
         }
     }
@@ -285,7 +285,7 @@ fn reward_weight(plan: &Plan, group: usize, p: f64) -> Result<f64> {
             behavior_logp: vec![0.0; group],
             base_logp: vec![0.0; group],
             lengths: vec![1; group],
-            solve_rate: 0.5,
+            normaliser: 0.5,
             beta: 0.0,
             ..GroupStats::default()
         };

@@ -63,7 +63,8 @@ impl Degeneracy {
             (0..RANDOM).map(|number| random(world, request.seed, number)).collect();
         let valid = policies.iter().map(|(_, q)| q).chain(&random);
         // KL(q || a) = KL(q || p*) - log A for every q without incorrect outputs.
-        let excess = |q: &Vec<f64>| kl(q, &world.base) - kl(q, &pstar) + world.solve_rate(0).ln();
+        let excess =
+            |q: &Vec<f64>| kl(q, &world.base) - kl(q, &pstar) + world.base_validity(0).ln();
         let error = valid.map(|q| excess(q).abs()).fold(0.0, f64::max);
         let from_base = |q: &Vec<f64>| kl(q, &world.base);
         let nearest_random = random.iter().map(from_base).fold(f64::INFINITY, f64::min);

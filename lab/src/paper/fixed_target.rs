@@ -22,7 +22,7 @@ pub struct FixedTarget {
 
 impl FixedTarget {
     pub(super) fn new(request: &Request<'_>) -> Result<Self> {
-        let validities = WEAKER.map(|weaker| request.world.solve_rate(0) / weaker);
+        let validities = WEAKER.map(|weaker| request.world.base_validity(0) / weaker);
         let (class, target) = (request.class, request.target_validity);
         let rows = fixed_mu(request.world, class, target, &validities)?;
         let mut fixed = Self { target, class, rows, verdicts: Vec::new() };

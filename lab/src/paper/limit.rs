@@ -51,7 +51,7 @@ impl Limit {
                 beta,
                 validity: world.mass(0, &q),
                 forward_kl: kl(&pstar, &q),
-                forward_kl_closed: -validity_of(world.solve_rate(0), beta).ln(),
+                forward_kl_closed: -validity_of(world.base_validity(0), beta).ln(),
                 distance: total_variation(&pstar, &q),
                 pointwise: apart.fold(0.0, f64::max),
             }

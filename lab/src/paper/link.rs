@@ -43,7 +43,7 @@ impl Link {
     pub(super) fn new(request: &Request<'_>) -> Result<Self> {
         let mut rows = Vec::new();
         for weaker in WEAKER {
-            let base_validity = request.world.solve_rate(0) / weaker;
+            let base_validity = request.world.base_validity(0) / weaker;
             let world = request.world.tilted(base_validity);
             for between in TARGETS {
                 let target = base_validity + between * (1.0 - base_validity);

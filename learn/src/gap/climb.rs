@@ -63,11 +63,7 @@ impl Climb {
         advance: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let mut optimizer = AdamW::new(AdamWConfig::DEFAULT, policy.weights())?;
-        let schedule = Schedule {
-            learning_rate: self.learning_rate,
-            lr_scheduler_type: Scheduler::Cosine,
-            warmup_steps: 0,
-        };
+        let schedule = Schedule::without_warmup(self.learning_rate, Scheduler::Cosine);
         let mut active: Vec<Active> = Vec::new();
         for step in 0..self.steps {
             let is_due = self.aim == Aim::Objective && step % REFRESH == 0;

@@ -26,9 +26,9 @@ pub struct GroupStats {
     pub base_logp: Vec<f64>,
     /// Number of tokens of each completion.
     pub lengths: Vec<usize>,
-    /// The estimated accuracy of the base on this prompt; only targets read it.
-    pub solve_rate: f64,
-    /// Temperature of the tilted target, or coefficient of a regulariser, on this prompt.
+    /// The estimate of Z, the base's validity on this prompt; only targets read it.
+    pub normaliser: f64,
+    /// Temperature of the tilted target, or coefficient of a regulariser.
     pub beta: f64,
     /// The reward of the policy's greedy completion, where `baseline=greedy` subtracts it.
     pub greedy: Option<f64>,
@@ -223,7 +223,7 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
     // Over f'(inf), incorrect completions have -1 under every divergence.
     let scale = if limit.is_finite() { 1.0 / limit } else { 1.0 };
     let weight =
-        matching.target.log_weight(stats.classes[i].is_some(), stats.solve_rate, stats.beta);
+        matching.target.log_weight(stats.classes[i].is_some(), stats.normaliser, stats.beta);
     // Never log 0: what the target cannot produce costs the analytic limit.
     if weight == f64::NEG_INFINITY {
         return (-scale * limit, false);
@@ -264,9 +264,9 @@ pub fn partition_of(estimate: f64) -> f64 {
 }
 
 impl GroupStats {
-    /// The accuracy of the base on the prompt by importance sampling from the group itself, `mean(v a / pi)`. What
+    /// Z, the validity of the base on the prompt, by importance sampling from the group itself, `mean(v a / pi)`. What
     /// multiplies it by the same samples again is self-normalised, and biased in small groups.
-    pub fn online_solve_rate(&self) -> f64 {
+    pub fn online_normaliser(&self) -> f64 {
         let weight = |i: usize| match self.classes[i].is_some() {
             // E_pi[v a / pi] = a(v = 1) = Z.
             true => (self.base_logp[i] - self.behavior_logp[i]).exp(),
@@ -278,7 +278,7 @@ impl GroupStats {
 }
 
 impl Matching {
-    /// Replaces the stored solve rate of groups by importance sampling from the groups themselves, where the target
+    /// Replaces the stored normaliser of groups by importance sampling from the groups themselves, where the target
     /// asks for it. `sums` has the sum of the estimates of a prompt, by its id, and their number.
     pub fn estimate_partition<'a>(
         &self,
@@ -291,8 +291,8 @@ impl Matching {
         }
         for (id, stats) in ids.zip(groups) {
             // The group's own Z makes p* / pi self-normalised, at most G: with few samples it seeks few answers.
-            let online = stats.online_solve_rate();
-            stats.solve_rate = partition_of(match self.partition {
+            let online = stats.online_normaliser();
+            stats.normaliser = partition_of(match self.partition {
                 Partition::Cumulative => {
                     let (sum, count) = sums.entry(id.to_owned()).or_default();
                     *sum += online;

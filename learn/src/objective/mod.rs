@@ -10,9 +10,8 @@
 //! - [`TrustRegion`] bounds how far a batch may move the policy;
 //! - [`PointwiseLoss`] is a divergence as a loss over log-ratios: rehearsal, k2, k3, supervised matching.
 //!
-//! All divergences come from one definition in `divergence`. To add a divergence, add a variant
-//! there; a rule for advantages, a row in `rule`; a named combination, a row in `naming/preset.rs`. ARCHITECTURE.md has
-//! the order in which to read a loss.
+//! All divergences come from one definition in `divergence`. ARCHITECTURE.md has the order in which to read a loss, and
+//! what to change to add to it.
 
 mod advantage;
 mod correction;
@@ -23,7 +22,6 @@ mod plan;
 mod pointwise;
 mod rule;
 pub mod target;
-pub mod vocabulary;
 
 pub(crate) use advantage::deviation;
 pub use advantage::{

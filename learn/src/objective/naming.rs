@@ -10,6 +10,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tealight_core::similar::nearest;
 
 use super::plan::Plan;
 use catalogue::presets;
@@ -87,7 +88,7 @@ impl Objective {
     }
 
     /// Every setting that is not left at its default, as `key=value` words: what the name stands for.
-    pub fn resolved(&self) -> String {
+    pub fn choices(&self) -> String {
         let Ok(keys) = keys(self.preset, &self.given) else { return String::new() };
         let words: Vec<String> =
             keys.pairs().map(|(key, value)| format!("{key}={value}")).collect();
@@ -141,16 +142,12 @@ fn preset(name: &str) -> Result<&'static Preset> {
 
 /// `, did you mean ...` with the names that begin or end so, or else the most similar one.
 fn similar(name: &str) -> String {
-    /// Jaro-Winkler similarity of a name that may be meant.
-    const LEAST: f64 = 0.8;
     let (begin, end) = (format!("{name}-"), format!("-{name}"));
     let mut meant: Vec<&str> =
         Objective::names().filter(|known| known.starts_with(&begin)).collect();
     meant.extend(Objective::names().filter(|known| known.ends_with(&end)));
     if meant.is_empty() {
-        let all = Objective::names().map(|known| (strsim::jaro_winkler(name, known), known));
-        let best = all.max_by(|a, b| a.0.total_cmp(&b.0));
-        meant.extend(best.filter(|(likeness, _)| *likeness > LEAST).map(|(_, known)| known));
+        meant.extend(nearest(name, Objective::names()));
     }
     match meant.as_slice() {
         [] => String::new(),
@@ -288,7 +285,7 @@ mod tests {
         assert!(parse("rft").needs_presamples() && !parse("rft").is_on_policy());
         // A rule of one's own takes the place of the preset's baseline.
         let own: Objective = "grpo:advantage=r-mean_others(r)".parse().unwrap();
-        assert!(!own.resolved().contains("baseline"), "{}", own.resolved());
+        assert!(!own.choices().contains("baseline"), "{}", own.choices());
         let more = [("loss-type", "dr_grpo".to_owned())];
         let objective: Objective = "grpo".parse().unwrap();
         let changed = objective.with(&more).unwrap();

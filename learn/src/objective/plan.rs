@@ -99,7 +99,7 @@ pub struct Matching {
     pub sampler: SampleSource,
     /// Upper limit of pseudo-rewards (alpha-DPG's M); see `advantage`.
     pub max_reward: f64,
-    /// The estimate of the base's validity on a prompt.
+    /// The estimate of Z, the base's validity on a prompt.
     pub partition: Partition,
 }
 
@@ -139,6 +139,23 @@ pub enum Estimator {
     Generator,
     /// DPH-RL's "definition" form of JS: both KLs to the mean of policy and base, by k3.
     Definition,
+}
+
+impl Estimator {
+    /// Each with its name, and whether it reads samples of the policy; the others read the base's.
+    pub(super) const ALL: [(&'static str, Self, bool); 6] = [
+        ("score", Self::Score, true),
+        ("full", Self::Full, true),
+        ("k2", Self::K2, true),
+        ("k3", Self::K3, true),
+        ("generator", Self::Generator, false),
+        ("definition", Self::Definition, false),
+    ];
+
+    /// The names of those that read the policy's samples, or the base's.
+    fn names(of_policy: bool) -> Vec<&'static str> {
+        Self::ALL.iter().filter(|row| row.2 == of_policy).map(|row| row.0).collect()
+    }
 }
 
 /// The estimate of Z, the base's validity on a prompt.

@@ -111,7 +111,7 @@ length        tokens of each completion
 class_size    samples of the group in the same solution class; 0 where it is incorrect
 rank          by mean log-probability per token, 0 for the least likely
 n, c          samples of the group; correct ones
-beta          coefficient of the objective on this prompt
+beta          coefficient of the objective
 step          number of the step, from 0; progress: 0 at the first step of the run, 1 at the last
 k, strength, power   numbers that the key of that name gives
 mean sum std max min mean_others count    of a vector: one number; mean_others leaves each
@@ -323,7 +323,7 @@ fn trial(
         behavior_logp: (0..n).map(|i| -5.0 - (i as f64 * 1.7) % 3.0).collect(),
         base_logp: (0..n).map(|i| -5.5 - (i as f64 * 1.3) % 2.0).collect(),
         lengths: (0..n).map(|i| 3 + i % 4).collect(),
-        solve_rate: 0.5,
+        normaliser: 0.5,
         beta: 0.1,
         ..GroupStats::default()
     }

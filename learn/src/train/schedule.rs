@@ -35,6 +35,11 @@ impl Schedule {
     /// are few, and the rate of full weights would not move them.
     pub const ADAPTER_RATE: f64 = 1e-4;
 
+    /// One without a warm-up.
+    pub fn without_warmup(learning_rate: f64, lr_scheduler_type: Scheduler) -> Self {
+        Self { learning_rate, lr_scheduler_type, warmup_steps: 0 }
+    }
+
     /// The learning rate as a run states it: that of an adapter says where it is the default.
     pub fn stated_rate(&self, is_adapter: bool) -> String {
         let rate = self.learning_rate;
@@ -67,11 +72,7 @@ mod tests {
 
     #[test]
     fn default_rate_of_adapters_is_named() {
-        let schedule = |learning_rate| Schedule {
-            learning_rate,
-            lr_scheduler_type: Scheduler::Constant,
-            warmup_steps: 0,
-        };
+        let schedule = |rate| Schedule::without_warmup(rate, Scheduler::Constant);
         let default = schedule(Schedule::ADAPTER_RATE);
         assert_eq!(default.stated_rate(true), "1e-4 (the default with --use-peft)");
         assert_eq!(default.stated_rate(false), "1e-4");

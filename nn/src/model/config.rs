@@ -54,8 +54,8 @@ impl Architecture {
         let name = Keys(config).text("model_type")?;
         let Some(family) = family(name) else {
             bail!(
-                "architecture `{name}` is not supported; supported are {FAMILIES} (and candle-transformers' for eval, \
-                 generate and batch)"
+                "architecture `{name}` is not supported; supported are {FAMILIES} (and candle-transformers' for eval and \
+                 generate)"
             );
         };
         let config = config_keys::completed(config, config_keys::Decoder::Own)?;

@@ -131,18 +131,15 @@ impl HubTokenizer {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::super::{HubTokenizer, Tokenizer};
     use super::*;
 
     /// The embedded tokenizer with another file beside it.
     fn with(file: &str, text: &str) -> Result<HubTokenizer> {
-        let source =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown/tokenizer.json");
-        let tokenizer = std::fs::read(source)?;
-        let files = [("tokenizer.json", &*tokenizer), (file, text.as_bytes())];
-        HubTokenizer::new(&TokenizerFiles::in_memory(files, "m"), (vec![1], "config.json"))
+        let folder = tempfile::tempdir()?;
+        std::fs::copy("../models/countdown/tokenizer.json", folder.path().join("tokenizer.json"))?;
+        std::fs::write(folder.path().join(file), text)?;
+        HubTokenizer::new(&TokenizerFiles::read(folder.path())?, (vec![1], "config.json"))
     }
 
     #[test]

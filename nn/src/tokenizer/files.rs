@@ -117,16 +117,6 @@ impl TokenizerFiles {
         Ok(Self { files, folder: folder.display().to_string() })
     }
 
-    /// Those in memory, such as an embedded model's, by name; errors name `folder`.
-    pub fn in_memory<'a>(
-        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-        folder: &str,
-    ) -> Self {
-        let own = files.into_iter().filter(|(name, _)| is_tokenizers(name));
-        let files = own.map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect();
-        Self { files, folder: folder.to_owned() }
-    }
-
     /// These files in place of those of `base`. A whole tokenizer takes the place of all.
     pub fn over(self, base: Self) -> Self {
         if self.files.is_empty() {

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from ._tealight import Verdict
+from ._tealight import Verdict, opening
 from .verdicts import Spec, as_text, opened
 
 log = logging.getLogger(__package__)
@@ -47,10 +47,6 @@ def _gold(value: Any) -> Optional[str]:
     while isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     return None if value is None else as_text(value, "a gold answer")
-
-
-def _opens_a_thought(prompt: Any) -> bool:
-    return isinstance(prompt, str) and prompt.rstrip().endswith("<think>")
 
 
 class Reward:
@@ -93,7 +89,8 @@ class Reward:
         golds, texts = [_gold(gold) for gold in golds], [completion_text(one) for one in completions]
         if prompts is not None:
             # The thought that the prompt began goes on in the completion.
-            texts = ["<think>" + text if _opens_a_thought(prompt) else text for prompt, text in zip(prompts, texts)]
+            tags = [opening(prompt) if isinstance(prompt, str) else None for prompt in prompts]
+            texts = [(tag or "") + text for tag, text in zip(tags, texts)]
         verdicts = self.verifier.verify_batch(golds, texts)
         unjudged = [verdict for verdict in verdicts if verdict.unjudged]
         if unjudged:

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use tealight_core::{Message, Prompt};
 use tealight_eval::audit::{PromptScorer, Score, ScoreRequest};
 
-use crate::app::evaluate::probes::logps;
 use crate::app::settings::{ModelOptions, defaults};
 use crate::formats::pretrained::Pretrained;
+use crate::learn::listed::logp;
 use crate::nn::device::Dtype;
 use crate::nn::model::Decoder;
 use crate::nn::policy::Sequence;
@@ -100,7 +100,7 @@ impl PromptScorer for ModelScorer<'_> {
                 Ok(Sequence { prompt: prompt.clone(), completion })
             };
             let rows = request.completions.iter().map(row).collect::<Result<Vec<_>>>()?;
-            let of_rows = logps(&self.decoder, &rows, 1.0)?;
+            let of_rows = logp(&self.decoder, &rows, 1.0, &mut || Ok(()))?;
             bar.advance_with(rows.iter().map(|row| row.completion.len()).sum(), String::new);
             let score =
                 |(logp, row): (f64, &Sequence)| Score { logp, tokens: row.completion.len() };

@@ -7,7 +7,7 @@ use tealight_eval::exact::{Exact, ListedProblem};
 use tealight_eval::{Solver, Tally};
 
 use super::EvalOptions;
-use super::probes::{self, Scorer};
+use super::p_star::{self, Scorer};
 use crate::app::lengths;
 use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, ModelOptions};
@@ -161,7 +161,7 @@ impl Engine {
             return Ok(());
         }
         let scorer = Scorer { decoder, tokenizer: &base.tokenizer };
-        probes::enumerated(&scorer, decoder, dataset, temperature, tallies)
+        p_star::enumerated(&scorer, decoder, dataset, temperature, tallies)
     }
 }
 

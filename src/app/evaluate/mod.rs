@@ -8,7 +8,7 @@ mod eval_sets;
 mod evaluation;
 mod options;
 pub(crate) mod outcome;
-pub(crate) mod probes;
+pub(crate) mod p_star;
 pub(crate) mod progress;
 mod request;
 mod set;

@@ -71,7 +71,7 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
         "title": title,
         "world": world.name,
         "class": class,
-        "base_validity": world.solve_rate(0),
+        "base_validity": world.base_validity(0),
         "target_validity": options.target_validity,
         "seed": options.seed,
         "version": env!("CARGO_PKG_VERSION"),
@@ -327,7 +327,7 @@ fn document(
         forward.measures.effective_valid,
         collapse.effective_pstar,
         forward.measures.validity,
-        world.solve_rate(0)
+        world.base_validity(0)
     );
     let failed: Vec<String> = verdicts(claims)
         .iter()
@@ -348,7 +348,7 @@ fn document(
                 world.name,
                 world.outputs.len(),
                 world.total(0),
-                world.solve_rate(0),
+                world.base_validity(0),
                 options.seed
             ),
             "The paper's own toy is not public; world, grids and rules are Tealight's. v is 1 for a correct output and 0 \

@@ -158,7 +158,7 @@ fn collapse(claims: &Claims, world: &World) -> Vec<Chart> {
         points
     };
     let name = format!("{}, reverse KL", collapse.class);
-    let base = world.solve_rate(0);
+    let base = world.base_validity(0);
     let validity = vec![
         Line::new("p_beta", along_beta(&|beta, _| validity_of(base, beta))),
         Line::new(&name, along_beta(&|_, row| row.measures.validity)),

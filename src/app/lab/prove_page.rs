@@ -41,7 +41,8 @@ fn gradients(proof: &Proof) -> Chart {
         let part = prompt * cells..(prompt + 1) * cells;
         claim[part.clone()].iter().copied().zip(found[part].iter().copied()).collect()
     };
-    let name = |prompt: usize| format!("prompt of base accuracy {:.2}", world.solve_rate(prompt));
+    let name =
+        |prompt: usize| format!("prompt of base accuracy {:.2}", world.base_validity(prompt));
     let mut lines: Vec<Line> =
         (0..prompts).map(|prompt| Line::new(name(prompt), pairs(prompt))).collect();
     let mut diagonal: Vec<(f64, f64)> = claim.iter().map(|one| (*one, *one)).collect();

@@ -37,7 +37,7 @@ impl Configuration {
 
     /// Every choice that the name stands for.
     pub(crate) fn about(&self) -> String {
-        let mut words = vec![self.objective.resolved()];
+        let mut words = vec![self.objective.choices()];
         words.extend(self.learning_rate.map(|rate| format!("learning-rate={rate:e}")));
         words.join(" ")
     }

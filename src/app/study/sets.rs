@@ -14,7 +14,7 @@ use tealight_eval::store::{self, SampleStore};
 use tealight_eval::{Tally, Truncated};
 
 use crate::app::data_file;
-use crate::app::evaluate::probes;
+use crate::app::evaluate::p_star;
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::DataOptions;
@@ -274,7 +274,7 @@ impl StudySet {
             }
         }
         if params.filters == Filters::default() {
-            probes::enumerated(
+            p_star::enumerated(
                 &session.scorer(),
                 decoder,
                 dataset,

@@ -242,7 +242,7 @@ impl Session<'_> {
 fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     config.settings.check()?;
     let plan = config.plan()?;
-    let resolved = config.resolved()?.resolved();
+    let resolved = config.resolved()?.choices();
     tracing::info!("objective {}: {resolved}", config.objective);
     let settings = &config.settings;
     tracing::info!(

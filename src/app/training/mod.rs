@@ -268,35 +268,34 @@ impl TrainOptions {
 
     /// Refuses settings that would have no effect.
     fn check(&self) -> Result<()> {
-        let options = self;
-        options.rlvr.settings.check()?;
-        options.gradient_link.check()?;
-        group_function::open(&options.rlvr.objective, options.rlvr.settings.num_generations)?;
+        self.rlvr.settings.check()?;
+        self.gradient_link.check()?;
+        group_function::open(&self.rlvr.objective, self.rlvr.settings.num_generations)?;
         if let Some(start) =
-            options.rlvr.settings.initial_policy.as_ref().filter(|start| !start.is_dir())
+            self.rlvr.settings.initial_policy.as_ref().filter(|start| !start.is_dir())
         {
             bail!("--initial-policy {}: there is no such directory", start.display());
         }
-        let plan = options.rlvr.plan()?;
-        let rounds = options.model.precision.rollout_dtype.is_some();
-        options.engine.check(rounds)?;
-        if options.engine.remote.engine.is_some() && !plan.is_on_policy() {
+        let plan = self.rlvr.plan()?;
+        let rounds = self.model.precision.rollout_dtype.is_some();
+        self.engine.check(rounds)?;
+        if self.engine.remote.engine.is_some() && !plan.is_on_policy() {
             bail!(
                 "objective `{}` samples nothing while it trains: --engine has no effect",
-                options.rlvr.objective
+                self.rlvr.objective
             );
         }
         if rounds && !plan.is_on_policy() {
             bail!(
                 "objective `{}` samples nothing while it trains: --rollout-dtype has no effect",
-                options.rlvr.objective
+                self.rlvr.objective
             );
         }
-        let settings = &options.rlvr.settings;
+        let settings = &self.rlvr.settings;
         if settings.presamples.is_some() && !plan.needs_presamples() {
             bail!(
                 "objective `{}` needs no samples of the base: leave --presamples out",
-                options.rlvr.objective
+                self.rlvr.objective
             );
         }
         Ok(())

@@ -8,17 +8,31 @@ use super::runs::json;
 
 /// Its files by name.
 pub(crate) fn files() -> Files {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown");
-    let entries = std::fs::read_dir(folder).expect("models/countdown").flatten();
+    files_of("countdown")
+}
+
+fn files_of(model: &str) -> Files {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models").join(model);
+    let entries = std::fs::read_dir(folder).expect("the model").flatten();
     let name = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
     entries.map(|one| (name(&one), std::fs::read(one.path()).expect("readable"))).collect()
 }
 
 /// A copy of it in `folder`, with some files in another form.
 pub(crate) fn copied(folder: &Folder, name: &str, changed: &[(&str, Vec<u8>)]) -> String {
+    copy_of("countdown", folder, name, changed)
+}
+
+/// The same of another embedded model.
+pub(crate) fn copy_of(
+    model: &str,
+    folder: &Folder,
+    name: &str,
+    changed: &[(&str, Vec<u8>)],
+) -> String {
     std::fs::create_dir_all(folder.path(name)).expect("a folder");
     let changed = changed.iter().map(|(file, bytes)| ((*file).to_owned(), bytes.clone()));
-    for (file, bytes) in files().into_iter().chain(changed) {
+    for (file, bytes) in files_of(model).into_iter().chain(changed) {
         folder.write(&format!("{name}/{file}"), bytes);
     }
     folder.path(name)

@@ -19,6 +19,9 @@ use std::path::PathBuf;
 use candle_core::{DType, Device, Tensor};
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::Precision;
+use tealight::nn::generate::{
+    Completion, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
 use tealight::nn::model::weights::Weights;
 use tealight::nn::model::{Architecture, BackendKind, Decoder, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
@@ -116,6 +119,29 @@ pub(crate) fn gradients(
     let mut grads = GradAccumulator::default();
     policy.backward(forward, &loss, &mut grads).expect("gradients");
     (values, policy.gradients(&grads).expect("gradients"))
+}
+
+/// The completions of each request, in their order.
+pub(crate) fn sampled(
+    sampler: &LocalSampler<'_>,
+    requests: &[SampleRequest],
+    params: &SamplingParams,
+    key: RngKey,
+) -> Vec<Vec<Completion>> {
+    let mut all: Vec<Vec<Completion>> = vec![Vec::new(); requests.len()];
+    let mut sink = |index: usize, completions| {
+        assert!(all[index].is_empty(), "handed out once");
+        all[index] = completions;
+        Ok(())
+    };
+    sampler.generate(requests, params, key, &mut sink).expect("samples");
+    all
+}
+
+/// The largest difference of two tensors' numbers.
+pub(crate) fn apart(one: &Tensor, other: &Tensor) -> f32 {
+    let most = (one - other).and_then(|x| x.abs()?.flatten_all()?.max(0)?.to_scalar());
+    most.expect("one shape of f32")
 }
 
 /// A random Qwen2 of two layers with `vocab_size` tokens.

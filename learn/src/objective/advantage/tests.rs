@@ -10,7 +10,7 @@ fn stats(rewards: &[f64]) -> GroupStats {
         behavior_logp: (0..rewards.len()).map(|i| -1.0 - 0.5 * i as f64).collect(),
         base_logp: vec![-2.0; rewards.len()],
         lengths: vec![1; rewards.len()],
-        solve_rate: 0.25,
+        normaliser: 0.25,
         beta: 0.05,
         greedy: None,
         ..GroupStats::default()
@@ -76,7 +76,7 @@ fn hard_prompts_are_not_cut_at_the_base() {
     // At the base, on a prompt that is solved once in a hundred tries.
     let at_base = |validity: f64| GroupStats {
         behavior_logp: vec![-2.0; 3],
-        solve_rate: validity,
+        normaliser: validity,
         ..stats(&[1.0, 0.0, 1.0])
     };
     let evaluate = |text: &str, stats: &GroupStats| {
@@ -101,7 +101,7 @@ fn an_online_partition_is_replaced_only_where_it_is_zero() {
         base_logp: vec![-2.0 + 6e-6_f64.ln(); 4],
         ..stats(&[1.0, 0.0, 0.0, 0.0])
     };
-    group.solve_rate = partition_of(group.online_solve_rate());
+    group.normaliser = partition_of(group.online_normaliser());
     let plan = plan("alpha-dpg:0:baseline=none:partition=online");
     let ours = advantages(&plan, std::slice::from_ref(&group)).unwrap()[0][0];
     assert!((ours - 3.0).abs() < 1e-9, "{ours}: G - 1, and -.94 with a floor of 1e-4");
@@ -133,14 +133,14 @@ fn a_cumulative_partition_is_the_mean_over_all_groups_of_a_prompt() {
     let stats = |correct: usize| GroupStats {
         behavior_logp: vec![-1.0; 4],
         base_logp: vec![-1.0; 4],
-        solve_rate: 0.9,
+        normaliser: 0.9,
         ..stats(&[0, 1, 2, 3].map(|i| f64::from(u8::from(i < correct))))
     };
     let mut sums = BTreeMap::new();
     let mut estimate = |text: &str, correct: usize| {
         let (plan, mut stats) = (plan(text), [stats(correct)]);
         plan.matching().unwrap().estimate_partition(["a"].into_iter(), &mut stats, &mut sums);
-        stats[0].solve_rate
+        stats[0].normaliser
     };
     assert_eq!(estimate("alpha-dpg:0", 2), 0.9, "fixed");
     assert_eq!(estimate("alpha-dpg:0:partition=online", 1), 0.25);

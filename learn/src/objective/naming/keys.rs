@@ -70,6 +70,12 @@ fn baseline_named(text: &str) -> Option<Baseline> {
     Baseline::from_str(&known, true).ok()
 }
 
+/// The names of all choices.
+fn names<T: ValueEnum>() -> String {
+    let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
+}
+
 impl Keys {
     /// A preset's settings, written `key=value key=value`.
     pub(super) fn of_preset(text: &str) -> Self {
@@ -133,8 +139,9 @@ impl Keys {
         let rule = self.rule()?;
         let loss_type = match self.take("loss-type") {
             None => LossType::Dapo,
-            Some(text) => LossType::from_str(&text.replace('-', "_"), true)
-                .map_err(|_| anyhow!("`loss-type`: `{text}` is not one of grpo, dapo, dr_grpo"))?,
+            Some(text) => LossType::from_str(&text.replace('-', "_"), true).map_err(|_| {
+                anyhow!("`loss-type`: `{text}` is not one of {}", names::<LossType>())
+            })?,
         };
         let plan = Plan {
             anchor,
@@ -229,21 +236,14 @@ impl Keys {
             SampleSource::Policy => Estimator::Score,
             SampleSource::Stored | SampleSource::Filtered => Estimator::Generator,
         };
-        let estimators = [
-            ("score", Estimator::Score),
-            ("full", Estimator::Full),
-            ("k2", Estimator::K2),
-            ("k3", Estimator::K3),
-            ("generator", Estimator::Generator),
-            ("definition", Estimator::Definition),
-        ];
         if self.values.get("estimator").is_some_and(|(value, _)| value == "k1") {
             bail!(
                 "k1 in the loss has no gradient in expectation; estimator=score charges it to \
                  the reward, which does"
             );
         }
-        let estimator = self.choice("estimator", default, &estimators)?;
+        let estimator =
+            self.choice("estimator", default, &Estimator::ALL.map(|row| (row.0, row.1)))?;
         let beta = self.number("beta", 0.05)?;
         let split = self.split(sampler)?;
         Ok(Regulariser { divergence, beta, sampler, estimator, split })
@@ -303,11 +303,8 @@ impl Keys {
 
     fn baseline(&mut self) -> Result<Baseline> {
         let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
-        baseline_named(&text).ok_or_else(|| {
-            anyhow!(
-                "`baseline`: `{text}` is not one of none, loo, group-mean, group-std, batch-std, batch, valid-mean, greedy"
-            )
-        })
+        baseline_named(&text)
+            .ok_or_else(|| anyhow!("`baseline`: `{text}` is not one of {}", names::<Baseline>()))
     }
 
     fn trust_region(&mut self) -> Result<TrustRegion> {

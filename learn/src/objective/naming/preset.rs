@@ -106,7 +106,7 @@ pub(super) const KL_PENALTY: &[Preset] = &[
         "reverse-kl",
         &["beta"],
         "divergence=reverse-kl beta=0.04 baseline=loo trust-region=ppo loss-type=dr_grpo",
-        "another name of kl-reward: E[v] - beta KL(pi||a), with the KL (k1) subtracted from the reward",
+        "another name of kl-reward, with the KL of samples (k1) in the reward; divergence:reverse-kl sums over the vocabulary",
     ),
     row(
         "kl-full",

@@ -12,7 +12,7 @@ fn group(n: usize, correct: u32) -> GroupStats {
         behavior_logp: (0..n).map(|i| -4.0 - (i as f64 * 1.37) % 2.9).collect(),
         base_logp: (0..n).map(|i| -4.2 - (i as f64 * 0.77) % 2.1).collect(),
         lengths: (0..n).map(|i| 2 + i % 3).collect(),
-        solve_rate: 0.5,
+        normaliser: 0.5,
         beta: 0.04,
         ..GroupStats::default()
     }

@@ -261,7 +261,7 @@ mod tests {
             behavior_logp: vec![-1.0; 2],
             base_logp: vec![-1.0; 2],
             lengths: vec![2; 2],
-            solve_rate: 0.5,
+            normaliser: 0.5,
             beta: 0.25,
             ..GroupStats::default()
         };

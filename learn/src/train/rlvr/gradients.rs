@@ -10,7 +10,7 @@ use candle_core::{Device, Tensor};
 use super::batch::{Columns, MicroBatch, SamplerRatios, TokenBatch};
 use super::metrics::{RolloutStats, StoredStats, Update, UpdateStats, scalar};
 use super::run::Run;
-use super::training_data::Rehearsal;
+use super::training_data::StoredCompletion;
 use crate::objective::{
     Completions, LossInputs, Matching, Normaliser, Offsets, Plan, Shares, StoredInputs,
     VocabularyInputs,
@@ -251,7 +251,7 @@ impl LossTensors {
 
 /// The stored completions of an update.
 struct StoredBatch<'a> {
-    items: Vec<&'a Rehearsal>,
+    items: Vec<&'a StoredCompletion>,
     sequences: Vec<&'a Sequence>,
     tokens: usize,
 }
@@ -268,7 +268,7 @@ impl<'a> StoredBatch<'a> {
         let range = step * most + part.start..step * most + part.end;
         let seed = run.config.seed ^ REHEARSAL_SEED;
         let chosen = order::in_turn(&data.stored_prompts, range, seed);
-        let items: Vec<&Rehearsal> =
+        let items: Vec<&StoredCompletion> =
             chosen.into_iter().map(|index| &data.rehearsal[index]).collect();
         let sequences: Vec<&Sequence> = items.iter().map(|item| &item.sequence).collect();
         let tokens = sequences.iter().map(|row| row.completion.len()).sum();
@@ -297,10 +297,10 @@ impl<'a> StoredBatch<'a> {
         &self,
         run: &Run<'_>,
         matching: &Matching,
-        items: &[&Rehearsal],
+        items: &[&StoredCompletion],
     ) -> (Vec<f64>, Vec<f64>) {
-        let weigh = |item: &&Rehearsal| {
-            let validity = run.data.training.solve_rate[item.problem];
+        let weigh = |item: &&StoredCompletion| {
+            let validity = run.data.training.normaliser[item.problem];
             let log_weight = matching.target.log_weight(item.is_correct, validity, matching.beta);
             let (weight, log_weight) = matching.weigh(log_weight);
             // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].

@@ -48,7 +48,7 @@ pub struct Metrics {
     pub max_reward_ratio: Option<f64>,
     /// Weight of the entropy bonus; null where it does not adapt.
     pub entropy_bonus: Option<f64>,
-    /// The regulariser's coefficient, or the target's beta; null where there is none, or one a prompt.
+    /// The regulariser's coefficient, or the target's beta; null where there is none.
     pub coefficient: Option<f64>,
     /// Norm of the gradient before clipping, of the last update of the step.
     pub grad_norm: f64,

@@ -9,7 +9,7 @@
 //! | `gradients` | `MicroBatch`, and the base's stored completions (`training_data`) | the gradient of one update |
 //! | `training` | all of them | optimizer steps |
 //!
-//! A file imports those above it in this table and none below. Supervised objectives train on stored completions alone.
+//! Supervised objectives train on stored completions alone.
 
 mod batch;
 mod config;
@@ -34,4 +34,4 @@ pub use rewarding::Rewarding;
 pub use run::{Data, Models, RolloutEngine, Run, Sampling};
 pub use settings::{LENGTH, LogKl, Settings};
 pub use training::{End, Report, Step, train};
-pub use training_data::{Rehearsal, TrainingData};
+pub use training_data::{StoredCompletion, TrainingData};

@@ -217,7 +217,7 @@ fn stats(
                 None => vec![0.0; count],
             },
             lengths,
-            solve_rate: run.data.training.solve_rate.get(group.problem).copied().unwrap_or(1.0),
+            normaliser: run.data.training.normaliser.get(group.problem).copied().unwrap_or(1.0),
             beta: run.plan.beta(),
             greedy: group
                 .greedy

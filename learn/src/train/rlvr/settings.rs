@@ -1,4 +1,4 @@
-//! The settings that the runs of a study share.
+//! The settings of a training run.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use tealight_system::telemetry::ReportTo;
 /// Maximum new tokens of a completion where nobody says and the context leaves more.
 pub const LENGTH: usize = 512;
 
-/// The settings that the runs of a study share; names are TRL's where TRL has one.
+/// The settings of a training run; names are TRL's where TRL has one.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct Settings {
     /// Override the objective's KL (or other) penalty coefficient, or the temperature of its target p_beta. Larger
@@ -106,11 +106,11 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub lora: LoraOptions,
-    /// See the optimizer's settings.
+    /// The learning rate over the steps.
     #[command(flatten)]
     #[serde(flatten)]
     pub schedule: Schedule,
-    /// See the optimizer's settings.
+    /// The optimizer.
     #[command(flatten)]
     #[serde(flatten)]
     pub adamw: AdamWConfig,

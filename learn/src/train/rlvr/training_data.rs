@@ -10,7 +10,7 @@ use tealight_nn::policy::Sequence;
 
 /// A stored completion of the base.
 #[derive(Debug, Clone)]
-pub struct Rehearsal {
+pub struct StoredCompletion {
     /// Its prompt's index among the problems.
     pub problem: usize,
     /// Prompt and completion.
@@ -27,11 +27,11 @@ pub struct TrainingData {
     /// Problems that rollouts explore, by index.
     pub explore: Vec<usize>,
     /// Stored completions, prompt by prompt.
-    pub rehearsal: Vec<Rehearsal>,
+    pub rehearsal: Vec<StoredCompletion>,
     /// The completions of each prompt that has some.
     pub stored_prompts: Vec<Range<usize>>,
-    /// The base's accuracy on each problem; empty where it was not measured.
-    pub solve_rate: Vec<f64>,
+    /// The normaliser Z of a target on each problem; empty where it was not measured.
+    pub normaliser: Vec<f64>,
     /// Notes for the log on how the data was divided.
     pub notes: Vec<String>,
 }
@@ -46,16 +46,16 @@ impl TrainingData {
             explore: (0..problems).collect(),
             rehearsal: vec![],
             stored_prompts: vec![],
-            solve_rate: vec![],
+            normaliser: vec![],
             notes: vec![],
         };
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
             "base: {completions} pre-samples, {:.3} correct, {solved} of {problems} prompts solved",
-            presamples.mean_solve_rate()
+            presamples.mean_validity()
         ));
-        data.solve_rate = presamples.prompts.iter().map(PromptSamples::solve_rate).collect();
+        data.normaliser = presamples.prompts.iter().map(PromptSamples::normaliser).collect();
         match &plan.anchor {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
                 let split = &regulariser.split;
@@ -122,7 +122,7 @@ impl TrainingData {
             let is_wanted = |is_correct: bool| sampler == SampleSource::Stored || is_correct;
             let samples = prompt.samples.iter().filter(|s| is_wanted(s.is_correct())).take(most);
             let first = self.rehearsal.len();
-            self.rehearsal.extend(samples.map(|sample| Rehearsal {
+            self.rehearsal.extend(samples.map(|sample| StoredCompletion {
                 problem: *index,
                 sequence: Sequence {
                     prompt: prompt.prompt.clone(),
@@ -247,6 +247,6 @@ mod tests {
             (presamples.completions(), presamples.tokens(), presamples.solved()),
             (36, 72, 3)
         );
-        assert!((presamples.prompts[3].solve_rate() - 0.5 / 9.0).abs() < 1e-15);
+        assert!((presamples.prompts[3].normaliser() - 0.5 / 9.0).abs() < 1e-15);
     }
 }

@@ -75,7 +75,8 @@ impl Keys {
             let given = self.take("rehearsal").unwrap_or_else(|| REHEARSALS[0].0.to_owned());
             let Some((_, keys)) = REHEARSALS.iter().find(|(known, _)| *known == given) else {
                 bail!(
-                    "`rehearsal`: `{given}` is not known; choose one of stored, correct, importance, full"
+                    "`rehearsal`: `{given}` is not known; choose one of {}",
+                    REHEARSALS.map(|row| row.0).join(", ")
                 );
             };
             self.add(keys);
@@ -138,7 +139,7 @@ mod tests {
         let weighed = objective.with(&[("weight", "0.01".to_owned())]).unwrap();
         assert_eq!(weighed.to_string(), "divergence:reverse-kl:0.01");
         assert_eq!(weighed.plan.beta(), 0.01);
-        let words = weighed.resolved();
+        let words = weighed.choices();
         assert!(words.contains("beta=0.01") && words.contains("estimator=full"), "{words}");
     }
 

@@ -1,12 +1,11 @@
-//! Loss terms that look at the whole vocabulary of every position. The exact definitions of divergence and entropy are
-//! the laboratory's; a backend finds both, and their gradients, a block of the vocabulary at a time.
+//! Divergence and entropy of the whole vocabulary at every position, by their definitions. Training does not come here:
+//! `nn/src/backend/cpu/full_vocabulary.rs` finds both, and their gradients, a block of the vocabulary at a time.
 //!
 //! Letters: N positions, V vocabulary. Log-probabilities are normalised over V.
 
 use candle_core::{D, Result, Tensor};
-
-use super::{Divergence, PointwiseLoss};
 use tealight_divergence::elementary::Elementwise::Exp;
+use tealight_learn::objective::{Divergence, PointwiseLoss};
 
 /// `D_f(pi || a) [N]` of the next-token distributions: `sum_v a_v f(pi_v / a_v)`.
 pub fn divergence(kind: Divergence, logp: &Tensor, base_logp: &Tensor) -> Result<Tensor> {

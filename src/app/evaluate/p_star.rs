@@ -1,15 +1,14 @@
-//! Coverage of all correct answers, where they are known, by a model's own log-probabilities.
+//! The distance `KL(p* || pi)` of a model from the base given a correct answer, where all correct answers are known: by
+//! log-probabilities of every answer.
 
 use anyhow::Result;
 use tealight_datasets::Dataset;
 use tealight_eval::Tally;
 
+use crate::learn::listed;
 use crate::nn::model::Decoder;
-use crate::nn::policy::{Sequence, by_row, token_logp};
+use crate::nn::policy::Sequence;
 use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
-
-/// Completions in one forward pass.
-const ROWS: usize = 64;
 
 /// A model whose log-probabilities are asked, with the tokenizer that turns texts into its token ids.
 pub(crate) struct Scorer<'a> {
@@ -79,23 +78,13 @@ impl EndedTexts {
 
     /// The log-probability of each text.
     fn logps(&self, decoder: &Decoder, temperature: f64) -> Result<Vec<f64>> {
-        let of_rows = logps(decoder, &self.rows, temperature)?;
+        let of_rows = listed::logp(decoder, &self.rows, temperature, &mut || Ok(()))?;
         let of_text = |logps: &[f64]| {
             let top = logps.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             top + logps.iter().map(|logp| (logp - top).exp()).sum::<f64>().ln()
         };
         Ok(of_rows.chunks(self.ends).map(of_text).collect())
     }
-}
-
-/// The model's log-probability of each completion.
-pub(crate) fn logps(decoder: &Decoder, rows: &[Sequence], temperature: f64) -> Result<Vec<f64>> {
-    let mut all = Vec::with_capacity(rows.len());
-    for part in rows.chunks(ROWS) {
-        let logp = by_row(&token_logp(decoder, part, temperature)?.logp, part)?;
-        all.extend(logp.iter().map(|row| row.iter().map(|x| f64::from(*x)).sum::<f64>()));
-    }
-    Ok(all)
 }
 
 #[cfg(test)]
