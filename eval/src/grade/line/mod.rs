@@ -5,6 +5,7 @@
 mod fields;
 mod format;
 mod harnesses;
+mod names;
 mod own;
 mod python_list;
 mod servers;
@@ -283,7 +284,7 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
 fn own_verdict_key(value: &Value, format: Format) -> Option<&str> {
     match format {
         Format::LmEval => value["metrics"][0].as_str(),
-        Format::Own => own::VERDICTS.into_iter().find(|key| value[*key].is_boolean()),
+        Format::Own => names::VERDICTS.into_iter().find(|key| value[*key].is_boolean()),
         _ => None,
     }
 }

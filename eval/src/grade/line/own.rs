@@ -11,75 +11,16 @@ use tealight_datasets::verify::math;
 use super::fields::{
     first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
 };
+use super::names::{CLASSES, GOLDS, MODELS, ONE, PROMPTS, SAMPLES, SEVERAL, VERDICTS};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 use crate::number::counted;
 
-/// Keys of one completion, of several, and of the prompt.
-const ONE: [&str; 9] = [
-    "completion",
-    "response",
-    "output",
-    "generated_text",
-    "generation",
-    "prediction",
-    "model_response",
-    "output_response",
-    "pred_answer",
-];
-const SEVERAL: [&str; 6] =
-    ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
-const PROMPTS: [&str; 7] =
-    ["prompt", "question", "messages", "instruction", "input", "query", "input_prompt"];
-/// Keys of the gold answer, those first that can mean nothing else. The `answer` of a line that somebody has judged, or
-/// that has such a key, is what the completion said.
-const GOLDS: [&str; 14] = [
-    "gold",
-    "ground_truth",
-    "reward_model.ground_truth",
-    "env_extras.reward_spec.ground_truth",
-    "gt",
-    "gts",
-    "expected_answer",
-    "example_answer",
-    "correct_answer",
-    "reference_answer",
-    "target",
-    "answer",
-    "label",
-    "solution",
-];
-/// Keys of lines that somebody has judged already.
-pub(super) const VERDICTS: [&str; 15] = [
-    "verdict",
-    "correct",
-    "is_correct",
-    "exact_match",
-    "score",
-    "reward",
-    "filtered_resps",
-    "passed",
-    "is_passed",
-    "pass",
-    "matched",
-    "correctness",
-    "acc",
-    "em",
-    "eval_res",
-];
 /// What a `label` says that is a verdict on the answer beside it.
 const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
 const MOST_WORDS: usize = 8;
-/// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
-const SAMPLES: [&str; 6] =
-    ["sample", "sample_index", "sample_idx", "generation_index", "repeat", "request_id"];
-/// Keys of the solution class of a completion, or of each.
-const CLASSES: [&str; 3] = ["class", "solution_class", "classes"];
-/// Keys of the model that a record is of.
-const MODELS: [&str; 4] = ["model", "model_name", "model_id", "checkpoint"];
-
 /// A sample that Tealight judged.
 pub(super) fn tealight(value: &Value) -> Result<Line> {
     let Ok(sample) = Sample::deserialize(value) else { return own(value, None) };
