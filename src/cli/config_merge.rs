@@ -244,7 +244,8 @@ fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     if let Some(ours) = trl_names::short(id).filter(|ours| known.contains_key(*ours)) {
         return format!("; did you mean `{ours}`?");
     }
-    if let Some(fix) = trl_names::fix(&id.replace('_', "-")) {
+    let has = |option: &str| known.contains_key(&option.replace('-', "_"));
+    if let Some(fix) = trl_names::fix(&id.replace('_', "-"), has) {
         return format!("; {fix}");
     }
     match similar::nearest(id, known.keys().map(String::as_str)) {

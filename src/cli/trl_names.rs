@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
 
 use super::commands;
 
@@ -101,6 +102,22 @@ const HINTS: &[(&str, &str)] = &[
     ("use-rslora", "--lora-alpha A*sqrt(R) has the scale of rsLoRA at alpha A and rank R"),
 ];
 
+/// The same where supervised fine-tuning has other options.
+const OF_SFT: &[(&str, &str)] = &[
+    (
+        "per-device-train-batch-size gradient-accumulation-steps train-batch-size",
+        "use --batch-size, the rows of a step; --micro-batch-tokens splits the step without effect on the result",
+    ),
+    (
+        "num-train-epochs epochs",
+        "use --max-steps; an epoch is the number of rows divided by --batch-size",
+    ),
+    (
+        "max-prompt-length max-length",
+        "--filter-overlong-prompts leaves out rows that do not fit the context",
+    ),
+];
+
 /// Commands of other tools, and what to use here.
 const COMMANDS: &[(&str, &str)] = &[
     (
@@ -132,21 +149,42 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if has_short(words, name) {
         return Some(format!("there is no {given}: the option has one dash, -{name}"));
     }
-    let fix = named(HINTS, name)?;
+    let command = command_of(words)?;
+    let fix = fix(name, |option| has_long(&command, option))?;
     Some(format!("there is no {given} here: {fix} (docs/how-to/trl.md)"))
+}
+
+/// The command of a command line.
+fn command_of(words: &[OsString]) -> Option<Command> {
+    let all = commands::command();
+    words.iter().skip(1).find_map(|word| all.find_subcommand(word)).cloned()
 }
 
 /// Whether `name` is a letter and the command of a command line has the short option.
 fn has_short(words: &[OsString], name: &str) -> bool {
-    let all = commands::command();
-    let command = words.iter().skip(1).find_map(|word| all.find_subcommand(word));
-    let shorts = command.into_iter().flat_map(|command| command.get_arguments());
-    shorts.filter_map(|option| option.get_short()).any(|short| name == short.to_string())
+    let command = command_of(words);
+    let shorts = command.iter().flat_map(Command::get_arguments).filter_map(Arg::get_short);
+    shorts.into_iter().any(|short| name == short.to_string())
 }
 
-/// The option to give in place of another tool's, which is named without its dashes.
-pub(super) fn fix(name: &str) -> Option<&'static str> {
-    named(HINTS, name)
+/// Whether a command has the option, by any of its names.
+fn has_long(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|option| {
+        let aliases = option.get_all_aliases().unwrap_or_default();
+        option.get_long().into_iter().chain(aliases).any(|long| long == name)
+    })
+}
+
+/// The options that a hint names, without their dashes.
+fn options_in(fix: &str) -> impl Iterator<Item = &str> {
+    fix.split([' ', ';', ',']).filter_map(|word| word.strip_prefix("--"))
+}
+
+/// What to give in place of another tool's option, which is named without its dashes; nothing where that names an option
+/// which the command lacks.
+pub(super) fn fix(name: &str, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let all = [named(OF_SFT, name), named(HINTS, name)];
+    all.into_iter().flatten().find(|fix| options_in(fix).all(&has))
 }
 
 /// The row of a table of hints that has this name.
@@ -172,26 +210,33 @@ mod tests {
 
     #[test]
     fn hints_name_existing_options_and_no_own_name() {
-        let command = commands::command();
-        let train = command.find_subcommand("train").expect("a command");
-        let known: HashSet<String> = train
-            .get_arguments()
-            .filter(|option| !option.is_hide_set())
-            .flat_map(|option| {
-                let aliases = option.get_all_aliases().unwrap_or_default();
-                option.get_long().into_iter().chain(aliases).map(str::to_owned).collect::<Vec<_>>()
-            })
-            .collect();
-        let mut seen = HashSet::new();
-        for (names, fix) in HINTS {
-            for name in names.split(' ') {
-                assert!(seen.insert(name), "{name} has two hints");
-                assert!(!known.contains(name), "--{name} is an option of train");
-            }
-            for word in fix.split([' ', ';', ',']).filter_map(|word| word.strip_prefix("--")) {
-                assert!(known.contains(word), "{names}: train has no --{word}");
+        let all = commands::command();
+        for (name, hints) in [("train", HINTS), ("sft", OF_SFT)] {
+            let command = all.find_subcommand(name).expect("a command");
+            let mut seen = HashSet::new();
+            for (names, fix) in hints {
+                for other in names.split(' ') {
+                    assert!(seen.insert(other), "{other} has two hints");
+                    assert!(!has_long(command, other), "--{other} is an option of {name}");
+                }
+                for option in options_in(fix) {
+                    assert!(has_long(command, option), "{names}: {name} has no --{option}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn a_hint_names_options_of_the_command() {
+        let hint_of = |command: &str, option: &str| {
+            let words: Vec<OsString> = ["tealight", command, option].map(Into::into).to_vec();
+            let error = commands::command().try_get_matches_from(&words).expect_err("no option");
+            hint(&error, &words).unwrap_or_default()
+        };
+        assert!(hint_of("sft", "--num-train-epochs").contains("--batch-size"));
+        assert!(hint_of("train", "--num-train-epochs").contains("--prompts-per-step"));
+        assert!(hint_of("sft", "--lr").contains("--learning-rate"));
+        assert_eq!(hint_of("compare", "--num-train-epochs"), "");
     }
 
     #[test]
