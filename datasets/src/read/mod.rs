@@ -3,6 +3,7 @@
 //! Every format yields rows of named JSON values; the rest of this file turns rows into
 //! [`Problem`](crate::Problem)s. To read another format, add a file with a `rows` function and one arm in `rows`.
 
+mod better_answer;
 mod chat;
 mod choice_columns;
 mod choices;
@@ -13,10 +14,13 @@ mod json;
 mod judgement;
 mod layout;
 mod no_answers;
+mod notes;
 mod parquet;
+mod pictures;
 mod problem;
 mod reasoning_gym;
 mod records;
+mod second_question;
 mod shapes;
 mod text_to_sql;
 mod unused;
@@ -41,6 +45,7 @@ pub use self::csv::{row_error, separator};
 pub(crate) use gold::is_same;
 pub use gold::why_no_answer;
 pub use json::with_long_numbers;
+pub use judgement::VERDICTS;
 pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 
@@ -245,7 +250,8 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         return Ok(dataset);
     }
     let layout = Layout::detect(path, &rows, columns)?;
-    dataset.notes.push(layout.note() + &layout.unused(&rows) + &variables::note(&rows));
+    let unused = layout.unused(&rows, columns.purpose);
+    dataset.notes.push(layout.note() + &unused + &variables::note(&rows));
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     for row in &rows {
@@ -260,9 +266,10 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
             }
         }
     }
+    dataset.notes.extend(notes::of_problems(&dataset.problems, &layout));
     // Messages say all that is to be asked; a bare question may be asked more.
-    let column = layout.question.column().and_then(|column| nested(&rows[0].values, column));
-    let are_messages = column.is_some_and(|value| chat::is_chat(&value));
+    let asked = layout.question.column().and_then(|column| nested(&rows[0].values, column));
+    let are_messages = asked.is_some_and(|value| chat::is_chat(&value));
     let usual = if layout.choices.is_some() { BOXED_CHOICE } else { BOXED };
     dataset.instruction = Some(usual).filter(|_| !are_messages);
     Ok(dataset)

@@ -5,7 +5,7 @@ use serde_json::Value;
 use tealight_core::Prompt;
 
 use super::fields::{self, first, first_golds, first_id, golds, id_of, prompt_of, text_of};
-use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash, python_list};
+use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash};
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 
 /// What tells problems with one id apart: the prompt.

@@ -6,7 +6,6 @@ mod fields;
 mod format;
 mod harnesses;
 mod own;
-mod python_list;
 mod servers;
 
 use anyhow::{Context, Result, anyhow, bail};

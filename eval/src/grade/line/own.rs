@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use tealight_core::Prompt;
-use tealight_datasets::read::IDS;
+use tealight_datasets::read::{IDS, VERDICTS};
 use tealight_datasets::verify::math;
 
 use super::fields::{
@@ -38,24 +38,8 @@ const GOLDS: [&str; 12] = [
     "label",
     "solution",
 ];
-/// Keys of lines that somebody has judged already.
-const VERDICTS: [&str; 15] = [
-    "verdict",
-    "correct",
-    "is_correct",
-    "exact_match",
-    "score",
-    "reward",
-    "filtered_resps",
-    "passed",
-    "is_passed",
-    "pass",
-    "matched",
-    "correctness",
-    "acc",
-    "em",
-    "eval_res",
-];
+/// The key of lm-eval's lines that it has judged, beside those of other lines.
+const FILTERED: &str = "filtered_resps";
 /// What a `label` says that is a verdict on the answer beside it.
 const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
@@ -99,7 +83,7 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
-    let is_judged = VERDICTS.iter().any(|key| is_there(&key));
+    let is_judged = VERDICTS.iter().chain([&FILTERED]).any(|key| is_there(&key));
     let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
     if let (Some(one), Some(several)) = (one, several) {
         bail!("`{one}` beside `{several}`: leave one of them out");
