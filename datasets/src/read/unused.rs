@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::judgement::{self, VERDICTS};
 use super::layout::{ANSWERS, AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
-use super::{Purpose, Row};
+use super::{Purpose, Row, chat};
 
 /// Most columns that are named.
 const MOST: usize = 6;
@@ -40,13 +40,15 @@ impl Layout {
         let mut said = listed("texts that are not used", texts.into_iter().map(|(_, name)| name));
         let is_worked = matches!(self.answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
         if is_worked && self.judgement.is_none() {
-            let is_unread =
-                |name: &&str| self.judgement != Some(*name) && judgement::is_verdict(rows, name);
+            let is_unread = |name: &&str| judgement::is_verdict(rows, name);
             said += &listed("verdicts that are not used", VERDICTS.into_iter().filter(is_unread));
         }
+        let is_thought = |name: &&str| {
+            rows.iter().any(|row| row.text(name).is_some_and(|text| !text.trim().is_empty()))
+        };
         if purpose == Purpose::Imitate
             && let Some(thought) =
-                THOUGHTS.into_iter().find(|name| length(name).is_some() && is_free(name))
+                THOUGHTS.into_iter().find(|name| is_thought(name) && is_free(name))
         {
             said += &format!(
                 "; `{thought}` is not learned: to learn it, write it before the answer, between <think> and </think>"
@@ -71,6 +73,8 @@ fn listed<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
 fn text_length(value: &Value) -> Option<usize> {
     match value {
         Value::String(text) => text.trim().contains(char::is_whitespace).then_some(text.len()),
+        // A chat is the question in another form.
+        Value::Array(_) if chat::is_chat(value) => None,
         Value::Array(items) => {
             let length = |item: &Value| item.as_str().map(str::len).or_else(|| text_length(item));
             let lengths: Vec<usize> = items.iter().filter_map(length).collect();
