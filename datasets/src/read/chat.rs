@@ -152,8 +152,8 @@ fn message(item: &Value) -> Result<Message, String> {
         _ => {
             let sender: String = sender.chars().take(40).collect();
             return Err(format!(
-                "a message is `from` `{sender}`, not human, gpt or system; write turns of tools as `role` `assistant` with \
-                 `tool_calls`, and as `role` `tool`"
+                "a message is `from` `{sender}`, not human, gpt or system; write turns of tools as `role` `assistant` \
+                 with `tool_calls`, and as `role` `tool`"
             ));
         }
     };

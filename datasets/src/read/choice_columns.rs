@@ -23,7 +23,7 @@ const LISTS: [&str; 11] = [
     "candidates",
     "answers",
 ];
-/// Columns that may hold them, and whether their texts may as well be answers: a key has to be an index or a letter then.
+/// Columns that may hold them, and whether their texts may as well be answers: a key has to be an index then.
 const POSSIBLE_LISTS: [(&str, bool); 12] = [
     ("choice", false),
     ("opts", false),

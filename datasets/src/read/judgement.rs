@@ -122,8 +122,8 @@ pub(super) fn refuse_candidates(rows: &[Row], column: &str) -> Result<(), String
         return Ok(());
     }
     Err(format!(
-        "column `{LABEL}` may say whether `{column}` is correct: leave out the rows that it calls incorrect, and name the \
-         answers with --answer-column {column}"
+        "column `{LABEL}` may say whether `{column}` is correct: leave out the rows that it calls incorrect, and name \
+         the answers with --answer-column {column}"
     ))
 }
 

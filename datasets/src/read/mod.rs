@@ -38,6 +38,7 @@ use tealight_core::regular;
 use crate::prompting::{BOXED, BOXED_CHOICE};
 use crate::verify::{math, sql};
 use crate::{DataError, Dataset, Prompting, Result, Rewards};
+use json::json_array;
 use layout::Layout;
 use problem::Read as RowRead;
 
@@ -327,12 +328,6 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
     let (head, rest) = name.split_once('.')?;
     let object: Map<String, Value> = serde_json::from_str(values.get(head)?.as_str()?).ok()?;
     lookup(&object, rest).cloned().map(Cow::Owned)
-}
-
-/// The list that a text holds as JSON.
-fn json_array(text: &str) -> Option<Vec<Value>> {
-    let text = text.trim();
-    if text.starts_with('[') { serde_json::from_str(text).ok() } else { None }
 }
 
 impl Row {

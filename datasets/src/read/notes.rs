@@ -25,8 +25,8 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
     });
     if let Some(turn) = turn {
         notes.push(format!(
-            "the prompts hold `{turn}`, so they may be chats in a template already, and a model with a chat template puts \
-             them into a second one: remove the marks, or give a --chat-template that adds nothing"
+            "the prompts hold `{turn}`, so they may be chats in a template already, and a model with a chat template \
+             puts them into a second one: remove the marks, or give a --chat-template that adds nothing"
         ));
     }
     if layout.choices.is_none() && !problems.is_empty() {
@@ -37,15 +37,15 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
         let are_letters = problems.iter().all(|problem| is_letter(&problem.answer));
         if are_letters && !problems.iter().any(is_shown) {
             notes.push(
-                "the gold answers are letters, and no choices are shown: if the letters are those of choices, show them \
-                 with --prompt-template"
+                "the gold answers are letters, and no choices are shown: if the letters are those of choices, show \
+                 them with --prompt-template"
                     .into(),
             );
         }
         if is_index(layout) && problems.iter().all(|problem| is_class(&problem.answer)) {
             notes.push(
-                "the gold answers are small numbers: if they are classes, or indices of choices, show in the prompt what \
-                 each means, with --prompt-template"
+                "the gold answers are small numbers: if they are classes, or indices of choices, show in the prompt \
+                 what each means, with --prompt-template"
                     .into(),
             );
         }

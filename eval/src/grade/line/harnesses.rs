@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tealight_core::Prompt;
+use tealight_datasets::python_list;
 
 use super::fields::{self, first, first_golds, first_id, golds, id_of, prompt_of, text_of};
 use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash};
