@@ -13,6 +13,7 @@ pub mod json;
 pub mod judge;
 mod open;
 pub mod prompting;
+pub mod python_list;
 pub mod read;
 pub mod reward;
 pub mod suite;

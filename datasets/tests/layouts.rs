@@ -206,6 +206,47 @@ fn solutions_that_are_imitated_need_no_answer() {
 }
 
 #[test]
+fn columns_that_are_not_used_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let notes = |text: &str, columns: Columns| {
+        let row = serde_json::from_str(text).expect("JSON");
+        read(folder.path(), &[row], columns).expect("is read").notes.join(" ")
+    };
+    for (text, part) in [
+        (r#"{"question":"1+1?","facts":["a b","c"],"answer":"2"}"#, "not used: `facts`"),
+        (r#"{"question":"1+1?","response":"The answer is 2","score":10}"#, "not used: `score`"),
+        (r#"{"question":"1+1?","answer":"B","note":"x"}"#, "no choices are shown"),
+        (r#"{"question":"<|im_start|>user\n1+1?","answer":"2"}"#, "hold `<|im_start|>`"),
+    ] {
+        let found = notes(text, Columns::default());
+        assert!(found.contains(part), "{text}: {found}");
+    }
+    let index = Columns { answer: Some("answer_idx".into()), ..Columns::default() };
+    let found = notes(r#"{"question":"1+1?","answer_idx":2}"#, index);
+    assert!(found.contains("indices of choices"), "{found}");
+    let sft = Columns { purpose: Purpose::Imitate, ..Columns::default() };
+    let found = notes(r#"{"question":"1+1?","reasoning":"1 and 1","answer":"2"}"#, sft);
+    assert!(found.contains("`reasoning` is not learned"), "{found}");
+}
+
+/// Neither the gold answer beside a completion nor the purpose makes it correct.
+#[test]
+fn incorrect_completions_are_not_learned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for gold in [Value::Null, "2".into()] {
+        let rows = [("It is 2.", true), ("It is 3.", false)].map(|(response, is_correct)| {
+            serde_json::json!({"question": "1+1?", "response": response, "is_correct": is_correct, "expected_answer": gold})
+        });
+        let columns = Columns { purpose: Purpose::Imitate, ..Columns::default() };
+        let set = read(folder.path(), &rows, columns).expect("is read");
+        let learned: Vec<_> =
+            set.problems.iter().filter_map(|one| one.solution.as_deref()).collect();
+        assert_eq!(learned, ["It is 2."], "{gold}");
+        assert_eq!(set.unusable.len(), 1, "{gold}");
+    }
+}
+
+#[test]
 fn choices_are_asked_for_by_their_letter() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("c.jsonl");

@@ -285,6 +285,8 @@ mod tests {
         #[arg(long)]
         epsilon_high: Option<f64>,
         #[arg(long)]
+        objective: Option<String>,
+        #[arg(long)]
         #[serde(default)]
         use_peft: bool,
         #[command(flatten)]

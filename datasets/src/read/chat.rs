@@ -9,7 +9,7 @@ use tealight_core::Message;
 
 /// Names of a message's role, and of its text.
 const ROLES: [&str; 2] = ["role", "from"];
-const CONTENTS: [&str; 3] = ["content", "value", "text"];
+pub(super) const CONTENTS: [&str; 3] = ["content", "value", "text"];
 /// Keys that say whether a turn is trained, and the value that says so: OpenAI's, axolotl's, ms-swift's, torchtune's.
 /// They are no part of the message.
 const MARKS: [(&str, bool); 9] = [
@@ -151,7 +151,10 @@ fn message(item: &Value) -> Result<Message, String> {
         _ if key == "role" => sender,
         _ => {
             let sender: String = sender.chars().take(40).collect();
-            return Err(format!("a message is `from` `{sender}`, not human, gpt or system"));
+            return Err(format!(
+                "a message is `from` `{sender}`, not human, gpt or system; write turns of tools as `role` `assistant` \
+                 with `tool_calls`, and as `role` `tool`"
+            ));
         }
     };
     let calls = fields.get(TOOL_CALLS).filter(|calls| !calls.is_null());

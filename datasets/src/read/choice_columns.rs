@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::choices::{Choices, MOST, letter};
 use super::gold_value::plain;
 use super::{Row, json_array};
+use crate::python_list;
 use tealight_core::fnv;
 
 /// Columns that hold all choices of a row.
@@ -22,14 +23,39 @@ const LISTS: [&str; 11] = [
     "candidates",
     "answers",
 ];
+/// Columns that may hold them, and whether their texts may as well be answers: a key has to be an index then.
+const POSSIBLE_LISTS: [(&str, bool); 12] = [
+    ("choice", false),
+    ("opts", false),
+    ("options_list", false),
+    ("multiple_choice", false),
+    ("multiple_choice_options", false),
+    ("mc_options", false),
+    ("choices_text", false),
+    ("answer_candidates", false),
+    ("candidate_answers", false),
+    ("proposed_answers", false),
+    ("alternatives", true),
+    ("answers", true),
+];
+/// Words before the letter or number in the names of columns that may hold one choice each, whatever their case and
+/// what stands between.
+const WORDS: [&str; 10] =
+    ["", "opt", "option", "choice", "answer", "ans", "candidate", "alternative", "alt", "sol"];
 /// What comes before the letter or number in the names of columns that hold one choice each.
 const PREFIXES: [&str; 9] =
     ["", "op", "option", "option_", "Option ", "choice", "choice_", "answer", "ending"];
 /// Columns with the right choice and with the wrong ones: each of the latter, or all of them.
-const DISTRACTORS: [(&str, &[&str]); 3] = [
+const DISTRACTORS: [(&str, &[&str]); 9] = [
     ("correct_answer", &["distractor1", "distractor2", "distractor3"]),
     ("Correct Answer", &["Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"]),
     ("correct_answer", &["incorrect_answers"]),
+    ("correct_answer", &["distractors"]),
+    ("correct_answer", &["wrong_answers"]),
+    ("correct_answer", &["false_answers"]),
+    ("correct_answer", &["incorrect_options"]),
+    ("correct_answer", &["wrong_choices"]),
+    ("answer", &["incorrect_answers"]),
 ];
 /// Where the choices of a file's rows stand.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,6 +150,49 @@ impl ChoiceColumns {
     }
 }
 
+/// Columns that may hold choices, with whether the right one has to be named by an index or a letter.
+pub(super) fn possible(rows: &[Row]) -> Vec<(ChoiceColumns, bool)> {
+    let Some(first) = rows.first() else { return Vec::new() };
+    let is_list = |name: &str| {
+        let mut values = rows.iter().filter_map(|row| row.values.get(name));
+        values.find(|value| !is_empty(value)).is_some_and(|value| of_list(value).is_some())
+    };
+    let lists = POSSIBLE_LISTS.into_iter().filter(|(name, _)| is_list(name));
+    let lists = lists.map(|(name, needs_index)| (ChoiceColumns::List(name.into()), needs_index));
+    let each = first.values.keys().filter_map(|name| {
+        let bare = name.trim_end_matches([')', '.']);
+        let (start, label) = bare.split_at_checked(bare.len().checked_sub(1)?)?;
+        let word: String = start.chars().filter(|c| c.is_alphabetic()).collect();
+        let is_first =
+            matches!(label, "A" | "a" | "0" | "1") && WORDS.contains(&&*word.to_lowercase());
+        // `1` and `2` number anything, and a word may end in any letter: `opta` is no row of choices by itself.
+        let is_number = label.starts_with(|c: char| c.is_ascii_digit());
+        if !is_first || word.is_empty() && is_number {
+            return None;
+        }
+        Some((
+            ChoiceColumns::Each(consecutive(&first.values, start, label, &name[bare.len()..])?),
+            word.is_empty(),
+        ))
+    });
+    lists.chain(each).collect()
+}
+
+/// The columns from that of the label on, with their labels.
+fn consecutive(
+    values: &Map<String, Value>,
+    start: &str,
+    label: &str,
+    end: &str,
+) -> Option<Vec<(String, String)>> {
+    let from = label.chars().next()?;
+    let last = if from.is_ascii_digit() { '9' } else { char::from(from as u8 + (MOST as u8 - 1)) };
+    let names = (from..=last).map(|label| (label.to_string(), format!("{start}{label}{end}")));
+    let has = |name: &String| values.get(name).is_some_and(|value| plain(value).is_some());
+    let found: Vec<_> = names.take_while(|(_, name)| has(name)).collect();
+    (found.len() >= 2).then_some(found)
+}
+
 /// Whether a value holds nothing.
 fn is_empty(value: &Value) -> bool {
     match value {
@@ -141,7 +210,14 @@ fn of_list(value: &Value) -> Option<Choices> {
         Value::Array(items) => of_items(items),
         Value::Object(fields) => of_object(fields),
         Value::String(text) => {
-            json_array(text).and_then(|items| of_items(&items)).or_else(|| marked(text))
+            let of_python = || {
+                let items = python_list::read(text).filter(|_| text.trim().starts_with('['))?;
+                Choices::new(items, Vec::new())
+            };
+            json_array(text)
+                .and_then(|items| of_items(&items))
+                .or_else(of_python)
+                .or_else(|| marked(text))
         }
         _ => None,
     }
@@ -151,14 +227,29 @@ fn of_list(value: &Value) -> Option<Choices> {
 fn of_items(items: &[Value]) -> Option<Choices> {
     let member =
         |item: &Value, names: &[&str]| names.iter().find_map(|name| plain(item.get(name)?));
+    if let Some(fields) = one_key_each(items) {
+        return of_object(&fields);
+    }
     if items.iter().all(Value::is_object) {
-        let texts = items.iter().map(|item| member(item, &["text", "content", "value"]));
-        let labels: Option<Vec<String>> =
-            items.iter().map(|item| member(item, &["label", "key", "letter", "id"])).collect();
+        let texts = items.iter().map(|item| member(item, &["text", "content", "value", "atext"]));
+        let labels: Option<Vec<String>> = items
+            .iter()
+            .map(|item| member(item, &["label", "key", "letter", "id", "aid"]))
+            .collect();
         return Choices::new(texts.collect::<Option<_>>()?, labels.unwrap_or_default());
     }
     let choices = Choices::new(items.iter().map(plain).collect::<Option<_>>()?, Vec::new())?;
     Some(choices.read_as_numbers(items.iter().all(Value::is_number)))
+}
+
+/// `[{"A": ..}, {"B": ..}]` as one object.
+fn one_key_each(items: &[Value]) -> Option<Map<String, Value>> {
+    let one = |item: &Value| {
+        let (label, text) = item.as_object().filter(|fields| fields.len() == 1)?.iter().next()?;
+        (label.len() == 1).then(|| (label.clone(), text.clone()))
+    };
+    let fields: Map<String, Value> = items.iter().map(one).collect::<Option<_>>()?;
+    (fields.len() == items.len()).then_some(fields)
 }
 
 /// `{"text": [..], "label": [..]}`, or `{"A": .., "B": ..}`.

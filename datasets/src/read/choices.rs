@@ -3,18 +3,19 @@
 
 use serde_json::Value;
 
-use super::choice_columns::ChoiceColumns;
+use super::choice_columns::{ChoiceColumns, possible};
 use super::gold_value::plain;
 use super::{Row, nested};
 
 /// Columns that say which choice is right, the most exact first.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 31] = [
     "answerKey",
     "answer_key",
     "answer_idx",
     "answer_letter",
     "correct_option",
     "correct_choice",
+    "Correct Option",
     "correct",
     "cop",
     "final_answer",
@@ -25,6 +26,8 @@ const KEYS: [&str; 26] = [
     "Answer",
     "answer_index",
     "answer_id",
+    "correct_answer_id",
+    "correct_answer_idx",
     "correct_idx",
     "correct_answer_index",
     "gold_index",
@@ -33,6 +36,8 @@ const KEYS: [&str; 26] = [
     "gold",
     "target",
     "correct_answer",
+    "Correct Answer",
+    "answer_text",
     "solution",
     "output",
 ];
@@ -120,6 +125,21 @@ impl ChoiceLayout {
                  name the answer with --answer-column"
             )),
         }
+    }
+
+    /// The layout of rows whose columns may hold choices, by their names and the column that is to say which is right:
+    /// none unless that column says it.
+    pub(super) fn detect_possible(rows: &[Row], key: Option<&str>) -> Option<Self> {
+        let says = |name: &&str| {
+            let value =
+                |row: &Row| nested(&row.values, name).is_some_and(|value| !is_unanswered(&value));
+            rows.iter().any(value)
+        };
+        let key = key.or_else(|| KEYS.into_iter().find(says))?;
+        possible(rows).into_iter().find_map(|(columns, needs_index)| {
+            let found = Self::detect(rows, columns, Some(key)).ok().flatten()?;
+            (!needs_index || found.reading != Reading::Text).then_some(found)
+        })
     }
 
     /// The letter of a row's right choice; none where the column says nothing that is one of them.

@@ -14,6 +14,9 @@ const SHORT: usize = 48;
 /// Words from which on a text with numbers in it is a sentence.
 const SENTENCE: usize = 6;
 
+/// Why code is no gold answer.
+const CODE: &str = "code, not an answer";
+
 /// What an answer column holds.
 #[derive(Debug, PartialEq)]
 pub(super) enum Gold {
@@ -46,6 +49,10 @@ pub(super) fn exact(value: &Value) -> Result<Gold, String> {
             None => Ok(missing("{}", "there is no answer")),
             Some(first) => {
                 let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+                let is_one =
+                    |name: &&&str| fields[**name].is_number() || fields[**name].is_string();
+                let usual = names.iter().find(|name| ["value", "text", "answer"].contains(name));
+                let first = usual.or(names.iter().find(is_one)).copied().unwrap_or(first);
                 Err(format!(
                     "should hold text or a number, not an object of {}; name one of them, such as --answer-column \
                      NAME.{first}",
@@ -89,16 +96,75 @@ fn one_of(items: &[Value]) -> Gold {
 
 /// Why a text that stands in the place of an answer is none; nothing where it may be one.
 pub fn why_no_answer(text: &str) -> Option<&'static str> {
-    let trimmed = text.trim();
+    let trimmed = text.trim().trim_matches('$');
+    let inner = trimmed.strip_prefix("\\text{").and_then(|rest| rest.strip_suffix('}'));
+    let trimmed = inner.unwrap_or(trimmed).trim_end_matches(['.', '\u{3002}']).trim();
     match trimmed.to_lowercase().as_str() {
-        "" | "null" | "nan" | "none" | "n/a" | "#n/a" | "<na>" => Some("there is no answer"),
+        ""
+        | "null"
+        | "nan"
+        | "none"
+        | "n/a"
+        | "#n/a"
+        | "<na>"
+        | "no answer"
+        | "not applicable"
+        | "\u{65e0}\u{7b54}\u{6848}" => Some("there is no answer"),
         // As tables write a missing value; `Na` is sodium.
         _ if trimmed == "NA" => Some("there is no answer"),
-        "proof" => Some("a proof is asked for, which has no answer to compare"),
-        "notfound" | "not found" | "not_found" | "[invalid]" => {
+        "proof" | "qed" | "q.e.d" | "proof omitted" | "\u{8bc1}\u{660e}" => {
+            Some("a proof is asked for, which has no answer to compare")
+        }
+        "notfound" | "not found" | "not_found" | "[invalid]" | "answer not found" => {
             Some("the dataset says that it found no answer")
         }
+        // The last ones say: omitted, see the explanation, the proof is omitted or in the explanation.
+        "omitted"
+        | "see solution"
+        | "see explanation"
+        | "\u{7565}"
+        | "\u{89c1}\u{89e3}\u{6790}"
+        | "\u{89e3}\u{6790}\u{7565}"
+        | "\u{8bc1}\u{660e}\u{7565}"
+        | "\u{8bc1}\u{660e}\u{89c1}\u{89e3}\u{6790}" => Some("the dataset leaves the answer out"),
         _ => None,
+    }
+}
+
+/// Whether a text is a program, and no solution with one in it: it begins with a line of code, or ends with one that
+/// prints.
+fn is_program(text: &str) -> bool {
+    let text = text.trim();
+    let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
+    let inner = fenced.and_then(|rest| rest.split_once('\n')).map_or(text, |(_, inner)| inner);
+    let is_code = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let mut lines = inner.lines().map(str::trim).filter(is_code);
+    let (Some(first), last) = (lines.next(), lines.next_back()) else { return false };
+    let is_header = |line: &str| {
+        line.ends_with(':') && ["def ", "class "].iter().any(|word| line.starts_with(word))
+    };
+    let is_import = |line: &str| {
+        line.starts_with("import ") || line.starts_with("from ") && line.contains(" import ")
+    };
+    let prints = |line: &str| line.starts_with("print(") && line.ends_with(')');
+    is_header(first) || is_import(first) || prints(last.unwrap_or(first))
+}
+
+/// The answers of a question of yes or no, beside which `unknown` is an answer too.
+const TRUTHS: [&str; 4] = ["true", "false", "yes", "no"];
+
+/// Whether a value is one of the answers of a question of yes or no.
+pub(super) fn is_truth(value: &Value) -> bool {
+    plain(value).is_some_and(|text| TRUTHS.contains(&text.trim().to_lowercase().as_str()))
+}
+
+/// The gold answer, where `unknown` is one.
+pub(super) fn known(gold: Gold, is_unknown_answer: bool) -> Gold {
+    match gold {
+        Gold::Answer(text) if !is_unknown_answer && text.eq_ignore_ascii_case("unknown") => {
+            missing(&text, "there is no answer")
+        }
+        gold => gold,
     }
 }
 
@@ -122,6 +188,9 @@ fn of_text(text: &str) -> Gold {
         return missing(text, "it ends within a thought");
     };
     let has_mark = ["####", "\\box", "\\fbox"].iter().any(|mark| text.contains(mark));
+    if !has_mark && is_program(text) {
+        return missing(text, CODE);
+    }
     let marked = if has_mark { marked(text) } else { None };
     let marked = marked.unwrap_or_else(|| math::gold(text));
     let gold = without_unit(&marked);
@@ -180,6 +249,9 @@ pub(super) fn worked(text: &str) -> Gold {
     let Some(text) = thinking::parts(text, false).answer else {
         return missing(text, "the solution ends within a thought");
     };
+    if !text.contains("\\box") && is_program(text) {
+        return missing(text, CODE);
+    }
     match marked(text) {
         Some(found) => of_text(&found),
         None if text.trim().len() <= SHORT && !text.contains("####") => of_text(text),

@@ -114,6 +114,12 @@ fn is_object(line: &str) -> bool {
     json::parse(line).is_ok_and(|value| value.is_object())
 }
 
+/// The list that a text holds as JSON.
+pub(super) fn json_array(text: &str) -> Option<Vec<Value>> {
+    let text = text.trim();
+    if text.starts_with('[') { serde_json::from_str(text).ok() } else { None }
+}
+
 /// Significant digits of a number that a float holds without loss.
 const EXACT_DIGITS: usize = 17;
 

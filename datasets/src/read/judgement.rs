@@ -1,36 +1,136 @@
-//! Rows that say themselves whether the worked solution in them is correct.
+//! Rows that say themselves whether the worked solution in them is correct, or their gold answer.
 
 use serde_json::Value;
 
 use super::Row;
+use crate::verify::short;
 
-/// Columns that say it.
-const JUDGEMENTS: [&str; 6] = ["correct", "is_correct", "is_right", "passed", "reward", "score"];
+/// Keys of a verdict on a completion, in a dataset and in a record of completions.
+pub const VERDICTS: [&str; 20] = [
+    "verdict",
+    "correct",
+    "is_correct",
+    "isCorrect",
+    "Correct",
+    "is_right",
+    "exact_match",
+    "passed",
+    "is_passed",
+    "pass",
+    "matched",
+    "correctness",
+    "verified",
+    "acc",
+    "accuracy",
+    "em",
+    "eval_res",
+    "correctness_math_verify",
+    "reward",
+    "score",
+];
+/// Keys that hold one in some datasets, by their values: true or false, or a word.
+const OTHERS: [&str; 9] = [
+    "status",
+    "result",
+    "success",
+    "solved",
+    "grade",
+    "judge",
+    "judgement",
+    "solution_is_valid",
+    LABEL,
+];
+/// The key of them whose 0 and 1 are verdicts too.
+const LABEL: &str = "label";
 
-/// The column of the rows that holds a judgement wherever it holds something: true or false, or a share from 0 to 1.
+/// The column of the rows that holds a judgement wherever it holds something: true or false, a word, or a number from
+/// -1 to 1.
 pub(super) fn column(rows: &[Row]) -> Option<&'static str> {
-    JUDGEMENTS.into_iter().find(|name| {
-        let mut values = rows
-            .iter()
-            .filter_map(|row| row.values.get(*name).filter(|value| !value.is_null()))
-            .peekable();
-        let is_share =
-            |value: &Value| value.as_f64().is_none_or(|share| (0.0..=1.0).contains(&share));
-        values.peek().is_some() && values.all(|value| judged(value).is_some() && is_share(value))
+    let is_of_verdict = |name: &&'static str| holds(rows, name, |value| judged(value).is_some());
+    let is_other = |name: &&'static str| {
+        let is_flag = |value: &Value| *name == LABEL && matches!(value.as_i64(), Some(0 | 1));
+        holds(rows, name, |value| !value.is_number() && judged(value).is_some() || is_flag(value))
+    };
+    let known = VERDICTS.into_iter().find(is_of_verdict);
+    known.or_else(|| OTHERS.into_iter().find(is_other))
+}
+
+/// Whether a column holds what may be verdicts: numbers of any size, besides.
+pub(super) fn is_verdict(rows: &[Row], name: &str) -> bool {
+    holds(rows, name, |value| value.is_number() || judged(value).is_some())
+}
+
+/// Whether a column holds something, and always what is asked.
+fn holds(rows: &[Row], name: &str, is: impl Fn(&Value) -> bool) -> bool {
+    let values =
+        || rows.iter().filter_map(|row| row.values.get(name)).filter(|value| !value.is_null());
+    values().next().is_some() && values().all(is)
+}
+
+/// Whether a column holds words that are verdicts, and nothing else.
+pub(super) fn are_words(rows: &[Row], name: &str) -> bool {
+    let is_answer =
+        |text: &str| ["true", "false", "yes", "no"].contains(&text.trim().to_lowercase().as_str());
+    holds(rows, name, |value| {
+        value.as_str().is_some_and(|text| word(text).is_some() && !is_answer(text))
     })
 }
 
 /// Whether a row says of its own solution that it is incorrect.
 pub(super) fn is_against(row: &Row, column: &str) -> bool {
-    row.values.get(column).and_then(judged) == Some(false)
+    // A list is of several generations, one of which may be the solution.
+    let is_of_others = row.values.contains_key("generations");
+    let value = row.values.get(column).filter(|value| !(is_of_others && value.is_array()));
+    value.and_then(judged) == Some(false)
 }
 
-/// What a judgement says: whether the solution is correct.
+/// What a judgement says: whether the solution is correct. Of a list, whether one is.
 fn judged(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(is_correct) => Some(*is_correct),
-        Value::Number(number) => Some(number.as_f64()? > 0.0),
-        Value::String(text) => text.trim().to_lowercase().parse().ok(),
+        Value::Number(number) => {
+            let number = number.as_f64().filter(|number| (-1.0..=1.0).contains(number))?;
+            Some(number > 0.0)
+        }
+        Value::String(text) => word(text),
+        Value::Array(all) if !all.is_empty() => {
+            let all: Vec<bool> = all.iter().map(judged).collect::<Option<_>>()?;
+            Some(all.contains(&true))
+        }
         _ => None,
     }
+}
+
+fn word(text: &str) -> Option<bool> {
+    match text.trim().to_lowercase().as_str() {
+        "true" | "correct" | "right" | "yes" | "passed" | "pass" => Some(true),
+        "false" | "incorrect" | "wrong" | "no" | "failed" | "fail" => Some(false),
+        _ => None,
+    }
+}
+
+/// Refuses answers beside labels that call some of them incorrect: candidates, as MultiRC has them.
+pub(super) fn refuse_candidates(rows: &[Row], column: &str) -> Result<(), String> {
+    let is_flag = |value: &Value| value.is_boolean() || matches!(value.as_i64(), Some(0 | 1));
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| word(text).is_none());
+    let is_against = rows.iter().any(|row| is_against(row, LABEL));
+    if column == LABEL
+        || !is_against
+        || !holds(rows, LABEL, is_flag)
+        || !holds(rows, column, is_text)
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "column `{LABEL}` may say whether `{column}` is correct: leave out the rows that it calls incorrect, and name \
+         the answers with --answer-column {column}"
+    ))
+}
+
+/// Why a row's gold answer is known to be none: MMLU-Redux's corrections.
+pub(super) fn known_error(row: &Row) -> Option<String> {
+    let error = row.text("error_type")?.trim();
+    let is_of_gold =
+        ["wrong_groundtruth", "no_correct_answer", "multiple_correct_answers"].contains(&error);
+    is_of_gold.then(|| format!("column `error_type` says `{}`", short(error)))
 }

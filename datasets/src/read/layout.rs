@@ -2,11 +2,15 @@
 
 use serde_json::Value;
 
+use super::better_answer::{REFERENCES, WEAK_ANSWERS, marks_others, text_of_index};
 use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
-use super::gold_value::plain;
-use super::no_answers::{are_classes, other_kind};
-use super::{Columns, Row, chat, judgement, nested, variables};
+use super::gold_value;
+use super::no_answers::{are_classes, other_kind, step_labels, without_answer};
+use super::second_question::{
+    refuse_context, refuse_no_text, refuse_parts, refuse_second_context, refuse_two_questions,
+};
+use super::{Columns, Purpose, Row, chat, judgement, nested, variables};
 use crate::{DataError, Result};
 
 /// Columns that hold the question, in order of preference.
@@ -29,13 +33,11 @@ pub(super) const QUESTIONS: [&str; 17] = [
     "input",
     "inputs",
 ];
-/// Those of them that a row may have beside another which is the question.
-const PLAIN_QUESTIONS: [&str; 8] =
-    ["prompt", "problem", "Problem", "question", "Question", "query", "instruction", "input"];
 /// Columns of whole conversations: their last turn, if it is the assistant's, is the answer and no part of the prompt.
-const CONVERSATIONS: [&str; 4] = ["messages", "conversations", "conversation", "dialogue"];
+pub(super) const CONVERSATIONS: [&str; 4] =
+    ["messages", "conversations", "conversation", "dialogue"];
 /// Columns with a text that the question is about.
-const CONTEXTS: [&str; 13] = [
+pub(super) const CONTEXTS: [&str; 18] = [
     "context",
     "passage",
     "article",
@@ -49,6 +51,11 @@ const CONTEXTS: [&str; 13] = [
     "table",
     "body",
     "Body",
+    "puzzle",
+    "theory",
+    "premise",
+    "situation",
+    "para",
 ];
 /// Columns with a system message.
 const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
@@ -102,6 +109,9 @@ pub const SOLUTIONS: [&str; 10] = [
     "explanation",
 ];
 
+/// Those of them that hold a model's completion, which may be incorrect.
+const COMPLETIONS: [&str; 4] = ["completion", "generated_solution", "response", "output"];
+
 /// Where the question stands.
 #[derive(Debug, PartialEq)]
 pub(super) enum QuestionColumns {
@@ -131,6 +141,8 @@ pub(super) struct Layout {
     pub(super) choices: Option<ChoiceLayout>,
     /// The column that says whether a worked solution is correct.
     pub(super) judgement: Option<&'static str>,
+    /// Whether `unknown` is an answer: others are yes or no.
+    pub(super) is_unknown_answer: bool,
 }
 
 impl Layout {
@@ -148,6 +160,7 @@ impl Layout {
         let of_choices = if reads_choices { of_choices.map_err(refused)? } else { None };
         let choices = match of_choices {
             Some(found) => ChoiceLayout::detect(rows, found, named).map_err(refused)?,
+            None if reads_choices => ChoiceLayout::detect_possible(rows, named),
             None => None,
         };
         let answer = match &choices {
@@ -162,10 +175,29 @@ impl Layout {
                 })
                 .map_err(refused)?,
         };
-        let is_worked = matches!(answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
-        let is_open = is_worked && columns.answer.is_none();
-        let judgement = if is_open { judgement::column(rows) } else { None };
-        Ok(Self { question, answer, choices, judgement })
+        let judgement = match &answer {
+            _ if columns.answer.is_some() => None,
+            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => judgement::column(rows),
+            // What is learned is a completion beside its gold answer.
+            AnswerColumn::Exact(_) if columns.purpose == Purpose::Imitate => {
+                let is_learned = question.is_conversation()
+                    || COMPLETIONS.into_iter().any(|name| is_filled(rows, name));
+                if is_learned { judgement::column(rows) } else { None }
+            }
+            AnswerColumn::Exact(_) => None,
+        };
+        if let (AnswerColumn::Exact(column), None, None) = (&answer, &choices, named) {
+            judgement::refuse_candidates(rows, column).map_err(refused)?;
+        }
+        let is_unknown_answer = match &answer {
+            AnswerColumn::Exact(column) => {
+                let value =
+                    |row: &Row| nested(&row.values, column).map(std::borrow::Cow::into_owned);
+                rows.iter().filter_map(value).any(|value| gold_value::is_truth(&value))
+            }
+            _ => false,
+        };
+        Ok(Self { question, answer, choices, judgement, is_unknown_answer })
     }
 
     /// The roles, in a line for the user.
@@ -224,6 +256,7 @@ impl QuestionColumns {
             ),
         })?;
         refuse_two_questions(first, question)?;
+        refuse_parts(rows, question)?;
         rows.iter().try_for_each(variables::refuse_other_forms)?;
         let has_input = question == "instruction" && is_filled(rows, "input");
         if has_input {
@@ -239,6 +272,7 @@ impl QuestionColumns {
         });
         if let Some(context) = context {
             refuse_context(rows, question, context)?;
+            refuse_second_context(rows, question, context)?;
         }
         Ok(Self::Found {
             question: question.into(),
@@ -286,17 +320,32 @@ impl AnswerColumn {
                 true => Ok(Self::Exact(name.clone())),
             };
         }
-        let is_judgement = |name: &str| name == "label" && are_classes(rows);
+        if let Some(kind) = step_labels(first) {
+            return Err(format!("no answer column found: {kind}"));
+        }
+        let solution = SOLUTIONS.into_iter().find(|name| is_filled(rows, name));
+        let is_solved = solution.is_some() || question.is_conversation();
+        let is_judgement = |name: &str| {
+            name == "label" && are_classes(rows)
+                || is_solved && WEAK_ANSWERS.contains(&name) && judgement::are_words(rows, name)
+        };
         let find = |is: fn(&[Row], &str) -> bool| {
             ANSWERS.into_iter().find(|name| is(rows, name) && !is_judgement(name))
         };
         if let Some(name) = find(is_filled) {
+            let worked = solution.filter(|_| WEAK_ANSWERS.contains(&name));
+            return Ok(match worked.filter(|worked| marks_others(rows, worked, name)) {
+                Some(worked) => Self::Worked(worked.into()),
+                None => Self::Exact(text_of_index(rows, name)),
+            });
+        }
+        if let Some(name) = REFERENCES.into_iter().find(|name| is_filled(rows, name)) {
             return Ok(Self::Exact(name.into()));
         }
         if let Some(kind) = other_kind(&first.values) {
             return Err(format!("no answer column found: {kind}"));
         }
-        if let Some(name) = SOLUTIONS.into_iter().find(|name| is_filled(rows, name)) {
+        if let Some(name) = solution {
             return Ok(Self::Worked(name.into()));
         }
         // Empty in every row, which the reader says of each.
@@ -308,15 +357,7 @@ impl AnswerColumn {
         let turns = turns.map(|value| chat::messages(&value)).transpose()?.unwrap_or_default();
         match turns.last() {
             Some(turn) if turn.role == "assistant" => Ok(Self::LastTurn),
-            _ if first.values.contains_key("label") => Err(
-                "no answer column found: `label` may be a class (0, 1 or 2, true or false); if it is the answer, \
-                 --answer-column label"
-                    .into(),
-            ),
-            _ => Err(format!(
-                "no answer column found; there is: {}. Name it with --answer-column",
-                first.names()
-            )),
+            _ => Err(without_answer(first, question.column().unwrap_or_default())),
         }
     }
 }
@@ -328,7 +369,7 @@ fn is_used(rows: &[Row], name: &str) -> bool {
 }
 
 /// The same where empty texts and lists are nothing.
-fn is_filled(rows: &[Row], name: &str) -> bool {
+pub(super) fn is_filled(rows: &[Row], name: &str) -> bool {
     let holds = |value: &Value| match value {
         Value::Null => false,
         Value::String(text) => !text.trim().is_empty(),
@@ -337,60 +378,4 @@ fn is_filled(rows: &[Row], name: &str) -> bool {
         _ => true,
     };
     rows.iter().any(|row| nested(&row.values, name).is_some_and(|value| holds(&value)))
-}
-
-/// Refuses a second column that may be the question as well.
-fn refuse_two_questions(first: &Row, question: &str) -> std::result::Result<(), String> {
-    let Some(chosen) = first.text(question).filter(|_| PLAIN_QUESTIONS.contains(&question)) else {
-        return Ok(());
-    };
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let chosen = words(chosen);
-    let is_other = |name: &&str| {
-        // An instruction has an input, which is shown with it.
-        if *name == question || (question, *name) == ("instruction", "input") {
-            return false;
-        }
-        let other = first.text(name).map(words).filter(|other| !other.is_empty());
-        other.is_some_and(|other| !chosen.contains(&other) && !other.contains(&chosen))
-    };
-    match PLAIN_QUESTIONS.into_iter().find(is_other) {
-        None => Ok(()),
-        Some(other) => Err(format!(
-            "columns `{question}` and `{other}` may both be the question: name it with --prompt-column {question}, or \
-             --prompt-column {other},{question} for both"
-        )),
-    }
-}
-
-/// Refuses a column that belongs to the question and holds more than text.
-fn refuse_no_text(rows: &[Row], question: &str, name: &str) -> std::result::Result<(), String> {
-    let is_other = |value: &Value| !value.is_null() && plain(value).is_none();
-    match rows.iter().any(|row| row.values.get(name).is_some_and(is_other)) {
-        false => Ok(()),
-        true => Err(format!(
-            "column `{name}` may belong to the question and is no text: name the question with --prompt-column \
-             {question}, or write it with --prompt-template"
-        )),
-    }
-}
-
-/// Refuses a context that is no text, and one beside a prompt that may have it already.
-fn refuse_context(rows: &[Row], question: &str, context: &str) -> std::result::Result<(), String> {
-    refuse_no_text(rows, question, context)?;
-    let is_ready =
-        matches!(question, "prompt" | "context_messages") || CONVERSATIONS.contains(&question);
-    let has_it = |row: &Row| {
-        let context = row.text(context).unwrap_or_default().trim();
-        let prompt =
-            row.values.get(question).map(|value| plain(value).unwrap_or(value.to_string()));
-        context.is_empty() || prompt.is_some_and(|prompt| prompt.contains(context))
-    };
-    match rows.iter().all(has_it) || !is_ready {
-        true => Ok(()),
-        false => Err(format!(
-            "columns `{question}` and `{context}`: whether the prompt has its context already is not clear; say it with \
-             --prompt-column {question}, or --prompt-column {context},{question} for both"
-        )),
-    }
 }

@@ -3,6 +3,7 @@
 //! Every format yields rows of named JSON values; the rest of this file turns rows into
 //! [`Problem`](crate::Problem)s. To read another format, add a file with a `rows` function and one arm in `rows`.
 
+mod better_answer;
 mod chat;
 mod choice_columns;
 mod choices;
@@ -13,10 +14,13 @@ mod json;
 mod judgement;
 mod layout;
 mod no_answers;
+mod notes;
 mod parquet;
+mod pictures;
 mod problem;
 mod reasoning_gym;
 mod records;
+mod second_question;
 mod shapes;
 mod text_to_sql;
 mod unused;
@@ -34,6 +38,7 @@ use tealight_core::regular;
 use crate::prompting::{BOXED, BOXED_CHOICE};
 use crate::verify::{math, sql};
 use crate::{DataError, Dataset, Prompting, Result, Rewards};
+use json::json_array;
 use layout::Layout;
 use problem::Read as RowRead;
 
@@ -41,6 +46,7 @@ pub use self::csv::{row_error, separator};
 pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_answer;
 pub use json::with_long_numbers;
+pub use judgement::VERDICTS;
 pub use layout::{ANSWERS, SOLUTIONS};
 pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
@@ -246,7 +252,8 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         return Ok(dataset);
     }
     let layout = Layout::detect(path, &rows, columns)?;
-    dataset.notes.push(layout.note() + &layout.unused(&rows) + &variables::note(&rows));
+    let unused = layout.unused(&rows, columns.purpose);
+    dataset.notes.push(layout.note() + &unused + &variables::note(&rows));
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     for row in &rows {
@@ -261,9 +268,10 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
             }
         }
     }
+    dataset.notes.extend(notes::of_problems(&dataset.problems, &layout));
     // Messages say all that is to be asked; a bare question may be asked more.
-    let column = layout.question.column().and_then(|column| nested(&rows[0].values, column));
-    let are_messages = column.is_some_and(|value| chat::is_chat(&value));
+    let asked = layout.question.column().and_then(|column| nested(&rows[0].values, column));
+    let are_messages = asked.is_some_and(|value| chat::is_chat(&value));
     let usual = if layout.choices.is_some() { BOXED_CHOICE } else { BOXED };
     dataset.instruction = Some(usual).filter(|_| !are_messages);
     Ok(dataset)
@@ -321,12 +329,6 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
     let (head, rest) = name.split_once('.')?;
     let object: Map<String, Value> = serde_json::from_str(values.get(head)?.as_str()?).ok()?;
     lookup(&object, rest).cloned().map(Cow::Owned)
-}
-
-/// The list that a text holds as JSON.
-fn json_array(text: &str) -> Option<Vec<Value>> {
-    let text = text.trim();
-    if text.starts_with('[') { serde_json::from_str(text).ok() } else { None }
 }
 
 impl Row {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Row;
+use super::{Row, chat, nested};
 
 /// Whether every `label` is true or false, or one of the first numbers: a judgement of a completion, or a class.
 pub(super) fn are_classes(rows: &[Row]) -> bool {
@@ -17,8 +17,11 @@ pub(super) fn are_classes(rows: &[Row]) -> bool {
 pub fn other_kind(row: &Map<String, Value>) -> Option<&'static str> {
     let has = |name: &str| row.get(name).is_some_and(|value| !value.is_null());
     let any = |names: &[&str]| names.iter().any(|name| has(name));
+    let is_test = |text: &str| text.contains("assert") || text.contains("def test");
     if any(&["test_list", "entry_point", "input_output", "test_cases", "unit_tests", "tests"])
-        || any(&["public_test_cases", "private_test_cases"])
+        || any(&["public_test_cases", "private_test_cases", "test_info"])
+        || nested(row, "verification_info.test_cases").is_some_and(|cases| !cases.is_null())
+        || row.get("test").and_then(Value::as_str).is_some_and(is_test)
     {
         return Some(
             "the answers are programs, which tests check; name a verifier that runs them (--verifier program:COMMAND) \
@@ -47,4 +50,44 @@ pub fn other_kind(row: &Map<String, Value>) -> Option<&'static str> {
         );
     }
     None
+}
+
+/// What a dataset is whose `label` repeats the solution of `input` with a mark on each step: Math-Shepherd.
+pub(super) fn step_labels(row: &Row) -> Option<&'static str> {
+    let (input, label) = (row.text("input")?, row.text("label")?);
+    let is_mark = |word: &&str| matches!(*word, "+" | "-");
+    let is_tag = |word: &&str| *word == "\u{43a}\u{438}";
+    let words = input.split_whitespace().filter(|word| !is_tag(word));
+    let labelled = label.split_whitespace().filter(|word| !is_mark(word));
+    let is_marked = label.split_whitespace().any(|word| is_mark(&word));
+    (is_marked && input.contains("Step 1") && words.eq(labelled)).then_some(
+        "`label` says of every step of the solution in `input` whether it is good, and is no gold answer",
+    )
+}
+
+/// Why no answer column was found in rows such as this one, and the mend.
+pub(super) fn without_answer(row: &Row, question: &str) -> String {
+    let is_text =
+        |value: &Value| value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
+    let of_python = row.values.iter().find(|(_, value)| {
+        let text = value.as_str().map(str::trim_start);
+        text.is_some_and(|text| text.starts_with("{'"))
+    });
+    if let Some((name, _)) = of_python {
+        return format!(
+            "no answer column found; `{name}` holds an object as Python prints it: write it as JSON"
+        );
+    }
+    if row.values.get(question).is_some_and(|value| is_text(value) && !chat::is_chat(value)) {
+        return format!(
+            "column `{question}` holds turns without roles: write each as {{\"role\": .., \"content\": ..}}, with the \
+             roles user and assistant"
+        );
+    }
+    if row.values.contains_key("label") {
+        return "no answer column found: `label` may be a class (0, 1 or 2, true or false); if it is the answer, \
+                --answer-column label"
+            .into();
+    }
+    format!("no answer column found; there is: {}. Name it with --answer-column", row.names())
 }

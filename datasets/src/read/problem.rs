@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::choices::Choices;
 use super::gold_value::{self, Gold, one_line, plain};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
-use super::{Columns, Purpose, Row, chat, judgement, nested, variables};
+use super::{Columns, Purpose, Row, chat, judgement, nested, pictures, variables};
 use crate::verify::{math, short};
 use crate::{Problem, Unusable, judge};
 use tealight_core::{Message, Prompt};
 
-/// Columns of a picture, without which the question cannot be answered.
-const PICTURES: [&str; 6] = ["image", "images", "Image", "Picture", "decoded_image", "image_1"];
+/// Why a question without its picture is left out.
+const NEEDS_PICTURE: &str = "the question needs a picture";
 
 /// What a row is.
 pub(super) enum Read {
@@ -95,6 +95,12 @@ impl Layout {
     /// # Errors
     /// A column that is missing or holds what it should not, an empty question.
     pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Vec<Read>, String> {
+        // Before the chat is read: a message may hold a picture alone.
+        let asked = self.question.column().and_then(|column| nested(&row.values, column));
+        if asked.is_some_and(|asked| pictures::is_in_chat(&asked)) {
+            let (id, answer) = (row.id(), String::new());
+            return Ok(vec![Read::LeftOut(Unusable { id, answer, why: NEEDS_PICTURE.into() })]);
+        }
         let Some((messages, trained)) = self.trained_turns(row, columns)? else {
             return Ok(vec![self.read_turn(row, None, columns)?]);
         };
@@ -159,13 +165,16 @@ impl Layout {
         let (gold, raw) = self.gold(row, choices.as_ref(), text, columns)?;
         let left_out =
             |answer: String, why: String| Ok(Read::LeftOut(Unusable { id: row.id(), answer, why }));
-        if let Some(picture) = PICTURES.into_iter().find(|name| is_picture(row.values.get(*name))) {
-            return left_out(
-                one_line(&raw),
-                format!("the question needs a picture (column `{picture}`)"),
-            );
+        if let Some(picture) = pictures::column(row) {
+            return left_out(one_line(&raw), format!("{NEEDS_PICTURE} (column `{picture}`)"));
         }
-        if let (Some(column), Purpose::Judge) = (self.judgement, columns.purpose)
+        if columns.purpose == Purpose::Judge && pictures::is_shown(&prompt.plain()) {
+            return left_out(one_line(&raw), NEEDS_PICTURE.into());
+        }
+        if let Some(why) = judgement::known_error(row) {
+            return left_out(one_line(&raw), why);
+        }
+        if let Some(column) = self.judgement
             && judgement::is_against(row, column)
         {
             let why = format!("column `{column}` says that the solution is incorrect");
@@ -292,7 +301,10 @@ impl Layout {
                 Some(text) => gold_value::worked(&text),
                 None => gold_value::exact(&value).map_err(|what| named(&what, column))?,
             },
-            _ => gold_value::exact(&value).map_err(|what| named(&what, column))?,
+            _ => {
+                let gold = gold_value::exact(&value).map_err(|what| named(&what, column))?;
+                gold_value::known(gold, self.is_unknown_answer)
+            }
         };
         Ok((gold, raw))
     }
@@ -364,14 +376,5 @@ fn refuse_told_answer(messages: &[Message], answer: &str) -> Result<(), String> 
                 .into(),
         ),
         _ => Ok(()),
-    }
-}
-
-fn is_picture(value: Option<&Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => false,
-        Some(Value::String(text)) => !text.is_empty(),
-        Some(Value::Array(items)) => !items.is_empty(),
-        Some(_) => true,
     }
 }

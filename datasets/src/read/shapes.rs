@@ -2,12 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Row;
+use super::layout::{CONVERSATIONS, QUESTIONS};
+use super::{Row, chat};
+use crate::python_list;
 
 /// Brings a row into the usual shape; most are in it.
 pub(super) fn flatten(row: &mut Row) {
     if let Some(values) = turns(&row.values) {
         row.values = values;
+    }
+    lift(&mut row.values);
+    row.values.values_mut().for_each(unwrap_bytes);
+    if let Some(reference) = reference(&row.values) {
+        row.values.entry("reference_answer").or_insert(reference);
     }
     // `question: {"stem": .., "choices": ..}`
     if let Some(Value::Object(fields)) = row.values.get("question")
@@ -36,4 +43,43 @@ fn turns(values: &Map<String, Value>) -> Option<Map<String, Value>> {
     let conversations: Vec<Value> = with_value.map(|turn| json!(turn)).collect();
     let row = [("conversations", Value::Array(conversations)), ("ground_truth", gold)];
     Some(row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// Sets the columns of the only object with a question beside it, where the row asks nothing itself: `train` of MMLU,
+/// `data` of others.
+fn lift(values: &mut Map<String, Value>) {
+    let asks =
+        |fields: &Map<String, Value>| QUESTIONS.iter().any(|name| fields.contains_key(*name));
+    if asks(values) {
+        return;
+    }
+    let mut objects = values.values().filter_map(Value::as_object).filter(|fields| asks(fields));
+    let (Some(fields), None) = (objects.next().cloned(), objects.next()) else { return };
+    for (name, value) in fields {
+        values.entry(name).or_insert(value);
+    }
+}
+
+/// The text of bytes as Python prints them, `b'-6\n'`: deepmind's math_dataset.
+fn unwrap_bytes(value: &mut Value) {
+    let Value::String(text) = value else { return };
+    let literal = text.trim();
+    if literal.starts_with("b'") && literal.ends_with('\'')
+        || literal.starts_with("b\"") && literal.ends_with('"')
+    {
+        let items = python_list::read(&format!("[{}]", &literal[1..]));
+        if let Some([inner]) = items.as_deref() {
+            *text = inner.trim().to_owned();
+        }
+    }
+}
+
+/// The reference that a conversation's first message holds: AM-DeepSeek-R1-Distilled.
+fn reference(values: &Map<String, Value>) -> Option<Value> {
+    let chat = CONVERSATIONS
+        .iter()
+        .find_map(|name| values.get(*name).filter(|value| chat::is_chat(value)))?;
+    let reference = chat.get(0)?.get("info")?.get("reference_answer")?;
+    Some(reference.clone())
+        .filter(|reference| reference.as_str().is_some_and(|text| !text.trim().is_empty()))
 }

@@ -1,35 +1,87 @@
 //! The columns of a file that no role is given to, for the line that says what the columns are.
 
-use super::Row;
-use super::layout::{ANSWERS, Layout, QuestionColumns, SOLUTIONS};
+use serde_json::Value;
+
+use super::judgement::{self, VERDICTS};
+use super::layout::{ANSWERS, AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
+use super::{Purpose, Row, chat};
 
 /// Most columns that are named.
 const MOST: usize = 6;
+/// Columns with the thought that comes before an answer.
+const THOUGHTS: [&str; 8] = [
+    "reasoning",
+    "reasoning_content",
+    "Complex_CoT",
+    "thinking",
+    "think",
+    "thought",
+    "thoughts",
+    "reasoning_trace",
+];
 
 impl Layout {
-    /// The columns of texts that are not used, in words for the user; nothing where the user says what is.
-    pub(super) fn unused(&self, rows: &[Row]) -> String {
-        let (QuestionColumns::Found { .. }, Some(first)) = (&self.question, rows.first()) else {
-            return String::new();
-        };
+    /// The columns of texts that are not used, in words for the user. Where the user names the question, verdicts and
+    /// thoughts alone.
+    pub(super) fn unused(&self, rows: &[Row], purpose: Purpose) -> String {
+        let Some(first) = rows.first() else { return String::new() };
         let note = self.note();
-        let is_text = |name: &str| {
-            let mut texts = rows.iter().filter_map(|row| row.text(name));
-            texts.any(|text| text.trim().contains(char::is_whitespace))
-        };
+        let is_free =
+            |name: &str| !["`", "."].iter().any(|end| note.contains(&format!("`{name}{end}")));
+        let is_found = matches!(self.question, QuestionColumns::Found { .. });
         let is_known = |name: &str| SOLUTIONS.contains(&name) || ANSWERS.contains(&name);
-        let names: Vec<String> = (first.values.keys())
-            .filter(|name| is_text(name) && !is_known(name))
-            .map(|name| format!("`{name}`"))
-            .filter(|name| !note.contains(name.as_str()))
+        let length =
+            |name: &str| rows.iter().filter_map(|row| text_length(row.values.get(name)?)).max();
+        let mut texts: Vec<(usize, &str)> = (first.values.keys().map(String::as_str))
+            .filter(|name| is_found && !is_known(name) && is_free(name))
+            .filter_map(|name| Some((length(name)?, name)))
             .collect();
-        if names.is_empty() {
-            return String::new();
+        texts.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+        let mut said = listed("texts that are not used", texts.into_iter().map(|(_, name)| name));
+        let is_worked = matches!(self.answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
+        if is_worked && self.judgement.is_none() {
+            let is_unread = |name: &&str| judgement::is_verdict(rows, name);
+            said += &listed("verdicts that are not used", VERDICTS.into_iter().filter(is_unread));
         }
-        let shown = names[..names.len().min(MOST)].join(", ");
-        match names.len().saturating_sub(MOST) {
-            0 => format!("; texts that are not used: {shown}"),
-            more => format!("; texts that are not used: {shown} and {more} more"),
+        let is_thought = |name: &&str| {
+            rows.iter().any(|row| row.text(name).is_some_and(|text| !text.trim().is_empty()))
+        };
+        if purpose == Purpose::Imitate
+            && let Some(thought) =
+                THOUGHTS.into_iter().find(|name| is_thought(name) && is_free(name))
+        {
+            said += &format!(
+                "; `{thought}` is not learned: to learn it, write it before the answer, between <think> and </think>"
+            );
         }
+        said
+    }
+}
+
+/// Columns behind what is said of them; nothing where there are none.
+fn listed<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    let shown = names[..names.len().min(MOST)].join(", ");
+    match names.len().saturating_sub(MOST) {
+        _ if names.is_empty() => String::new(),
+        0 => format!("; {what}: {shown}"),
+        more => format!("; {what}: {shown} and {more} more"),
+    }
+}
+
+/// The length of a text of several words, or of a list of texts; none of other values.
+fn text_length(value: &Value) -> Option<usize> {
+    match value {
+        Value::String(text) => text.trim().contains(char::is_whitespace).then_some(text.len()),
+        // A chat is the question in another form.
+        Value::Array(_) if chat::is_chat(value) => None,
+        Value::Array(items) => {
+            let length = |item: &Value| item.as_str().map(str::len).or_else(|| text_length(item));
+            let lengths: Vec<usize> = items.iter().filter_map(length).collect();
+            // A word alone in its list is a tag.
+            let is_text = lengths.len() > 1 || items.iter().any(|item| text_length(item).is_some());
+            is_text.then_some(lengths.iter().sum()).filter(|sum| *sum > 0)
+        }
+        _ => None,
     }
 }

@@ -14,6 +14,7 @@ mod stream;
 mod template;
 mod template_check;
 mod template_json;
+mod template_newlines;
 mod template_python;
 #[cfg(test)]
 mod template_tests;

@@ -12,7 +12,7 @@ use tealight_core::{Chat, Message};
 
 use super::date::TemplateDate;
 use super::files::TemplateSource;
-use super::{template_check, template_python};
+use super::{template_check, template_newlines, template_python};
 use tealight_system::budget;
 
 /// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value
@@ -93,7 +93,8 @@ impl ChatTemplate {
         let syntax = syntax.context("the template syntax is fixed")?;
         let has_tools = chat.variables.get("tools").is_some_and(|tools| !tools.is_null());
         let with_tools = self.source.with_tools.as_ref().filter(|_| has_tools);
-        let source = template_check::check(with_tools.unwrap_or(&self.source.usual), &syntax)
+        let source = template_newlines::as_in_jinja2(with_tools.unwrap_or(&self.source.usual));
+        let source = template_check::check(&source, &syntax)
             .context("the model's chat template is refused")?;
         let mut environment = self.environment(syntax);
         environment

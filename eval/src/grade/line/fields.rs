@@ -3,9 +3,9 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::{Message, Prompt};
+use tealight_datasets::python_list;
 use tealight_datasets::read::why_no_answer;
 
-use super::python_list;
 use crate::completion::{Content, reason};
 
 /// The value of a key. Records have few keys and formats many names for them: comparing them is faster than hashing.

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tealight_core::Prompt;
+use tealight_datasets::python_list;
 
 use super::fields::{self, first, first_golds, first_id, golds, id_of, prompt_of, text_of};
-use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash, python_list};
+use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash};
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 
 /// What tells problems with one id apart: the prompt.

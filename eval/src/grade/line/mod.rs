@@ -7,14 +7,13 @@ mod format;
 mod harnesses;
 mod names;
 mod own;
-mod python_list;
 mod servers;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use tealight_core::{Prompt, fnv};
 use tealight_datasets::json;
-use tealight_datasets::read::other_kind;
+use tealight_datasets::read::{VERDICTS, other_kind};
 
 use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};
@@ -284,7 +283,7 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
 fn own_verdict_key(value: &Value, format: Format) -> Option<&str> {
     match format {
         Format::LmEval => value["metrics"][0].as_str(),
-        Format::Own => names::VERDICTS.into_iter().find(|key| value[*key].is_boolean()),
+        Format::Own => VERDICTS.into_iter().find(|key| value[*key].is_boolean()),
         _ => None,
     }
 }

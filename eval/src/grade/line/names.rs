@@ -34,24 +34,6 @@ pub(super) const GOLDS: [&str; 14] = [
     "label",
     "solution",
 ];
-/// Keys of lines that somebody has judged already.
-pub(super) const VERDICTS: [&str; 15] = [
-    "verdict",
-    "correct",
-    "is_correct",
-    "exact_match",
-    "score",
-    "reward",
-    "filtered_resps",
-    "passed",
-    "is_passed",
-    "pass",
-    "matched",
-    "correctness",
-    "acc",
-    "em",
-    "eval_res",
-];
 /// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
 pub(super) const SAMPLES: [&str; 6] =
     ["sample", "sample_index", "sample_idx", "generation_index", "repeat", "request_id"];

@@ -5,18 +5,20 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use tealight_core::Prompt;
-use tealight_datasets::read::IDS;
+use tealight_datasets::read::{IDS, VERDICTS};
 use tealight_datasets::verify::math;
 
 use super::fields::{
     first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
 };
-use super::names::{CLASSES, GOLDS, MODELS, ONE, PROMPTS, SAMPLES, SEVERAL, VERDICTS};
+use super::names::{CLASSES, GOLDS, MODELS, ONE, PROMPTS, SAMPLES, SEVERAL};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 use crate::number::counted;
 
+/// The key of lm-eval's lines that it has judged, beside those of other lines.
+const FILTERED: &str = "filtered_resps";
 /// What a `label` says that is a verdict on the answer beside it.
 const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
@@ -53,7 +55,7 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
-    let is_judged = VERDICTS.iter().any(|key| is_there(&key));
+    let is_judged = VERDICTS.iter().chain([&FILTERED]).any(|key| is_there(&key));
     let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
     if let (Some(one), Some(several)) = (one, several) {
         bail!("`{one}` beside `{several}`: leave one of them out");

@@ -4,7 +4,11 @@
 const MAX_ITEMS: usize = 1024;
 
 /// The items; none of a text that is no such list.
-pub(super) fn read(text: &str) -> Option<Vec<String>> {
+///
+/// ```
+/// assert_eq!(tealight_datasets::python_list::read("['3', 4]").unwrap(), ["3", "4"]);
+/// ```
+pub fn read(text: &str) -> Option<Vec<String>> {
     let mut rest = text.trim().strip_prefix(['[', '('])?.trim_start();
     let mut items = Vec::new();
     while !matches!(rest, "]" | ")") {

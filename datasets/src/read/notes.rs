@@ -1,0 +1,71 @@
+//! What the prompts and gold answers of a file look like, where they may not be what is meant.
+
+use super::layout::{AnswerColumn, Layout};
+use crate::Problem;
+
+/// The beginning of a turn in the chat templates of well-known models.
+const TURNS: [&str; 7] = [
+    "<|im_start|>",
+    "<|start_header_id|>",
+    "<start_of_turn>",
+    "<|User|>",
+    "<\u{ff5c}User\u{ff5c}>",
+    "<|user|>",
+    "[INST]",
+];
+/// Letters that choices have, at most.
+const LAST: char = 'H';
+
+/// Notes on the problems, for the user.
+pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> {
+    let mut notes = Vec::new();
+    let turn = problems.first().and_then(|problem| {
+        let asked = problem.prompt.plain();
+        TURNS.into_iter().find(|turn| asked.contains(turn))
+    });
+    if let Some(turn) = turn {
+        notes.push(format!(
+            "the prompts hold `{turn}`, so they may be chats in a template already, and a model with a chat template \
+             puts them into a second one: remove the marks, or give a --chat-template that adds nothing"
+        ));
+    }
+    if layout.choices.is_none() && !problems.is_empty() {
+        let is_shown = |problem: &Problem| {
+            let asked = problem.prompt.plain();
+            ["A)", "A.", "A:", "(a)", "a)", "a."].iter().any(|mark| asked.contains(mark))
+        };
+        let are_letters = problems.iter().all(|problem| is_letter(&problem.answer));
+        if are_letters && !problems.iter().any(is_shown) {
+            notes.push(
+                "the gold answers are letters, and no choices are shown: if the letters are those of choices, show \
+                 them with --prompt-template"
+                    .into(),
+            );
+        }
+        if is_index(layout) && problems.iter().all(|problem| is_class(&problem.answer)) {
+            notes.push(
+                "the gold answers are small numbers: if they are classes, or indices of choices, show in the prompt \
+                 what each means, with --prompt-template"
+                    .into(),
+            );
+        }
+    }
+    notes
+}
+
+fn is_letter(answer: &str) -> bool {
+    let mut letters = answer.chars().map(|letter| letter.to_ascii_uppercase());
+    matches!((letters.next(), letters.next()), (Some('A'..=LAST), None))
+}
+
+/// Whether the answer stands in a column of classes or indices.
+fn is_index(layout: &Layout) -> bool {
+    let AnswerColumn::Exact(column) = &layout.answer else { return false };
+    let name = column.rsplit('.').next().unwrap_or_default().to_lowercase();
+    ["label", "class", "ra", "cop"].contains(&name.as_str())
+        || ["_idx", "_index", "_id"].iter().any(|end| name.ends_with(end))
+}
+
+fn is_class(answer: &str) -> bool {
+    answer.parse::<u8>().is_ok_and(|number| number < 10)
+}

@@ -1,0 +1,124 @@
+//! Columns that may belong to the question beside the one that was found, and refusals that say how to name them.
+
+use serde_json::Value;
+
+use super::Row;
+use super::gold_value::plain;
+use super::layout::{CONTEXTS, CONVERSATIONS, is_filled};
+
+/// Columns that a row may have beside another which is the question.
+const PLAIN_QUESTIONS: [&str; 8] =
+    ["prompt", "problem", "Problem", "question", "Question", "query", "instruction", "input"];
+/// Columns of what is to be done with an `input`.
+const TASKS: [&str; 5] = ["task", "definition", "Definition", "task_description", "code"];
+/// Columns of several texts that a question is about.
+const LISTS: [&str; 7] =
+    ["dialogue", "dialog", "utterances", "passages", "contexts", "premises", "question_para_step"];
+
+/// Refuses parts of the question that are not read: a task beside its input, a list of texts beside a question.
+pub(super) fn refuse_parts(rows: &[Row], question: &str) -> Result<(), String> {
+    if PLAIN_QUESTIONS.contains(&question) {
+        let mut lists = LISTS.into_iter().filter(|name| is_filled(rows, name));
+        lists.try_for_each(|name| refuse_no_text(rows, question, name))?;
+    }
+    if !matches!(question, "input" | "inputs") {
+        return Ok(());
+    }
+    let is_task = |name: &&str| {
+        // GSM-Hard's code is the solution, and its input the question.
+        let has_output = *name != "code" || is_filled(rows, "output");
+        let says = |row: &Row| {
+            row.text(name).is_some_and(|text| text.trim().contains(char::is_whitespace))
+        };
+        has_output && rows.iter().any(says)
+    };
+    match TASKS.into_iter().find(is_task) {
+        None => Ok(()),
+        Some(task) => Err(format!(
+            "columns `{task}` and `{question}` may both belong to the question: name it with --prompt-column \
+             {task},{question} for both, or --prompt-column {question}"
+        )),
+    }
+}
+
+/// Refuses a second context with a text of its own.
+pub(super) fn refuse_second_context(
+    rows: &[Row],
+    question: &str,
+    context: &str,
+) -> Result<(), String> {
+    let is_other = |name: &&str| {
+        let differs = |row: &Row| {
+            let texts = (row.text(name), row.text(context), row.text(question));
+            let (Some(other), Some(context), asked) = texts else { return false };
+            let (other, asked) = (other.trim(), asked.unwrap_or_default());
+            !other.is_empty()
+                && ![context, asked].iter().any(|text| text.contains(other))
+                && !other.contains(context.trim())
+        };
+        ![question, context].contains(name) && rows.iter().any(differs)
+    };
+    match CONTEXTS.into_iter().find(is_other) {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "columns `{context}` and `{other}` may both belong to the question: name it with --prompt-column \
+             {context},{other},{question} for both, or --prompt-column {context},{question}"
+        )),
+    }
+}
+
+/// Refuses a second column that may be the question as well.
+pub(super) fn refuse_two_questions(first: &Row, question: &str) -> Result<(), String> {
+    let Some(chosen) = first.text(question).filter(|_| PLAIN_QUESTIONS.contains(&question)) else {
+        return Ok(());
+    };
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let chosen = words(chosen);
+    let is_other = |name: &&str| {
+        // An instruction has an input, which is shown with it.
+        if *name == question || (question, *name) == ("instruction", "input") {
+            return false;
+        }
+        let other = first.text(name).map(words).filter(|other| !other.is_empty());
+        other.is_some_and(|other| !chosen.contains(&other) && !other.contains(&chosen))
+    };
+    match PLAIN_QUESTIONS.into_iter().find(is_other) {
+        None => Ok(()),
+        Some(other) => Err(format!(
+            "columns `{question}` and `{other}` may both be the question: name it with --prompt-column {question}, or \
+             --prompt-column {other},{question} for both"
+        )),
+    }
+}
+
+/// Refuses a column that belongs to the question and holds more than text.
+pub(super) fn refuse_no_text(rows: &[Row], question: &str, name: &str) -> Result<(), String> {
+    let is_other = |value: &Value| !value.is_null() && plain(value).is_none();
+    match rows.iter().any(|row| row.values.get(name).is_some_and(is_other)) {
+        false => Ok(()),
+        true => Err(format!(
+            "column `{name}` may belong to the question and is no text: name the question with --prompt-column \
+             {question}, or write it with --prompt-template"
+        )),
+    }
+}
+
+/// Refuses a context that is no text, and one beside a prompt that may have it already.
+pub(super) fn refuse_context(rows: &[Row], question: &str, context: &str) -> Result<(), String> {
+    refuse_no_text(rows, question, context)?;
+    let is_ready =
+        matches!(question, "prompt" | "context_messages") || CONVERSATIONS.contains(&question);
+    let has_it = |row: &Row| {
+        let context = row.text(context).unwrap_or_default().trim();
+        let prompt =
+            row.values.get(question).map(|value| plain(value).unwrap_or(value.to_string()));
+        context.is_empty() || prompt.is_some_and(|prompt| prompt.contains(context))
+    };
+    match rows.iter().all(has_it) || !is_ready {
+        true => Ok(()),
+        false => Err(format!(
+            "columns `{question}` and `{context}`: whether the prompt has its context already is not clear; say it with \
+             --prompt-column {question}, or --prompt-column {context},{question} for both"
+        )),
+    }
+}
