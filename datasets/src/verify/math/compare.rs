@@ -7,13 +7,15 @@ use super::names::{are_indexed, assigned, by_convention, is_name, letter, unname
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
-use super::regions::{is_rest, same_region, set_in_words};
+use super::regions::{is_rest, same_region};
+use super::sets::set_in_words;
 use super::relations::{chains, congruences};
-use super::scan::folded;
+use super::scan::{folded, is_one_of};
 use super::spelled::spelled;
 use super::text::{is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
-use super::values::{same_value, signs, values, variables};
+use super::values::{same_value, signs, values, variables, with_constants};
+use super::worded::is_infinite;
 
 /// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
@@ -126,6 +128,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         {
             is_none(&folded(a))
         }
+        (Answer::Words(a), Answer::Value(Expr::Infinity)) if is_infinite(&folded(a)) => true,
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
             let spelled = || Some(Answer::Value(Expr::Number(spelled(a)?, None)));
             letter(other).is_some_and(|b| same_words(a, &b))
@@ -142,6 +145,12 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Tuple(_, items, _), Answer::Value(value))
         | (Answer::Value(value), Answer::Tuple(_, items, _)) => vector(items, value, fuel),
+        (Answer::Matrix(rows), Answer::Value(value))
+        | (Answer::Value(value), Answer::Matrix(rows))
+            if identity_of(value).is_some() =>
+        {
+            is_multiple_of_identity(rows, value, fuel)
+        }
         (Answer::Matrix(rows), Answer::Value(value))
         | (Answer::Value(value), Answer::Matrix(rows)) => {
             let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
@@ -182,6 +191,13 @@ fn equal_family(
     };
     match (index(a, b, k), index(b, a, n)) {
         (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
+        // `cx` and "`kx` for a constant k"
+        (None, Some(_)) if is_same_name && n.is_some() => {
+            let may_be = |name: &str| is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name);
+            let fixed = variables(b);
+            let is_constant = |name: &str| may_be(name) && !fixed.contains(name);
+            with_constants((a, &is_constant), b, fuel)
+        }
         _ => false,
     }
 }
@@ -219,6 +235,31 @@ fn vector(items: &[Answer], value: &Expr, fuel: &mut Fuel) -> bool {
     let coordinate = |number| Answer::Value(at(Some(number)));
     values(&at(None), &Expr::integer(0), fuel)
         && items.iter().enumerate().all(|(number, item)| equal(item, &coordinate(number), fuel))
+}
+
+/// The name of the identity matrix in an expression: `I`, `I_2`.
+fn identity_of(value: &Expr) -> Option<String> {
+    let is_identity = |name: &String| *name == "I" || name.starts_with("I_[");
+    let mut names = variables(value).into_iter().filter(is_identity);
+    names.next().filter(|_| names.next().is_none())
+}
+
+/// Whether a matrix is a number times the identity: `\frac12 I`, `-I_2`.
+fn is_multiple_of_identity(rows: &[Vec<Answer>], value: &Expr, fuel: &mut Fuel) -> bool {
+    let Some(name) = identity_of(value) else { return false };
+    let side = name.strip_prefix("I_").map(|index| index.split(|c: char| !c.is_ascii_digit()));
+    let mut sides = side.into_iter().flatten().filter(|digits| !digits.is_empty());
+    let is_size = sides.next().is_none_or(|_| name.contains(&format!("digits: \"{}\"", rows.len())));
+    let at = |number| value.with(&name, &Expr::integer(number));
+    let zero = Expr::integer(0);
+    is_size
+        && rows.iter().all(|row| row.len() == rows.len())
+        && values(&zero, &at(0), fuel)
+        && rows.iter().enumerate().all(|(i, row)| {
+            row.iter().enumerate().all(|(j, cell)| {
+                matches!(cell, Answer::Value(cell) if values(cell, &at(i64::from(i == j)), fuel))
+            })
+        })
 }
 
 /// Whether two piecewise functions have the same pieces, in any order.

@@ -4,9 +4,10 @@
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
+use super::alphabet::{NOUNS, SHORTENED, SHORT_WORDS, UNITS, fold, is_function};
 use super::printed::as_latex;
 use super::scan::is_one_of;
+use super::units::is_known;
 
 /// Longest answer that is read, in bytes.
 pub(super) const MAX_BYTES: usize = 4096;
@@ -345,11 +346,22 @@ impl<'a> Lexer<'a> {
             return;
         }
         // `5 cm` is a length, `cm` alone a product.
-        let is_unit =
-            self.is_behind_number() && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
+        let is_spaced = self.text[..self.at - length].ends_with(' ');
+        let is_unit = self.is_behind_number()
+            && (is_one_of(&lower, UNITS)
+                || is_one_of(&run, UNITS)
+                || is_last && is_spaced && (2..=3).contains(&length) && is_known(&run));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
-        let is_word =
-            length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));
+        // `GMm` and `mgh` are no words.
+        let is_formula = length == 3
+            && !(self.is_behind_number() && is_spaced)
+            && run.bytes().any(|b| b.is_ascii_lowercase())
+            && !run.bytes().any(|b| b"aeiouyAEIOUY".contains(&b))
+            && !is_known(&run)
+            && !is_one_of(&lower, SHORTENED);
+        let is_letters = run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)) || is_formula;
+        let is_noun = self.is_behind_number() && is_spaced && is_one_of(&lower, NOUNS);
+        let is_word = length > 2 && (!(length == 3 && is_letters) || is_noun);
         // Points of geometry are capitals: `NO` is a segment.
         let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
         let is_short_word = length == 2 && is_lower && is_one_of(&lower, SHORT_WORDS);

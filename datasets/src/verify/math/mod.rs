@@ -37,6 +37,7 @@ mod real;
 mod regions;
 mod relations;
 mod scan;
+mod sets;
 mod solution;
 mod spelled;
 mod standing;
@@ -47,6 +48,8 @@ mod tidy;
 mod tree;
 mod units;
 mod values;
+mod worded;
+mod wording;
 
 use scan::has_digits;
 use std::borrow::Cow;

@@ -2,6 +2,7 @@
 
 use super::scan::{entries, folded, is_one_of};
 use super::texts;
+use super::units::is_unit;
 use dashu_ratio::RBig;
 
 /// Most words of a number.
@@ -104,16 +105,37 @@ fn chinese(text: &str) -> Option<RBig> {
     Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
 }
 
-/// A number of digits and Chinese numerals, with what is counted behind it: 15000 of `1万5千円`.
+/// A number of digits and Chinese or Korean numerals, with what is counted behind it: 15000 of `1万5千円`, 1250000 of
+/// `125만 원`, 15000 of `1.5万元`.
 pub(super) fn with_numerals(text: &str) -> Option<RBig> {
-    const NUMERALS: &str = "0123456789零〇一二三四五六七八九十百千万萬亿億";
+    const NUMERALS: &str = "0123456789.零〇一二三四五六七八九十百千万萬亿億";
+    const KOREAN: [(char, char); 5] = [('만', '万'), ('억', '亿'), ('천', '千'), ('백', '百'), ('십', '十')];
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    let digits = text.find(|c: char| !c.is_ascii_digit() && !".,".contains(c))?;
+    // Of `3千米` the sign of a thousand is of the unit.
+    if is_unit(text[digits..].trim()) {
+        return None;
+    }
+    let plain = KOREAN.iter().fold(text.replace(',', ""), |text, (from, to)| text.replace(*from, &to.to_string()));
+    let text = plain.replacen(" 万", "万", 1).replacen(" 亿", "亿", 1);
     let text = text.trim();
     let end = text.find(|c| !NUMERALS.contains(c)).unwrap_or(text.len());
     let (number, things) = text.split_at(end);
-    let is_mixed = text.starts_with(|c: char| c.is_ascii_digit()) && !number.is_ascii();
+    let things = things.trim_start();
     let is_thing = |c: char| c.is_alphabetic() && !c.is_ascii();
-    (is_mixed && things.chars().count() <= 6 && things.chars().all(is_thing))
-        .then(|| chinese(number))?
+    let is_mixed = !number.is_ascii() && things.chars().count() <= 6 && things.chars().all(is_thing);
+    is_mixed.then_some(())?;
+    match number.split_once('.') {
+        None => chinese(number),
+        // `1.25亿`
+        Some((whole, rest)) => {
+            let end = rest.find(|c: char| !c.is_ascii_digit())?;
+            let (part, scale) = (&rest[..end], self::scale(&rest[end..])?);
+            let number = format!("{whole}{part}").parse::<u64>().ok()?;
+            let below = dashu_int::UBig::from(10_u8).pow(part.len());
+            Some(RBig::from_parts(number.into(), below) * RBig::from(scale))
+        }
+    }
 }
 
 /// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
@@ -141,15 +163,20 @@ fn foreign(text: &str) -> Option<u32> {
     let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let are_words = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
     (text.len() <= MAX_BYTES && are_words).then_some(())?;
-    let text = text.to_lowercase();
+    FOREIGN.iter().find_map(|table| foreign_in(&text.to_lowercase(), table))
+}
+
+/// The same, by the words of one language.
+fn foreign_in(text: &str, table: &str) -> Option<u32> {
     let text = text.trim();
-    FOREIGN.iter().find_map(|table| {
         let word = |word: &str| {
             // `veinti`, `vent`, `ein`: short forms within a word.
             let word = match word {
                 "veinti" => "veinte",
                 "ein" => "eins",
                 "vingts" => "vingt",
+                "две" => "два",
+                "duas" => "dois",
                 word => word,
             };
             let at = |word: &str| table.split(' ').position(|known| known == word);
@@ -173,7 +200,43 @@ fn foreign(text: &str) -> Option<u32> {
                 sum(tens.unwrap_or(a), b.trim_start_matches([' ', '-'])).or_else(reversed)
             })
         })
-    })
+}
+
+/// Parts of one from halves to tenths in the languages of [`FOREIGN`]: one word for one of them, or several, with bars.
+const FOREIGN_PARTS: [&str; 7] = [
+    "medio,media,mitad tercio cuarto quinto sexto séptimo octavo noveno décimo",
+    "halb,halbe,hälfte drittel viertel fünftel sechstel siebtel achtel neuntel zehntel",
+    "demi,demie,moitié tiers quart cinquième sixième septième huitième neuvième dixième",
+    "mezzo,mezza,metà terzo,terzi quarto,quarti quinto,quinti sesto,sesti settimo,settimi ottavo,ottavi nono,noni \
+     decimo,decimi",
+    "meio,meia,metade terço quarto quinto sexto sétimo oitavo nono décimo",
+    "half,helft derde kwart,vierde vijfde zesde zevende achtste negende tiende",
+    "вторая,вторых,половина треть,третья,трети,третьих четверть,четвертая,четверти,четвёртых,четвертых пятая,пятых \
+     шестая,шестых седьмая,седьмых восьмая,восьмых девятая,девятых десятая,десятых",
+];
+
+/// A part of one in words of another language than English: `2/3` of `zwei Drittel`, `deux tiers`, `две трети`.
+fn foreign_part(text: &str) -> Option<String> {
+    const MAX_BYTES: usize = 60;
+    const ONE: &str = "un|una|une|ein|eine|einen|um|uma|een|één|одна|la|die|el|der|das|de";
+    let may_be = text.len() <= MAX_BYTES && text.chars().all(|c| c.is_alphabetic() || c == ' ');
+    may_be.then_some(())?;
+    let lower = text.to_lowercase();
+    let (above, below) = lower.rsplit_once(' ').unwrap_or(("", &lower));
+    let (language, below) = FOREIGN_PARTS.iter().enumerate().find_map(|(language, table)| {
+        let at = table.split_whitespace().position(|names| {
+            names.split(',').any(|name| name == below || below.strip_suffix('s') == Some(name))
+        })?;
+        let is_spoken = above.is_empty() || is_one_of(above, ONE) || foreign_in(above, FOREIGN[language]).is_some();
+        is_spoken.then_some((language, at + 2))
+    })?;
+    let above = match above {
+        // A third alone may be a rank.
+        "" => (below == 2).then_some(1)?,
+        word if is_one_of(word, ONE) => 1,
+        words => foreign_in(words, FOREIGN[language])?,
+    };
+    (above < 100).then(|| format!("{above}/{below}"))
 }
 
 /// Whether a word may be a part of a number in words: `twenty-one`, `minus`, `quarters`.
@@ -216,6 +279,9 @@ pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String
     const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|\
         è|il|che|são|het|een|antwoord|cevap|jawaban|adalah|ve";
     let answer = answer.trim_matches([' ', '$', '.']);
+    if let Some(part) = foreign_part(answer) {
+        return Some(part);
+    }
     let number = foreign(answer);
     let groups = answer
         .split([' ', '\\'])
@@ -348,21 +414,22 @@ fn integer(words: &[&str]) -> Option<i64> {
     if is_any { total.checked_add(group) } else { None }
 }
 
+/// Words for large numbers, in the languages that are read.
+const SCALES: &str = "12=dozen dozens dutzend docena docenas douzaine douzaines dozzina dozzine dúzia dúzias дюжина дюжины \
+    дюжин|144=gross|100=hundred hundreds|1000=thousand thousands tausend mil mille mila тысяча тысячи тысяч тыс duizend \
+    tysiąc tysiące tysięcy bin ribu nghìn ngàn हज़ार हजार ألف آلاف|1000000=million millions millionen mio \
+    millón millones milione milioni milhão milhões миллион миллиона миллионов млн miljoen milion miliony milionów mln \
+    milyon juta triệu مليون|1000000000=billion billions milliarde milliarden mrd milliard milliards miliardo miliardi \
+    bilhão bilhões миллиард миллиарда миллиардов млрд miljard miliard miliardy miliardów mld milyar miliar tỷ مليار|\
+    1000000000000=trillion trillions billionen billones biljoen trilhão trilhões триллион триллиона триллионов|\
+    100000=lakh lakhs lac lacs लाख|10000000=crore crores करोड़|10000=万 萬 만|100000000=亿 億 억";
+
 /// `million` and its like as numbers.
 pub(super) fn scale(word: &str) -> Option<i64> {
-    Some(match word {
-        "hundred" => 100,
-        "thousand" => 1000,
-        "million" => 1_000_000,
-        "billion" => 1_000_000_000,
-        "trillion" => 1_000_000_000_000,
-        "dozen" => 12,
-        "millionen" | "millones" | "millions" | "milioni" | "milhões" => 1_000_000,
-        "tausend" | "mil" | "mille" => 1000,
-        "万" | "萬" => 10_000,
-        "亿" | "億" => 100_000_000,
-        _ => return None,
-    })
+    let rows = SCALES.split('|').filter_map(|row| row.split_once('='));
+    let word = word.trim_end_matches('.');
+    let is_scale = |names: &str| names.split(' ').any(|name| name == word);
+    rows.into_iter().find(|(_, names)| is_scale(names))?.0.parse().ok()
 }
 
 /// A whole number in words: `five`, `twenty-one`.

@@ -6,6 +6,7 @@ use super::read::parse;
 use super::scan::{are_digits, begins, folded, holds, is_letter, is_one_of, past};
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
+use super::worded::same_statement;
 use super::{Outcome, texts};
 
 /// Commands around the letter of a choice.
@@ -27,7 +28,7 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     };
     let is_same = !a.is_empty() && (a == b || is_said());
     is_same
-        || says(&a).is_some() && says(&a) == says(&b)
+        || same_statement(&a, &b)
         || same_choice(gold, answer)
         || same_members(gold, answer)
         || is_subject(&a, &b)

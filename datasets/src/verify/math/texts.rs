@@ -7,12 +7,13 @@ use super::answer::values::only_value;
 use super::compare::equal;
 use super::fuel::Fuel;
 use super::names::assignments;
-use super::read::parse;
+use super::read::{parse, restated};
 use super::scan::{are_digits, folded, has_digits, is_one_of};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
-use super::{FUEL, Outcome, calendar, standing, text};
+use super::wording::abbreviation;
+use super::{FUEL, Outcome, calendar, standing, text, worded};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -134,8 +135,11 @@ fn in_a_sentence(pair: &Pair<'_>) -> bool {
 
 /// A text without its marks of mathematics and its last point.
 fn trimmed(text: &str) -> &str {
-    let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
-    let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
+    // `$5`: a sign without its partner is of money.
+    let is_money = text.trim_start().starts_with('$') && text.matches('$').count() == 1;
+    let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$' && !is_money);
+    let quotes = [("'", "'"), ("\"", "\""), ("“", "”"), ("‘", "’"), ("«", "»"), ("「", "」")];
+    let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter().chain(quotes);
     let inside =
         |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
     let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
@@ -160,6 +164,12 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
         && a != b
     {
         return decided(false, "choice");
+    }
+    if let Some(is_same) = worded::same_counts(gold, answer) {
+        return decided(is_same, "words");
+    }
+    if worded::same_formula(gold, answer) == Some(true) {
+        return decided(true, "words");
     }
     let is_value = || matches!(parse(gold), Some(Answer::Value(_)));
     if let Some(is_same) = text::same_signs(gold, answer, is_value) {
@@ -213,12 +223,10 @@ fn readings(text: &str) -> Vec<Answer> {
     if let Some(named) = assignments(text) {
         others.push(named);
     }
-    // `54k`, and the imaginary unit of electrical engineering.
-    if let Some(thousands) = text.strip_suffix(['k', 'K'])
-        && thousands.starts_with(|c: char| c.is_ascii_digit())
-        && thousands.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-    {
-        others.push(format!("{thousands}*1000"));
+    others.extend(multiples(text));
+    // `275 cents, i.e. $2.75`: either, where both are the same.
+    if let Some((value, again)) = restated(text) {
+        return vec![value, again];
     }
     if text.contains('j') && text.bytes().all(|byte| b"0123456789.+-*j() ".contains(&byte)) {
         others.push(text.replace('j', "i"));
@@ -245,6 +253,19 @@ fn readings(text: &str) -> Vec<Answer> {
     let in_words = text.starts_with("a ").then(|| spelled(text)).flatten();
     let in_words = in_words.map(|number| Answer::Value(Expr::Number(number, None)));
     others.iter().filter_map(|text| parse(text)).chain(in_words).collect()
+}
+
+/// `54k`, `3.2M`, `1.35x`: a number with a letter that may be a factor or stand for a multiple.
+fn multiples(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').filter(|end| *end > 0)?;
+    let (number, letters) = text.split_at(end);
+    let letters = letters.trim_start();
+    // `3x` may be a term, `1.35x` is how many times as much.
+    if is_one_of(letters, "x|X|×|\\times") && number.contains('.') && !number.starts_with('0') {
+        return Some(number.to_owned());
+    }
+    let scale = (letters != "m").then(|| abbreviation(letters)).flatten()?;
+    Some(format!("{number} {scale}"))
 }
 
 /// Whether a mark parts one group of thousands: `1.200`.
@@ -352,7 +373,7 @@ fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let end =
         text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
     let (text, unit) = text.split_at(end);
-    let is_word = unit.trim().chars().all(char::is_alphabetic);
+    let is_word = unit.trim().chars().all(|c| c.is_alphabetic() || c == ' ');
     (is_word || is_unit(unit.trim())).then_some(())?;
     let (whole, part) = text.split_once(',')?;
     let are_digits = |text: &str| !text.is_empty() && are_digits(text);

@@ -152,7 +152,9 @@ pub(super) fn leading(text: &str) -> Option<&str> {
 fn clause(text: &str) -> (&str, bool) {
     let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
-    let is_bold = text[..text.len() - rest.len()].contains("**");
+    let edge = &text[..text.len() - rest.len()];
+    let is_bold = edge.contains("**");
+    let is_quoted = edge.ends_with(['\'', '‘']);
     for _ in 0..4 {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             break;
@@ -168,7 +170,9 @@ fn clause(text: &str) -> (&str, bool) {
     let rest = sentence(rest);
     // `\text{The answer is circle}`
     let rest = closing(rest).map_or(rest, |at| &rest[..at]);
-    (trimmed(rest), is_bold)
+    let rest = trimmed(rest);
+    // `'5'`: the first mark is left out.
+    (if is_quoted { rest.trim_end_matches(['\'', '’']) } else { rest }, is_bold)
 }
 
 /// Up to the end of the first sentence; a formula ends none.
@@ -183,6 +187,8 @@ fn sentence(text: &str) -> &str {
                     && !is_factorial(text, *at)
                     && !is_hedged
                     && !goes_on
+                    // `Rs. 1200`
+                    && !(text[..*at].ends_with("Rs") && text[at + 1..].trim_start().starts_with(|c: char| c.is_ascii_digit()))
             }
             '。' | '！' | '？' | '\n' => true,
             _ => false,

@@ -1,0 +1,376 @@
+//! Wordings of a value that mean what others write in signs: `($3,200)`, `1h 30min`, `12 below zero`, `1 out of 4`,
+//! `half a mile`, `18 remainder 2`. They are rewritten before the grammar reads them.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::scan::{begins, each, has_digits, holds, is_one_of};
+use super::spelled::{number_word, scale, spelled};
+use super::units::is_unit;
+
+/// Longest text that is rewritten, in bytes.
+const MAX_BYTES: usize = 160;
+
+/// One way to write a value in words, rewritten; none where the text is not of its form.
+type Rule = fn(&str) -> Option<String>;
+
+/// The rules, one after another, each on what the ones before it have made of the text.
+const RULES: [Rule; 12] = [
+    change,
+    below_zero,
+    accounting,
+    money,
+    phasor,
+    vectors,
+    part_of,
+    and_a_half,
+    out_of,
+    mixed,
+    compound,
+    directed,
+];
+
+/// The text in signs, where it is a wording of a value.
+pub(super) fn in_signs(text: &str) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
+    if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) {
+        return None;
+    }
+    let mut out = None;
+    for rule in RULES {
+        if let Some(next) = rule(out.as_deref().unwrap_or(text)) {
+            out = Some(next);
+        }
+    }
+    out
+}
+
+/// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`.
+pub(super) fn bare(text: &str) -> String {
+    let mut out = text.to_owned();
+    if text.contains(['\\', '~']) {
+        for mark in ["\\textbf{", "\\text{", "\\mathrm{", "\\,", "\\;", "\\ ", "~"] {
+            out = out.replace(mark, " ");
+        }
+    }
+    if out.len() != text.len() && !out.contains('\\') {
+        out = out.replace(['{', '}'], "");
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The pattern, prepared at its first use.
+macro_rules! pattern {
+    ($text:expr) => {{
+        static PATTERN: LazyLock<Regex> =
+            LazyLock::new(|| Regex::new($text).expect("an expression"));
+        &*PATTERN
+    }};
+}
+
+/// Words for a change for the less, and for the more; with "of" or "by" behind them, or behind the value.
+const LESS: &str = "decrease|drop|decline|reduction|fall|loss|dip|decreased|dropped|declined|fell|reduced|down|Rückgang|\
+    Abnahme|Verlust|baisse|diminution|perte|disminución|reducción|caída|pérdida|diminuição|redução|queda|perda|\
+    diminuzione|riduzione|calo|perdita|снижение|уменьшение|убыток|daling|afname|spadek|strata|penurunan|kerugian";
+const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|up|Anstieg|Zunahme|Gewinn|hausse|\
+    augmentation|gain|bénéfice|aumento|incremento|ganancia|ganho|lucro|crescimento|aumento|crescita|guadagno|рост|\
+    увеличение|прибыль|stijging|toename|wzrost|zysk|kenaikan|keuntungan";
+
+/// `a decrease of 12.5\%`, `down by 3`, `an 8\% drop`, `下降12.5%`.
+fn change(text: &str) -> Option<String> {
+    let text = bare(text);
+    for (signs, sign) in [("下降了|下降|减少了|减少|降低了|降低|亏损", "-"), ("增加了|增加|上升了|上升|增长了|增长", "")]
+    {
+        if let Some(rest) = each(signs).find_map(|word| text.strip_prefix(word)) {
+            return has_digits(rest).then(|| format!("{sign}{rest}"));
+        }
+    }
+    let (first, rest) = without_article(&text).split_once(' ')?;
+    let sign = |word: &str| match (is_one_of(word, LESS), is_one_of(word, MORE)) {
+        (true, _) => Some("-"),
+        (_, true) => Some(""),
+        _ => None,
+    };
+    let is_value = |value: &str| {
+        has_digits(value) && value.starts_with(|c: char| c.is_ascii_digit() || "$€£¥₹\\".contains(c))
+    };
+    if let Some(sign) = sign(first) {
+        const LINKS: &str = "of |by |von |um |de |del |di |do |d'|на |в |van |met |sebesar ";
+        let value = each(LINKS).find_map(|link| rest.strip_prefix(link)).unwrap_or(rest);
+        return is_value(value).then(|| format!("{sign}{}", value.trim_end_matches('.')));
+    }
+    (is_value(first) && sign(rest).is_some()).then(|| format!("{}{first}", sign(rest).unwrap_or_default()))
+}
+
+/// A text without the article that it begins with.
+fn without_article(text: &str) -> &str {
+    const ARTICLES: &str = "a |an |the |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
+    each(ARTICLES).find_map(|word| text.strip_prefix(word)).unwrap_or(text)
+}
+
+/// `12 degrees below zero`, `12 Grad unter null`, `零下12度`.
+fn below_zero(text: &str) -> Option<String> {
+    const BELOW: &str = " below zero| below 0| unter null| unter Null| bajo cero| sotto zero| sotto lo zero| abaixo de \
+        zero| au-dessous de zéro| en dessous de zéro| sous zéro| ниже нуля| onder nul| poniżej zera| di bawah nol";
+    const ABOVE: &str = " above zero| above 0| über null| über Null| sobre cero| sopra zero| acima de zero| au-dessus de \
+        zéro| выше нуля| boven nul| powyżej zera";
+    let is_likely = holds(text, "ero|0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
+    is_likely.then_some(())?;
+    let text = bare(text);
+    let degrees = |rest: &str| rest.trim_end_matches('度').trim_end_matches('도').trim().to_owned();
+    if let Some(rest) = each("零下|영하|氷点下").find_map(|sign| text.strip_prefix(sign)) {
+        return has_digits(rest).then(|| format!("-{}", degrees(rest)));
+    }
+    let end = |table: &'static str| each(table).find_map(|end| text.strip_suffix(end));
+    let (sign, value) = match (end(BELOW), end(ABOVE)) {
+        (Some(value), _) => ("-", value),
+        (_, Some(value)) => ("", value),
+        _ => return None,
+    };
+    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+    let number = if has_digits(number) { number.to_owned() } else { number_word(number)?.to_string() };
+    let unit = each("grad|grados|degrés|gradi|graus|градус|graden|stopni|derajat")
+        .any(|name| unit.to_lowercase().starts_with(name));
+    let rest = if unit { " degrees" } else { &value[value.find(' ').unwrap_or(value.len())..] };
+    number.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("{sign}{number}{rest}"))
+}
+
+/// A sum of money in brackets is negative: `(\$3,200)`, `\$(3,200)`.
+fn accounting(text: &str) -> Option<String> {
+    let inner = text.trim().strip_suffix(')')?;
+    let (sign, amount) = match inner.strip_prefix('(') {
+        Some(inner) => {
+            let amount = inner.trim_start_matches(['\\', '$', '€', '£', '¥', '₹']);
+            (&inner[..inner.len() - amount.len()], amount)
+        }
+        None => inner.split_once('(')?,
+    };
+    let is_sign = matches!(sign, "$" | "\\$" | "€" | "£" | "¥" | "₹");
+    let is_amount = amount.starts_with(|c: char| c.is_ascii_digit()) && !amount.contains(['(', ')', '$']);
+    (is_sign && is_amount).then(|| format!("-{sign}{amount}"))
+}
+
+/// What stands behind a number for millions and the like in tables of finance.
+pub(super) fn abbreviation(word: &str) -> Option<&'static str> {
+    Some(match word.trim_end_matches('.') {
+        "k" | "K" => "thousand",
+        "m" | "M" | "mn" | "mm" | "MM" | "mln" | "Mn" | "mil" => "million",
+        "b" | "B" | "bn" | "Bn" | "bln" => "billion",
+        "t" | "T" | "tn" | "trn" => "trillion",
+        "L" | "lac" => "lakh",
+        "cr" | "Cr" => "crore",
+        _ => return None,
+    })
+}
+
+/// `$5`, `$3.2M`, `Rs. 1200/-`, `$2 and 75 cents`, as the grammar reads sums of money.
+fn money(text: &str) -> Option<String> {
+    let sign = text.trim_start_matches(['-', '−']);
+    let minus = if sign.len() < text.len() { "-" } else { "" };
+    let money = pattern!(r"^(\\?\$|€|£|¥|₹|US ?\\?\$|(?:Rs|INR)\.?) ?(\d[\d,]*(?:\.\d+)?)(.*)$");
+    begins(sign, "$|\\$|€|£|¥|₹|US|Rs|INR").then_some(())?;
+    let found = money.captures(sign)?;
+    let (currency, number, rest) = (&found[1], &found[2], found[3].trim());
+    let unit = match currency {
+        _ if currency.ends_with('$') => "\\$",
+        "€" | "£" | "¥" => currency,
+        _ => "₹",
+    };
+    let rest = rest.trim_end_matches("/-").trim_end_matches("/=").trim_end_matches(" only").trim_end();
+    // `$5 \text{cm}`, cut from a formula, is no money.
+    if currency == "$" && rest.contains(['$', '\\', '=', '+', '*', '^', '(', ')', '/', '-', '<', '>']) {
+        return None;
+    }
+    let cents = pattern!(r"^,?(?: and)? (\d{1,2}) ?(?:cents?|¢|pence|p|paise)\.?$");
+    if let Some(cents) = cents.captures(&found[3]) {
+        let cents: u32 = cents[1].parse().ok()?;
+        return Some(format!("{minus}{unit}{number}.{cents:02}"));
+    }
+    let (short, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+    match abbreviation(short) {
+        Some(word) => Some(format!("{minus}{unit}{number} {word} {behind}").trim_end().to_owned()),
+        None => Some(format!("{minus}{unit}{number} {rest}").trim_end().to_owned()),
+    }
+}
+
+/// `2\angle 60^\circ`: a size and an angle.
+fn phasor(text: &str) -> Option<String> {
+    let (size, rest) = ["\\angle", "∠"].iter().find_map(|sign| text.split_once(*sign))?;
+    let size = size.trim_end();
+    size.ends_with(|c: char| c.is_ascii_digit() || "})".contains(c)).then_some(())?;
+    let ends = ["^\\circ", "^{\\circ}", "°", "º", "^o"];
+    let end = ends.iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min();
+    let end = end.or_else(|| rest.find("\\text")).unwrap_or(rest.len());
+    let (angle, unit) = rest.split_at(end);
+    Some(format!("{size}cis({}){unit}", angle.trim()))
+}
+
+/// Sums of vectors written as tuples, `(1,2,3) + t(1,0,-1)`, with their vectors as columns.
+fn vectors(text: &str) -> Option<String> {
+    let is_likely = text.contains(['+', '-']) && text.contains(',') && text.contains(['(', '⟨', 'l']);
+    (is_likely && !holds(text, "\\begin|\\cup|\\in |\\text|<|>|[|\\le |\\ge |\\infty|∞|∪|\\{")).then_some(())?;
+    let plain = text.replace("\\left", "").replace("\\right", "").replace("\\langle", "(");
+    let plain = plain.replace("angle", ")").replace('⟨', "(").replace('⟩', ")");
+    // What is left of `\rangle` where `\right` was taken off, or not.
+    let plain = plain.replace("\\r)", ")");
+    let mut out = String::new();
+    let (mut rest, mut sizes, mut outside) = (plain.as_str(), vec![], String::new());
+    while let Some(open) = rest.find('(') {
+        let inner = &rest[open + 1..];
+        let mut depth = 1;
+        let close = inner.bytes().position(|byte| {
+            depth += i32::from(byte == b'(') - i32::from(byte == b')');
+            depth == 0
+        })?;
+        let cells: Vec<&str> = inner[..close].split(',').collect();
+        out.push_str(&rest[..open]);
+        outside.push_str(&rest[..open]);
+        outside.push('#');
+        match cells.len() {
+            1 => out.push_str(&format!("({})", cells[0])),
+            size => {
+                sizes.push(size);
+                out.push_str(&format!("\\begin{{pmatrix}}{}\\end{{pmatrix}}", cells.join("\\\\")));
+            }
+        }
+        rest = &inner[close + 1..];
+    }
+    outside.push_str(rest);
+    let are_same = sizes.len() > 1 && sizes.iter().all(|size| *size == sizes[0]);
+    let outside = outside.replace(' ', "");
+    let is_sum = outside.contains("#+") || outside.contains("#-");
+    (are_same && is_sum && !outside.contains(',')).then(|| out + rest)
+}
+
+/// `half a mile`, `three quarters of an hour`, `a third of the cake`; with a unit, `eine halbe Stunde`, `media hora`.
+fn part_of(text: &str) -> Option<String> {
+    text.chars().all(|c| c.is_alphanumeric() || " -'’/.".contains(c)).then_some(())?;
+    const HALVES: &str = "media |medio |meia |meio |halbe |halber |halbes |halben |halve |demi-|demi |mezza |mezzo |mezz'|\
+        mezz’|pół |setengah ";
+    const MORE: &str = "anderthalb |eineinhalb |anderhalf |anderhalve |полтора |полторы |półtorej |półtora ";
+    let lower = text.to_lowercase();
+    let unit = |table: &'static str, bare: &str| {
+        each(table).find_map(|word| bare.strip_prefix(word)).filter(|unit| is_unit(unit)).map(str::to_owned)
+    };
+    if let Some(unit) = unit(HALVES, without_article(&lower)) {
+        return Some(format!("1/2 {unit}"));
+    }
+    if let Some(unit) = unit(MORE, &lower) {
+        return Some(format!("3/2 {unit}"));
+    }
+    let is_part = holds(&lower, "half|quarter|third|fifth|th of|ths of|/|.");
+    is_part.then_some(())?;
+    let words: Vec<&str> = lower.split(' ').collect();
+    let link = words.iter().skip(1).position(|word| is_one_of(word, "of|a|an|the|one"))? + 1;
+    let noun = words[link..].iter().skip_while(|word| is_one_of(word, "of|a|an|the|one"));
+    let noun: Vec<&str> = noun.copied().collect();
+    let count = words.len() - link - noun.len();
+    let is_noun = (1..=3).contains(&noun.len())
+        && noun.iter().all(|word| word.chars().all(char::is_alphabetic))
+        && scale(noun[0]).is_none()
+        && words[link + count - 1] != "of";
+    is_noun.then_some(())?;
+    let part = words[..link].join(" ");
+    let noun = noun.join(" ");
+    if part.contains(|c: char| c.is_ascii_digit()) {
+        let is_number = part.chars().all(|c| c.is_ascii_digit() || " ./".contains(c));
+        return (is_number && words[link] == "of").then(|| format!("{part} {noun}"));
+    }
+    let part = part.strip_prefix("a ").map_or(part.clone(), |rest| format!("one {rest}"));
+    let value = spelled(&part).filter(|value| !value.is_int())?;
+    Some(format!("{}/{} {noun}", value.numerator(), value.denominator()))
+}
+
+/// `an hour and a half`, `two miles and a quarter`, `una hora y media`.
+fn and_a_half(text: &str) -> Option<String> {
+    const LINKS: &str = " and | y | e | et | und | и ";
+    const HALF: &str =
+        "a half|half|one half|one-half|media|medio|mezza|mezzo|meia|meio|demi|demie|ein halb|ein halbes|половиной";
+    let lower = text.to_lowercase();
+    let (before, part) = each(LINKS).find_map(|link| lower.split_once(link))?;
+    let part = if is_one_of(part, HALF) {
+        "1/2".to_owned()
+    } else {
+        let part = part.strip_prefix("a ").map_or(part.to_owned(), |rest| format!("one {rest}"));
+        let value = spelled(&part).filter(|value| !value.is_int() && part.contains(' '))?;
+        format!("{}/{}", value.numerator(), value.denominator())
+    };
+    let before = before.strip_prefix("un'").or(before.strip_prefix("un’")).map_or(before.to_owned(), |rest| format!("a {rest}"));
+    let (number, noun) = before.split_once(' ')?;
+    let is_one = is_one_of(number, "a|an|one|una|un|une|uma|um|ein|eine");
+    let number = if is_one { 1 } else { number.parse().ok().or_else(|| number_word(number))? };
+    let is_noun = noun.chars().all(char::is_alphabetic) && spelled(noun).is_none() && scale(noun).is_none();
+    is_noun.then(|| format!("{number} {part} {noun}"))
+}
+
+/// `1 out of 4`, `one in six`, `2 von 5`, `1 de cada 4`: a part of all.
+fn out_of(text: &str) -> Option<String> {
+    const LINKS: &str = " out of every | out of each | out of | in every | in | von | de cada | em cada | sur | su | из |\
+        uit de | uit | op de | dari ";
+    let text = bare(text);
+    if let Some((below, above)) = text.split_once("分の").or_else(|| text.split_once("분의")) {
+        let is_number = |text: &str| text.trim().bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+        return (is_number(above) && is_number(below)).then(|| format!("{}/{}", above.trim(), below.trim()));
+    }
+    (text.len() <= 40).then_some(())?;
+    let (link, above, below) =
+        each(LINKS).find_map(|link| text.split_once(link).map(|(above, below)| (link, above, below)))?;
+    let number = |text: &str| text.replace(',', "").parse::<i64>().ok().or_else(|| number_word(&text.to_lowercase()));
+    let (above, below) = (number(above)?, number(below)?);
+    // "12 in 5" may be inches.
+    let is_part = above > 0 && above < below && (link != " in " || above == 1);
+    is_part.then(|| format!("{above}/{below}"))
+}
+
+/// `5 & 1/4 miles` and `3-1/2 cups`; without a unit `3-1/2` is a difference.
+fn mixed(text: &str) -> Option<String> {
+    text.contains('/').then_some(())?;
+    let text = bare(text);
+    let joined = pattern!(r"^(-?\d+) ?(?:\\?&|and|und|et|y|e) ?(\d+)/(\d+)((?: [\p{L}. ]+)?)$");
+    let tight = pattern!(r"^(\d+)-(\d+)/(\d+)( ?\p{L}[\p{L}. ]*)$");
+    let found = joined.captures(&text).or_else(|| tight.captures(&text))?;
+    let number = |at: usize| found[at].parse::<u64>().ok();
+    (number(2)? < number(3)?).then(|| format!("{} {}/{}{}", &found[1], &found[2], &found[3], &found[4]))
+}
+
+/// Numbers with their units and no space between: `1h30min`, `5'6"`; and `18 remainder 2`, `18 R 2` as a pair.
+fn compound(text: &str) -> Option<String> {
+    let first = text.find(|c: char| !c.is_ascii_digit())?;
+    (first > 0 || begins(text, "quotient|Quotient|商")).then_some(())?;
+    let text = bare(text).replace(['’', '′'], "'").replace(['″', '”'], "\"");
+    let hours = pattern!(
+        r"^(\d+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?(\d+) ?m(?:ins?|n|inutes?)?\.?(?:,?(?: and)? ?(\d+) ?s(?:ecs?|econds?)?\.?)?$"
+    );
+    if let Some(found) = hours.captures(&text) {
+        let seconds = found.get(3).map_or(String::new(), |found| format!(" {} seconds", found.as_str()));
+        return Some(format!("{} hours {} minutes{seconds}", &found[1], &found[2]));
+    }
+    let minutes = pattern!(r"^(\d+) ?m(?:ins?|n)?\.? ?(\d+) ?s(?:ecs?)?\.?$");
+    if let Some(found) = minutes.captures(&text) {
+        return Some(format!("{} minutes {} seconds", &found[1], &found[2]));
+    }
+    let feet = pattern!(r#"^(\d+)(?:'| ?(?:ft|foot|feet)\.?) ?-?(\d{1,2}(?:\.\d+)?) ?(?:"|''|in\.?)?$"#);
+    if let Some(found) = feet.captures(&text).filter(|found| found[2].parse::<f64>().is_ok_and(|part| part < 12.0)) {
+        return Some(format!("{} feet {} inches", &found[1], &found[2]));
+    }
+    let rest = pattern!(
+        r"^(\d[\d,]*),?(?: ?R\.? ?| r\.? | ?(?:and )?(?:with )?(?:an? )?(?:remainder|rem\.|Rest|reste|resto|остаток|余数|余り|余|あまり|나머지)(?: of| is|:| =)? ?)(\d+)$"
+    );
+    let quotient = pattern!(r"^(?:[Qq]uotient|商)(?: is|:| =|是|为)? ?(\d+),?(?: and)?(?: the)? ?(?:remainder|余数|余)(?: is|:| =|是|为)? ?(\d+)$");
+    let found = rest.captures(&text).or_else(|| quotient.captures(&text))?;
+    Some(format!("({}, {})", found[1].replace(',', ""), &found[2]))
+}
+
+/// A quantity with its direction, which becomes the last word of the unit: `5 m/s, to the east`.
+fn directed(text: &str) -> Option<String> {
+    let likely = "orth|outh|ast|est|ard|eft|ight|up|down";
+    holds(text, likely).then_some(())?;
+    let text = bare(text);
+    let way = pattern!(
+        r"^(-?[\d.,]+(?: ?(?:×|\\times|x|\*) ?10\^\{?-?\d+\}?)?) ?([A-Za-zμΩ/^\d. {}²³⁻¹-]*?),? (?:(?:to(?:wards)? the |due |in the )?((?:north|south)?[ -]?(?:east|west)|north|south)(?:wards?|bound)?(?: direction)?|(up|down|for|back)wards?|to the (left|right))$"
+    );
+    let found = way.captures(&text)?;
+    let direction = (3..=5).find_map(|at| found.get(at))?.as_str().replace([' ', '-'], "");
+    Some(format!("{}\\text{{ {} {direction}}}", &found[1], found[2].trim()))
+}
