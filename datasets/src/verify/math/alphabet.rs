@@ -24,8 +24,7 @@ pub(super) const UNITS: &str =
     "kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
 
 /// Things that are counted, of letters that are often variables.
-pub(super) const NOUNS: &str = "cup|cat|car|can|cap|cab|cub|ant|bat|bar|bun|bus|nut|pan|pup|rat|tub|van|way|ray|tap|bps|\
-    pts|pct|sq";
+pub(super) const NOUNS: &str = "cup|cat|car|cap|cab|cub|ant|bat|bar|bun|bus|nut|pan|pup|rat|tub|van|ray|tap|bps";
 
 /// Words of three letters without a vowel.
 pub(super) const SHORTENED: &str = "rpm|fps|psi|bps|mph|kph|mpg|pts|yrs|hrs|pcs|lbs|yds|cts|tbs|tsp|ppm|ppb|bpm|wpm|\

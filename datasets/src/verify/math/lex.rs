@@ -289,6 +289,15 @@ impl<'a> Lexer<'a> {
     /// A run of plain letters: a function, a constant, single variables, or a word.
     fn letters(&mut self) {
         let length = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
+        // `milhões`
+        let is_latin = |c: char| matches!(c, '\u{c0}'..='\u{24f}');
+        if self.rest()[length..].starts_with(is_latin) {
+            let end = self.rest().find(|c: char| !c.is_ascii_alphabetic() && !is_latin(c));
+            let end = end.unwrap_or(self.rest().len());
+            self.out.push(Token::Text(self.rest()[..end].to_owned()));
+            self.at += end;
+            return;
+        }
         let run = self.rest()[..length].to_owned();
         self.at += length;
         let lower = run.to_ascii_lowercase();
@@ -352,13 +361,7 @@ impl<'a> Lexer<'a> {
                 || is_one_of(&run, UNITS)
                 || is_last && is_spaced && (2..=3).contains(&length) && is_known(&run));
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
-        // `GMm` and `mgh` are no words.
-        let is_formula = length == 3
-            && !(self.is_behind_number() && is_spaced)
-            && run.bytes().any(|b| b.is_ascii_lowercase())
-            && !run.bytes().any(|b| b"aeiouyAEIOUY".contains(&b))
-            && !is_known(&run)
-            && !is_one_of(&lower, SHORTENED);
+        let is_formula = !(self.is_behind_number() && is_spaced) && is_formula(&run);
         let is_letters = run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)) || is_formula;
         let is_noun = self.is_behind_number() && is_spaced && is_one_of(&lower, NOUNS);
         let is_word = length > 2 && (!(length == 3 && is_letters) || is_noun);
@@ -374,6 +377,16 @@ impl<'a> Lexer<'a> {
             run.chars().for_each(|c| self.out.push(Token::Name(c.to_string())));
         }
     }
+}
+
+/// Whether three letters are factors: `GMm` and `mgh` are no words.
+pub(super) fn is_formula(run: &str) -> bool {
+    run.len() == 3
+        && run.bytes().all(|b| b.is_ascii_alphabetic())
+        && run.bytes().any(|b| b.is_ascii_lowercase())
+        && !run.bytes().any(|b| b"aeiouyAEIOUY".contains(&b))
+        && !is_known(run)
+        && !is_one_of(&run.to_ascii_lowercase(), SHORTENED)
 }
 
 /// The name of a currency's unit.

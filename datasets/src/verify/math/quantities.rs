@@ -131,6 +131,7 @@ fn with_unit(answer: &Answer) -> Answer {
 fn unit_beside(expr: &Expr) -> Option<(Expr, String)> {
     let Expr::Product(factors) = expr else { return unit_of(expr) };
     let name = |factor: &Expr| match factor {
+        Expr::Variable(name) if name == "mu" => Some("μ".to_owned()),
         Expr::Variable(name) if name.chars().count() <= 5 => Some(name.clone()),
         Expr::Power(base, exponent) => match (&**base, &**exponent) {
             (Expr::Variable(name), Expr::Number(power, None)) => Some(format!("{name}^{power} ")),
@@ -145,7 +146,12 @@ fn unit_beside(expr: &Expr) -> Option<(Expr, String)> {
     let count = factors.iter().rev().take_while(|factor| name(factor).is_some()).count();
     let (value, letters) = factors.split_at(factors.len() - count);
     let names: Vec<String> = letters.iter().filter_map(name).collect();
-    let unit = [names.concat(), names.join(" ")].into_iter().find(|unit| is_unit(unit.trim()))?;
+    let mut ways = [names.concat(), names.join(" ")];
+    // `m s^{-2}` is of metres and seconds, `ms` a millisecond.
+    if names.iter().any(|name| name.contains('^')) {
+        ways.reverse();
+    }
+    let unit = ways.into_iter().find(|unit| is_unit(unit.trim()))?;
     let value = match value {
         [] => return None,
         [one] => one.clone(),

@@ -11,7 +11,8 @@ use super::parse::structure;
 use super::sets::set_in_words;
 use super::scan::is_one_of;
 use super::spelled::{is_number_part, spelled, with_numerals};
-use super::tree::{Answer, Expr};
+use super::tree::{Answer, Expr, Mark};
+use super::units::is_unit;
 use super::wording::in_signs;
 
 /// The answer that a text holds, `None` where it is not mathematics.
@@ -30,7 +31,12 @@ fn read(text: &str) -> Option<Answer> {
         return Some(set);
     }
     if let Some(number) = spelled_sum(text) {
-        return Some(Answer::Value(Expr::Number(number, None)));
+        let value = Answer::Value(Expr::Number(number, None));
+        let unit = text.rsplit(' ').next().filter(|unit| is_unit(unit));
+        return Some(match unit {
+            Some(unit) => Answer::marked(value, Mark::Unit(unit.to_owned())),
+            None => value,
+        });
     }
     if !text.is_ascii()
         && let Some(number) = with_numerals(text)

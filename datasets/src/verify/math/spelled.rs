@@ -78,6 +78,7 @@ fn chinese(text: &str) -> Option<RBig> {
         return (!below.is_zero()).then(|| above / below);
     }
     let (mut total, mut group, mut digit) = (0_u64, 0_u64, None);
+    let mut last_scale = 0;
     (!text.is_empty() && text.chars().count() <= MAX_WORDS).then_some(())?;
     for c in text.chars() {
         if let Some(more) = c.to_digit(10) {
@@ -96,8 +97,13 @@ fn chinese(text: &str) -> Option<RBig> {
             (_, Some(power @ 1..=2)) => group += digit.take()? * 10_u64.pow(power as u32 + 1),
             ('万' | '萬' | '亿' | '億', _) => {
                 let scale = if matches!(c, '万' | '萬') { 10_000 } else { 100_000_000 };
-                total = (total + group + digit.take().unwrap_or(0)).checked_mul(scale)?;
-                group = 0;
+                let section = group + digit.take().unwrap_or(0);
+                // Of `三亿四千万` the second part is added.
+                total = match scale < last_scale {
+                    true => total.checked_add(section.checked_mul(scale)?)?,
+                    false => (total + section).checked_mul(scale)?,
+                };
+                (group, last_scale) = (0, scale);
             }
             _ => return None,
         }
@@ -118,6 +124,7 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     }
     let plain = KOREAN.iter().fold(text.replace(',', ""), |text, (from, to)| text.replace(*from, &to.to_string()));
     let text = plain.replacen(" 万", "万", 1).replacen(" 亿", "亿", 1);
+    let text = text.replace("亿 ", "亿").replace("万 ", "万");
     let text = text.trim();
     let end = text.find(|c| !NUMERALS.contains(c)).unwrap_or(text.len());
     let (number, things) = text.split_at(end);

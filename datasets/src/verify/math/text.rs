@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::lex::is_formula;
 use super::read::parse;
 use super::scan::{are_digits, begins, folded, holds, is_letter, is_one_of, past};
 use super::standing::{self, corrects, denies};
@@ -236,7 +237,7 @@ fn are_anagrams(gold: &str, answer: &str) -> bool {
     b.sort_unstable();
     let are_factors =
         || a[0].is_ascii_lowercase() && a.windows(2).all(|pair| pair[1] == pair[0] + 1);
-    is_other && a == b && !are_factors()
+    is_other && a == b && !are_factors() && !is_formula(gold.trim())
 }
 
 /// A permutation as its cycles, `(1 3 2)(4 5)`, each from its smallest number on, in order.

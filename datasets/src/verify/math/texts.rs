@@ -9,7 +9,7 @@ use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::{parse, restated};
 use super::scan::{are_digits, folded, has_digits, is_one_of};
-use super::spelled::spelled;
+use super::spelled::{scale, spelled};
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
 use super::wording::abbreviation;
@@ -382,6 +382,8 @@ fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let has_groups = whole.contains('.');
     let are_groups = (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3);
     let digits = whole.replace('.', "");
+    // `2,5 millions`
+    let of_decimal = of_decimal || scale(&unit.trim().split(' ').next()?.to_lowercase()).is_some();
     let is_decimal = has_groups && are_groups
         || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
     (are_digits(&digits) && are_digits(part) && is_decimal).then(|| {

@@ -33,7 +33,7 @@ const WORDS: &str = "平方=square |立方=cubic |세제곱=cubic |제곱=square
     квадратных =square |квадратные =square |квадратный =square |кубических =cubic |кубические =cubic |quadrat=square |\
     kubik=cubic | carrés= squared| carré= squared| cuadrados= squared| cuadrado= squared| quadrados= squared| \
     quadrado= squared| quadrati= squared| quadrato= squared| cubes= cubed| cube= cubed| cúbicos= cubed| cúbico= cubed| \
-    cubi= cubed| cubo= cubed| por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/";
+    cubi= cubed| cubo= cubed| por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/|です=|입니다=";
 
 /// Units with a name of their own: their names, and a factor before a product or quotient of others.
 const DERIVED: &str = "mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg \
@@ -116,7 +116,7 @@ fn is_foreign(unit: &str) -> bool {
 }
 
 /// The directions that the words of a unit may end with: `m/s east`.
-const DIRECTIONS: &str = "north|south|east|west|northeast|northwest|southeast|southwest|up|down|for|back|left|right";
+const DIRECTIONS: &str = "north|south|east|west|northeast|northwest|southeast|southwest|up|down|for|back|leftward|rightward";
 
 /// The words of a unit without the direction at their end, and the direction.
 fn with_direction(unit: &str) -> (&str, Option<&str>) {

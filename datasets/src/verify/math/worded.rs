@@ -44,9 +44,13 @@ fn converges(words: &str) -> Option<(bool, &str)> {
         ("diverges|divergent|diverge|divergiert|divergente|расходится|发散", false),
         ("does not diverge", true),
     ];
+    const HOW: &str = "absolutely|conditionally|uniformly|pointwise";
+    let before = rest.split(' ').next().filter(|word| is_one_of(word, HOW));
+    let rest = before.map_or(rest, |word| rest[word.len()..].trim_start());
     FORMS.iter().find_map(|(forms, is_so)| {
         let how = past(rest, forms)?.trim();
-        is_one_of(how, "|absolutely|conditionally|uniformly|pointwise|的").then_some((*is_so, how))
+        let is_known = matches!(how, "" | "的") || is_one_of(how, HOW);
+        is_known.then_some((*is_so, before.unwrap_or(how)))
     })
 }
 

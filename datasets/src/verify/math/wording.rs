@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::answer::closing;
 use super::scan::{begins, each, has_digits, holds, is_one_of};
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
@@ -16,7 +17,8 @@ const MAX_BYTES: usize = 160;
 type Rule = fn(&str) -> Option<String>;
 
 /// The rules, one after another, each on what the ones before it have made of the text.
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
+    named,
     change,
     below_zero,
     accounting,
@@ -49,13 +51,16 @@ pub(super) fn in_signs(text: &str) -> Option<String> {
 /// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`.
 pub(super) fn bare(text: &str) -> String {
     let mut out = text.to_owned();
-    if text.contains(['\\', '~']) {
-        for mark in ["\\textbf{", "\\text{", "\\mathrm{", "\\,", "\\;", "\\ ", "~"] {
-            out = out.replace(mark, " ");
+    for mark in ["\\textbf{", "\\text{", "\\mathrm{"] {
+        while let Some((before, inner)) = out.split_once(mark) {
+            let Some(close) = closing(inner) else { break };
+            out = format!("{before} {} {}", &inner[..close], &inner[close + 1..]);
         }
     }
-    if out.len() != text.len() && !out.contains('\\') {
-        out = out.replace(['{', '}'], "");
+    for space in ["\\,", "\\;", "\\ ", "~"] {
+        if out.contains(space) {
+            out = out.replace(space, " ");
+        }
     }
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -166,9 +171,14 @@ pub(super) fn abbreviation(word: &str) -> Option<&'static str> {
 
 /// `$5`, `$3.2M`, `Rs. 1200/-`, `$2 and 75 cents`, as the grammar reads sums of money.
 fn money(text: &str) -> Option<String> {
+    let words = if text.starts_with("\\text") { bare(text) } else { text.to_owned() };
+    if let Some(sum) = in_two_coins(&words) {
+        return Some(sum);
+    }
+    let text = words.as_str();
     let sign = text.trim_start_matches(['-', '−']);
     let minus = if sign.len() < text.len() { "-" } else { "" };
-    let money = pattern!(r"^(\\?\$|€|£|¥|₹|US ?\\?\$|(?:Rs|INR)\.?) ?(\d[\d,]*(?:\.\d+)?)(.*)$");
+    let money = pattern!(r"^(\\?\$|€|£|¥|₹|US ?\\?\$|(?:Rs|INR)\.?) ?([0-9][0-9,]*(?:\.[0-9]+)?)(.*)$");
     begins(sign, "$|\\$|€|£|¥|₹|US|Rs|INR").then_some(())?;
     let found = money.captures(sign)?;
     let (currency, number, rest) = (&found[1], &found[2], found[3].trim());
@@ -182,7 +192,7 @@ fn money(text: &str) -> Option<String> {
     if currency == "$" && rest.contains(['$', '\\', '=', '+', '*', '^', '(', ')', '/', '-', '<', '>']) {
         return None;
     }
-    let cents = pattern!(r"^,?(?: and)? (\d{1,2}) ?(?:cents?|¢|pence|p|paise)\.?$");
+    let cents = pattern!(r"^,?(?: and)? ([0-9]{1,2}) ?(?:cents?|¢|pence|p|paise)\.?$");
     if let Some(cents) = cents.captures(&found[3]) {
         let cents: u32 = cents[1].parse().ok()?;
         return Some(format!("{minus}{unit}{number}.{cents:02}"));
@@ -192,6 +202,28 @@ fn money(text: &str) -> Option<String> {
         Some(word) => Some(format!("{minus}{unit}{number} {word} {behind}").trim_end().to_owned()),
         None => Some(format!("{minus}{unit}{number} {rest}").trim_end().to_owned()),
     }
+}
+
+/// `4 Euro und 50 Cent`, `3 pounds and 50 pence`.
+fn in_two_coins(text: &str) -> Option<String> {
+    let coins = pattern!(
+        r"^([0-9]+) ?([Ee]uros?|€|pounds?|dollars?|рубл[а-я]+|rupees?)(?:,| and| und| et| y| e| con)* ([0-9]{1,2}) ?(?:[Cc]ents?|centimes?|céntimos|centesimi|pence|p|копе[а-я]+|paise)$"
+    );
+    let is_likely = text.starts_with(|c: char| c.is_ascii_digit()) && holds(text, "uro|€|ound|ollar|рубл|upee");
+    let found = coins.captures(text).filter(|_| is_likely)?;
+    let cents: u32 = found[3].parse().ok()?;
+    Some(format!("{}.{cents:02} {}", &found[1], &found[2]))
+}
+
+/// `k is equal to 4`, `n equals 7`.
+fn named(text: &str) -> Option<String> {
+    const EQUALS: &str = "equals to |equals |is equal to |is equivalent to |ist gleich |gleich |est égal à |es igual a |è \
+        uguale a |é igual a |равно |равен |等于";
+    let mut letters = text.trim_start_matches('$').chars();
+    let name = letters.next().filter(char::is_ascii_alphabetic)?;
+    let rest = letters.as_str().trim_start_matches(['$', ' ']);
+    let value = each(EQUALS).find_map(|words| rest.strip_prefix(words))?;
+    (!value.contains(" and ") && !value.contains(',')).then(|| format!("{name} = {value}"))
 }
 
 /// `2\angle 60^\circ`: a size and an angle.
@@ -327,8 +359,8 @@ fn out_of(text: &str) -> Option<String> {
 fn mixed(text: &str) -> Option<String> {
     text.contains('/').then_some(())?;
     let text = bare(text);
-    let joined = pattern!(r"^(-?\d+) ?(?:\\?&|and|und|et|y|e) ?(\d+)/(\d+)((?: [\p{L}. ]+)?)$");
-    let tight = pattern!(r"^(\d+)-(\d+)/(\d+)( ?\p{L}[\p{L}. ]*)$");
+    let joined = pattern!(r"^(-?[0-9]+) ?(?:\\?&|and|und|et|y|e) ?([0-9]+)/([0-9]+)((?: [^0-9+*/=()-]+)?)$");
+    let tight = pattern!(r"^([0-9]+)-([0-9]+)/([0-9]+)( ?[^0-9+*/=()-]+)$");
     let found = joined.captures(&text).or_else(|| tight.captures(&text))?;
     let number = |at: usize| found[at].parse::<u64>().ok();
     (number(2)? < number(3)?).then(|| format!("{} {}/{}{}", &found[1], &found[2], &found[3], &found[4]))
@@ -340,24 +372,24 @@ fn compound(text: &str) -> Option<String> {
     (first > 0 || begins(text, "quotient|Quotient|商")).then_some(())?;
     let text = bare(text).replace(['’', '′'], "'").replace(['″', '”'], "\"");
     let hours = pattern!(
-        r"^(\d+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?(\d+) ?m(?:ins?|n|inutes?)?\.?(?:,?(?: and)? ?(\d+) ?s(?:ecs?|econds?)?\.?)?$"
+        r"^([0-9]+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?([0-9]+) ?m(?:ins?|n|inutes?)?\.?(?:,?(?: and)? ?([0-9]+) ?s(?:ecs?|econds?)?\.?)?$"
     );
     if let Some(found) = hours.captures(&text) {
         let seconds = found.get(3).map_or(String::new(), |found| format!(" {} seconds", found.as_str()));
         return Some(format!("{} hours {} minutes{seconds}", &found[1], &found[2]));
     }
-    let minutes = pattern!(r"^(\d+) ?m(?:ins?|n)?\.? ?(\d+) ?s(?:ecs?)?\.?$");
+    let minutes = pattern!(r"^([0-9]+) ?m(?:ins?|n)?\.? ?([0-9]+) ?s(?:ecs?)?\.?$");
     if let Some(found) = minutes.captures(&text) {
         return Some(format!("{} minutes {} seconds", &found[1], &found[2]));
     }
-    let feet = pattern!(r#"^(\d+)(?:'| ?(?:ft|foot|feet)\.?) ?-?(\d{1,2}(?:\.\d+)?) ?(?:"|''|in\.?)?$"#);
+    let feet = pattern!(r#"^([0-9]+)(?:'| ?(?:ft|foot|feet)\.?) ?-?([0-9]{1,2}(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#);
     if let Some(found) = feet.captures(&text).filter(|found| found[2].parse::<f64>().is_ok_and(|part| part < 12.0)) {
         return Some(format!("{} feet {} inches", &found[1], &found[2]));
     }
     let rest = pattern!(
-        r"^(\d[\d,]*),?(?: ?R\.? ?| r\.? | ?(?:and )?(?:with )?(?:an? )?(?:remainder|rem\.|Rest|reste|resto|остаток|余数|余り|余|あまり|나머지)(?: of| is|:| =)? ?)(\d+)$"
+        r"^([0-9][0-9,]*),?(?: ?R\.? ?| r\.? | ?(?:and )?(?:with )?(?:an? )?(?:remainder|rem\.|Rest|reste|resto|остаток|余数|余り|余|あまり|나머지)(?: of| is|:| =)? ?)([0-9]+)$"
     );
-    let quotient = pattern!(r"^(?:[Qq]uotient|商)(?: is|:| =|是|为)? ?(\d+),?(?: and)?(?: the)? ?(?:remainder|余数|余)(?: is|:| =|是|为)? ?(\d+)$");
+    let quotient = pattern!(r"^(?:[Qq]uotient|商)(?: is|:| =|是|为)? ?([0-9]+),?(?: and)?(?: the)? ?(?:remainder|余数|余)(?: is|:| =|是|为)? ?([0-9]+)$");
     let found = rest.captures(&text).or_else(|| quotient.captures(&text))?;
     Some(format!("({}, {})", found[1].replace(',', ""), &found[2]))
 }
@@ -368,9 +400,11 @@ fn directed(text: &str) -> Option<String> {
     holds(text, likely).then_some(())?;
     let text = bare(text);
     let way = pattern!(
-        r"^(-?[\d.,]+(?: ?(?:×|\\times|x|\*) ?10\^\{?-?\d+\}?)?) ?([A-Za-zμΩ/^\d. {}²³⁻¹-]*?),? (?:(?:to(?:wards)? the |due |in the )?((?:north|south)?[ -]?(?:east|west)|north|south)(?:wards?|bound)?(?: direction)?|(up|down|for|back)wards?|to the (left|right))$"
+        r"^(-?[0-9.,]+(?: ?(?:×|\\times|x|\*) ?10\^\{?-?[0-9]+\}?)?) ?([A-Za-zμΩ/^[0-9]. {}²³⁻¹-]*?),? (?:(?:to(?:wards)? the |due |in the )?((?:north|south)?[ -]?(?:east|west)|north|south)(?:wards?|bound)?(?: direction)?|(up|down|for|back)wards?|to the (left|right))$"
     );
     let found = way.captures(&text)?;
-    let direction = (3..=5).find_map(|at| found.get(at))?.as_str().replace([' ', '-'], "");
+    let side = found.get(5).map(|side| format!("{}ward", side.as_str()));
+    let direction = (3..=4).find_map(|at| found.get(at)).map(|way| way.as_str().replace([' ', '-'], ""));
+    let direction = direction.or(side)?;
     Some(format!("{}\\text{{ {} {direction}}}", &found[1], found[2].trim()))
 }
