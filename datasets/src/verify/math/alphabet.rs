@@ -21,13 +21,13 @@ pub(super) static WORDS: [&str; 17] = entries(
 
 /// Units of one to three letters that are written right after numbers.
 pub(super) const UNITS: &str =
-    "kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
+    "bps|kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
 
 /// Things that are counted, of letters that are often variables.
-pub(super) const NOUNS: &str = "cup|cat|car|cap|cab|cub|ant|bat|bar|bun|bus|nut|pan|pup|rat|tub|van|ray|tap|bps";
+pub(super) const NOUNS: &str = "cup|cat|car|cap|cab|cub|ant|bat|bar|bun|bus|nut|pan|pup|rat|tub|van|ray|tap";
 
 /// Words of three letters without a vowel.
-pub(super) const SHORTENED: &str = "rpm|fps|psi|bps|mph|kph|mpg|pts|yrs|hrs|pcs|lbs|yds|cts|tbs|tsp|ppm|ppb|bpm|wpm|\
+pub(super) const SHORTENED: &str = "rpm|fps|psi|mph|kph|mpg|pts|yrs|hrs|pcs|lbs|yds|cts|tbs|tsp|ppm|ppb|bpm|wpm|\
     gms|kms|cms|mls|std|nth|mth|kth|min|sec|mod|max|gcd|lcm|log|sgn|cot|sqr|img|ker|det|hrs|mrs|jpg|png";
 
 /// Words that are no products of variables.

@@ -129,6 +129,15 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             is_none(&folded(a))
         }
         (Answer::Words(a), Answer::Value(Expr::Infinity)) if is_infinite(&folded(a)) => true,
+        (Answer::Value(Expr::Infinity), Answer::Words(a)) if folded(a) == "infinite" => true,
+        (Answer::Matrix(rows), Answer::Words(name)) | (Answer::Words(name), Answer::Matrix(rows)) => {
+            let multiple = match folded(name).as_str() {
+                "identity matrix" | "identity" => Expr::Variable("I".into()),
+                "zero matrix" => Expr::integer(0),
+                _ => return false,
+            };
+            is_multiple_of_identity(rows, &multiple, fuel)
+        }
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
             let spelled = || Some(Answer::Value(Expr::Number(spelled(a)?, None)));
             letter(other).is_some_and(|b| same_words(a, &b))
@@ -147,7 +156,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         | (Answer::Value(value), Answer::Tuple(_, items, _)) => vector(items, value, fuel),
         (Answer::Matrix(rows), Answer::Value(value))
         | (Answer::Value(value), Answer::Matrix(rows))
-            if identity_of(value).is_some() =>
+            if identity_of(value).is_some() || *value == Expr::integer(0) =>
         {
             is_multiple_of_identity(rows, value, fuel)
         }
@@ -246,7 +255,7 @@ fn identity_of(value: &Expr) -> Option<String> {
 
 /// Whether a matrix is a number times the identity: `\frac12 I`, `-I_2`.
 fn is_multiple_of_identity(rows: &[Vec<Answer>], value: &Expr, fuel: &mut Fuel) -> bool {
-    let Some(name) = identity_of(value) else { return false };
+    let name = identity_of(value).unwrap_or_default();
     let side = name.strip_prefix("I_").map(|index| index.split(|c: char| !c.is_ascii_digit()));
     let mut sides = side.into_iter().flatten().filter(|digits| !digits.is_empty());
     let is_size = sides.next().is_none_or(|_| name.contains(&format!("digits: \"{}\"", rows.len())));

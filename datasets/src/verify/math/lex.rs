@@ -291,7 +291,7 @@ impl<'a> Lexer<'a> {
         let length = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
         // `milhões`
         let is_latin = |c: char| matches!(c, '\u{c0}'..='\u{24f}');
-        if self.rest()[length..].starts_with(is_latin) {
+        if self.is_behind_number() && self.rest()[length..].starts_with(is_latin) {
             let end = self.rest().find(|c: char| !c.is_ascii_alphabetic() && !is_latin(c));
             let end = end.unwrap_or(self.rest().len());
             self.out.push(Token::Text(self.rest()[..end].to_owned()));
@@ -363,7 +363,8 @@ impl<'a> Lexer<'a> {
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_formula = !(self.is_behind_number() && is_spaced) && is_formula(&run);
         let is_letters = run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)) || is_formula;
-        let is_noun = self.is_behind_number() && is_spaced && is_one_of(&lower, NOUNS);
+        let is_per = matches!(self.out.last(), Some(Token::Text(_))) && is_one_of(&run, "par|por|pro");
+        let is_noun = is_spaced && (is_per || self.is_behind_number() && is_one_of(&lower, NOUNS));
         let is_word = length > 2 && (!(length == 3 && is_letters) || is_noun);
         // Points of geometry are capitals: `NO` is a segment.
         let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());

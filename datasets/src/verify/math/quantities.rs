@@ -52,6 +52,9 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         (None, Some(Mark::Unit(unit))) if matches!(a, Answer::Time(..)) => {
             conversion(unit, "hour").zip(hours(&a)).is_some_and(|(one, a)| equal(&scaled(one, a), &b, fuel))
         }
+        (None, Some(Mark::Unit(unit))) if unit == "bps" => {
+            equal(&a, &b, fuel) || equal(&a, &hundredth(&hundredth(&b)), fuel)
+        }
         // `1.35x` is a multiple beside one.
         (Some(Mark::Unit(unit)), None) if unit == "times" => equal(&a, &without_x(&b), fuel),
         (None, Some(Mark::Unit(unit))) if unit == "times" => equal(&without_x(&a), &b, fuel),
@@ -128,7 +131,7 @@ fn with_unit(answer: &Answer) -> Answer {
 
 /// The number and the unit of a product beside a value with a unit: its letters together may be one, `k P a`, and those
 /// that are often variables, `K`, are units too.
-fn unit_beside(expr: &Expr) -> Option<(Expr, String)> {
+pub(super) fn unit_beside(expr: &Expr) -> Option<(Expr, String)> {
     let Expr::Product(factors) = expr else { return unit_of(expr) };
     let name = |factor: &Expr| match factor {
         Expr::Variable(name) if name == "mu" => Some("μ".to_owned()),

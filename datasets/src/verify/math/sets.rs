@@ -32,7 +32,7 @@ const ABROAD: &str = "alle reellen zahlen=all real numbers|todos los números re
     except|salvo=except|menos=except|supérieurs ou égaux à=at least|supérieurs à=greater than|inférieurs ou égaux à=at \
     most|inférieurs à=less than|sauf=except|maggiori o uguali a=at least|maggiori di=greater than|minori o uguali a=at \
     most|minori di=less than|eccetto=except|tranne=except|maiores ou iguais a=at least|maiores que=greater \
-    than|menores ou iguais a=at most|exceto=except|кроме=except|больше=greater than|меньше=less than| von =from | bis = to ";
+    than|menores ou iguais a=at most|exceto=except|кроме=except|больше=greater than|меньше=less than| von = from | bis = to | de = from | à = to | a = to ";
 
 /// The set that words name.
 pub(super) fn set_in_words(text: &str) -> Option<Answer> {
@@ -41,12 +41,16 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     let text = text.trim_matches(['$', ' ', '.']);
     let first = text.chars().next()?;
     let is_short = (3..=MAX_BYTES).contains(&text.len());
-    (is_short && (first.is_alphabetic() || first == '\\')).then_some(())?;
+    let is_chinese = !text.is_ascii() && text.ends_with('数');
+    (is_short && (first.is_alphabetic() || first == '\\' || is_chinese)).then_some(())?;
     let lower = text.to_lowercase();
-    begins(&lower, OPENINGS).then_some(())?;
+    (is_chinese || begins(&lower, OPENINGS)).then_some(())?;
     let mut words = super::wording::bare(&lower).replace('$', "").replace("\\mathbb{r}", "real numbers");
     if !words.is_ascii() || begins(&words, "alle|tod|tous|tutti") {
         words = pairs(ABROAD).fold(words, |words, (word, english)| words.replace(word, english));
+    }
+    if let Some(english) = chinese(&words) {
+        words = english;
     }
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = words.replace("non-negative", "nonnegative").replace("non negative", "nonnegative");
@@ -60,6 +64,19 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
         "R" | "≥" | "≤" | "≠" | ">" | "<" => reals(name, rest),
         letter => integers(letter, rest),
     }
+}
+
+/// `所有大于等于4的实数`, `1到5的整数` in English.
+fn chinese(text: &str) -> Option<String> {
+    const RELATIONS: &str = "大于等于=at least |大于或等于=at least |不小于=at least |小于等于=at most |小于或等于=at most |不大于=at most |\
+        大于=greater than |小于=less than |除了=except |不等于=except ";
+    let (bound, noun) = ["的所有实数", "的全体实数", "的实数", "的所有整数", "的整数"]
+        .iter()
+        .find_map(|noun| Some((text.strip_suffix(noun)?, noun)))?;
+    let noun = if noun.ends_with("整数") { "integers" } else { "real numbers" };
+    let bound = past(bound, "所有|全体|从").unwrap_or(bound);
+    let bound = pairs(RELATIONS).fold(bound.to_owned(), |bound, (word, english)| bound.replace(word, english));
+    Some(format!("{noun} {}", bound.replace(['到', '至'], " to ").trim_end_matches("以外")))
 }
 
 /// The entries of a table, `a=b|c=d`, where `>=` and the like may stand before their sign.
@@ -165,7 +182,7 @@ fn without_lead(rest: &str) -> &str {
 }
 
 /// The relation that a text begins with, and what follows.
-fn relation(text: &str) -> Option<(&'static str, &str)> {
+pub(super) fn relation(text: &str) -> Option<(&'static str, &str)> {
     let (sign, rest) = pairs(BOUNDS).find_map(|(word, sign)| Some((sign, text.strip_prefix(word)?)))?;
     Some((sign, rest.trim_start()))
 }

@@ -229,6 +229,13 @@ fn foreign_part(text: &str) -> Option<String> {
     let may_be = text.len() <= MAX_BYTES && text.chars().all(|c| c.is_alphabetic() || c == ' ');
     may_be.then_some(())?;
     let lower = text.to_lowercase();
+    // `zweieinhalb`
+    if let Some(whole) = lower.strip_suffix("einhalb").and_then(|whole| foreign_in(whole, FOREIGN[1])) {
+        return Some(format!("{}/2", 2 * whole + 1));
+    }
+    if is_one_of(&lower, "anderthalb|anderhalf|полтора") {
+        return Some("3/2".into());
+    }
     let (above, below) = lower.rsplit_once(' ').unwrap_or(("", &lower));
     let (language, below) = FOREIGN_PARTS.iter().enumerate().find_map(|(language, table)| {
         let at = table.split_whitespace().position(|names| {

@@ -12,7 +12,7 @@ use super::scan::{are_digits, folded, has_digits, is_one_of};
 use super::spelled::{scale, spelled};
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
-use super::wording::abbreviation;
+use super::wording::{abbreviation, bare};
 use super::{FUEL, Outcome, calendar, standing, text, worded};
 
 /// Longest equation whose left side is left out, in bytes.
@@ -257,15 +257,18 @@ fn readings(text: &str) -> Vec<Answer> {
 
 /// `54k`, `3.2M`, `1.35x`: a number with a letter that may be a factor or stand for a multiple.
 fn multiples(text: &str) -> Option<String> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').filter(|end| *end > 0)?;
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    let text = bare(text);
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
     let (number, letters) = text.split_at(end);
     let letters = letters.trim_start();
     // `3x` may be a term, `1.35x` is how many times as much.
     if is_one_of(letters, "x|X|×|\\times") && number.contains('.') && !number.starts_with('0') {
         return Some(number.to_owned());
     }
+    let (letters, unit) = letters.split_once(' ').unwrap_or((letters, ""));
     let scale = (letters != "m").then(|| abbreviation(letters)).flatten()?;
-    Some(format!("{number} {scale}"))
+    unit.chars().all(char::is_alphabetic).then(|| format!("{number} {scale} {unit}"))
 }
 
 /// Whether a mark parts one group of thousands: `1.200`.

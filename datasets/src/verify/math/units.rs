@@ -6,21 +6,21 @@ use std::collections::BTreeMap;
 use dashu_ratio::RBig;
 
 /// Names of a unit, its quantity, the quantity's power, and the unit's size in base units as a fraction.
-const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|mm мм millimeter millimetre millimètre milímetro \
+const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å ångström angstrom=length 1 1 10000000000|mm мм millimeter millimetre millimètre milímetro millimetri \
     milimetro миллиметр 毫米 ミリメートル 밀리미터=length 1 1 1000|cm см centimeter centimetre centimètre centímetro centimetro \
-    zentimeter сантиметр 厘米 公分 センチメートル センチ 센티미터=length 1 1 100|dm дм decimeter decimetre дециметр 分米=length 1 1 10|m \
-    м метр metro mètre meter metre 米 公尺 メートル 미터=length 1 1 1|km км kilómetro kilomètre chilometro quilômetro kilometer \
+    zentimeter centimetri centymetr centymetrów santimetre сантиметр 厘米 公分 センチメートル センチ 센티미터=length 1 1 100|dm дм decimeter decimetre дециметр 分米=length 1 1 10|m \
+    м метр metro mètre meter metre metri metry metrów metros mét 米 公尺 メートル 미터=length 1 1 1|km км kilómetro kilomètre chilometro chilometri quilômetro kilometrów kilometry kilometer \
     kilometre километр 千米 公里 キロメートル キロ 킬로미터=length 1 1000 1|in inch inche pulgada zoll дюйм 英寸=length 1 254 10000|ft \
     foot feet pie 英尺=length 1 3048 10000|yd yard=length 1 9144 10000|mi mile milla meile миля мил 英里=length 1 1609344 \
-    1000|ms millisecond=time 1 1 1000|s с сек segundo seconde secondo sekunde sekunden sec second секунд 秒 秒钟 \
-    초=time 1 1 1|min мин minuto minuten minuut minute минут minuta 分钟 分鐘 分 분=time 1 60 1|h ч час hora ora ore heure \
-    stunde stunden uur hr hour 小时 小時 个小时 時間 시간=time 1 3600 1|day сут день día jour tag tage tagen giorno giorni dia 天 日 \
+    1000|ms millisecond=time 1 1 1000|s с сек segundo seconde secondo secondi saniye detik giây sekund sekundy sekunde sekunden sec second секунд 秒 秒钟 \
+    초=time 1 1 1|min мин minuto minuten minuut minute минут minuta minuti minutę dakika menit phút 分钟 分鐘 分 분=time 1 60 1|h ч час hora ora ore heure \
+    stunde stunden uur uren godzina godziny godzin saat jam giờ hr hour 小时 小時 个小时 時間 시간=time 1 3600 1|day сут день día jour tag tage tagen giorno giorni dia 天 日 \
     日間 일=time 1 86400 1|week semana semaine woche wochen settimana недел 周 星期 週間 주=time 1 604800 1|month 个月=months 1 1 \
-    1|year yr 年=months 1 12 1|mg milligram 毫克=mass 1 1 1000000|g г gram gramo gramme gramm grammo грамм 克 グラム 그램=mass 1 \
-    1 1000|kg кг kilogram kilogramo kilogramme kilogramm chilogrammo килограмм kilo 千克 公斤 キログラム 킬로그램=mass 1 1 1|斤=mass \
+    1|year yr 年=months 1 12 1|mg milligram 毫克=mass 1 1 1000000|g г gram gramo gramme gramm grammo grammi gramów грамм 克 グラム 그램=mass 1 \
+    1 1000|kg кг kilogram kilogramo kilogramme kilogramm chilogrammo chilogrammi kilogramów килограмм kilo 千克 公斤 キログラム 킬로그램=mass 1 1 1|斤=mass \
     1 1 2|lb pound=mass 1 45359237 100000000|oz ounce=mass 1 45359237 1600000000|ml мл milliliter millilitre mililitro \
     миллилитр 毫升 ミリリットル 밀리리터=length 3 1 1000000|cl centiliter centilitre=length 3 1 100000|dl deciliter decilitre \
-    デシリットル=length 3 1 10000|l л L liter litre litro литр 升 リットル 리터=length 3 1 1000|ha hectare hectárea hektar гектар 公顷 \
+    デシリットル=length 3 1 10000|l л L liter litre litro litri litrów литр 升 リットル 리터=length 3 1 1000|ha hectare hectárea hektar гектар 公顷 \
     ヘクタール=length 2 10000 1|dollar usd buck dólar dólare долларов доллара 美元=dollar 1 1 1|cent ¢=dollar 1 1 100|euro eur € \
     евро 欧元=euro 1 1 1|centime céntimo centesimi cêntimo=euro 1 1 100|£ gbp sterling 英镑=sterling 1 1 1|pence penny \
     pennie=sterling 1 1 100|ruble rub ₽ руб рубль рубля рублей=ruble 1 1 1|копеек копейки копейка=ruble 1 1 100|yen \
@@ -33,11 +33,11 @@ const WORDS: &str = "平方=square |立方=cubic |세제곱=cubic |제곱=square
     квадратных =square |квадратные =square |квадратный =square |кубических =cubic |кубические =cubic |quadrat=square |\
     kubik=cubic | carrés= squared| carré= squared| cuadrados= squared| cuadrado= squared| quadrados= squared| \
     quadrado= squared| quadrati= squared| quadrato= squared| cubes= cubed| cube= cubed| cúbicos= cubed| cúbico= cubed| \
-    cubi= cubed| cubo= cubed| por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/|です=|입니다=";
+    cubi= cubed| cubo= cubed| por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/";
 
 /// Units with a name of their own: their names, and a factor before a product or quotient of others.
 const DERIVED: &str = "mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg \
-    m^2/s^3|Pa pascal=1 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|F \
+    m^2/s^3|Pa pascal=1 kg/m s^2|atm=101325 kg/m s^2|bar=100000 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|F \
     farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|t т tonne tonelada 吨 トン 톤=1000 kg";
 
 /// Prefixes of symbols and of names, and their factors.

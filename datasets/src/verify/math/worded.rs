@@ -31,7 +31,7 @@ fn says_in_any(words: &str) -> Option<bool> {
 
 /// Whether folded words say that something converges, and how: "the series converges absolutely".
 fn converges(words: &str) -> Option<(bool, &str)> {
-    const SUBJECTS: &str = "series |integral |improper integral |sequence |sum |it |this series |this integral |given \
+    const SUBJECTS: &str = "yes |no |series |integral |improper integral |sequence |sum |it |this series |this integral |given \
         series |infinite series |die reihe |reihe |das integral |die folge |folge |la serie |serie |la série |série |la \
         suite |l integrale |l intégrale |integrale |ряд |интеграл |级数|该级数|积分|数列|is |are |ist ";
     let mut rest = words;
@@ -49,8 +49,9 @@ fn converges(words: &str) -> Option<(bool, &str)> {
     let rest = before.map_or(rest, |word| rest[word.len()..].trim_start());
     FORMS.iter().find_map(|(forms, is_so)| {
         let how = past(rest, forms)?.trim();
-        let is_known = matches!(how, "" | "的") || is_one_of(how, HOW);
-        is_known.then_some((*is_so, before.unwrap_or(how)))
+        let reason = how.is_empty() || how == "的" || how.starts_with("by ") || !is_so && how == "to infinity";
+        let how = if reason { "" } else { how };
+        (how.is_empty() || is_one_of(how, HOW)).then_some((*is_so, before.unwrap_or(how)))
     })
 }
 
@@ -89,6 +90,9 @@ fn formula(text: &str) -> Option<String> {
         text = text.replace(mark, "");
     }
     let lowered = |c: char| "₀₁₂₃₄₅₆₇₈₉".chars().position(|known| known == c);
+    let (text, charge) = text.split_once('^').unwrap_or((&text, ""));
+    let is_charge = charge.trim_end_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit());
+    is_charge.then_some(())?;
     let text: String = text
         .chars()
         .map(|c| lowered(c).and_then(|digit| char::from_digit(digit as u32, 10)).unwrap_or(c))
@@ -109,7 +113,8 @@ fn formula(text: &str) -> Option<String> {
     }
     // Two letters may be points, `CO`; small letters or numbers among them are none.
     let has_small = text.contains(|c: char| c.is_ascii_lowercase());
-    (atoms > 1 && (has_number || has_small)).then_some(text)
+    let is_formula = atoms > 1 && (has_number || has_small) || is_one_of(&text, "H2|N2|O2|O3|F2|Cl2|Br2|I2|P4|S8");
+    is_formula.then(|| format!("{text}^{charge}"))
 }
 
 /// Whether numbers with words are the same: `3 boys and 5 girls`, `Alice has 12 and Bob has 5`, in any order; none where

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::answer::closing;
-use super::scan::{begins, each, has_digits, holds, is_one_of};
+use super::scan::{begins, each, has_digits, holds, is_one_of, past};
+use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
 
@@ -35,6 +36,13 @@ const RULES: [Rule; 13] = [
 
 /// The text in signs, where it is a wording of a value.
 pub(super) fn in_signs(text: &str) -> Option<String> {
+    // The verb at the end of a sentence.
+    const VERBS: &str = "です|입니다|이다|だ";
+    if !text.is_ascii()
+        && let Some(bare) = each(VERBS).find_map(|verb| text.strip_suffix(verb))
+    {
+        return Some(in_signs(bare).unwrap_or_else(|| bare.to_owned()));
+    }
     let is_plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
     if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) {
         return None;
@@ -110,7 +118,7 @@ fn change(text: &str) -> Option<String> {
 
 /// A text without the article that it begins with.
 fn without_article(text: &str) -> &str {
-    const ARTICLES: &str = "a |an |the |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
+    const ARTICLES: &str = "a |an |the |it has |it is |it ||una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
     each(ARTICLES).find_map(|word| text.strip_prefix(word)).unwrap_or(text)
 }
 
@@ -171,7 +179,7 @@ pub(super) fn abbreviation(word: &str) -> Option<&'static str> {
 
 /// `$5`, `$3.2M`, `Rs. 1200/-`, `$2 and 75 cents`, as the grammar reads sums of money.
 fn money(text: &str) -> Option<String> {
-    let words = if text.starts_with("\\text") { bare(text) } else { text.to_owned() };
+    let words = if text.contains('\\') { bare(text) } else { text.to_owned() };
     if let Some(sum) = in_two_coins(&words) {
         return Some(sum);
     }
@@ -222,8 +230,13 @@ fn named(text: &str) -> Option<String> {
     let mut letters = text.trim_start_matches('$').chars();
     let name = letters.next().filter(char::is_ascii_alphabetic)?;
     let rest = letters.as_str().trim_start_matches(['$', ' ']);
+    if let Some((sign, bound)) = rest.strip_prefix("is ").and_then(relation) {
+        let sign = if sign == "∖" { "\\ne " } else { sign };
+        let is_number = bound.starts_with(|c: char| c.is_ascii_digit() || "-\\".contains(c));
+        return (is_number && !bound.contains(' ')).then(|| format!("{name} {sign} {bound}"));
+    }
     let value = each(EQUALS).find_map(|words| rest.strip_prefix(words))?;
-    (!value.contains(" and ") && !value.contains(',')).then(|| format!("{name} = {value}"))
+    (!value.contains(" and ") && !value.contains(',')).then(|| format!("{name} = {}", value.replace("negative ", "-")))
 }
 
 /// `2\angle 60^\circ`: a size and an angle.
@@ -231,6 +244,10 @@ fn phasor(text: &str) -> Option<String> {
     let (size, rest) = ["\\angle", "∠"].iter().find_map(|sign| text.split_once(*sign))?;
     let size = size.trim_end();
     size.ends_with(|c: char| c.is_ascii_digit() || "})".contains(c)).then_some(())?;
+    let braced = rest.trim_start().strip_prefix('{').and_then(|inner| Some((inner, closing(inner)?)));
+    if let Some((inner, close)) = braced {
+        return Some(format!("{size}cis({}){}", &inner[..close], &inner[close + 1..]));
+    }
     let ends = ["^\\circ", "^{\\circ}", "°", "º", "^o"];
     let end = ends.iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min();
     let end = end.or_else(|| rest.find("\\text")).unwrap_or(rest.len());
@@ -278,6 +295,13 @@ fn vectors(text: &str) -> Option<String> {
 /// `half a mile`, `three quarters of an hour`, `a third of the cake`; with a unit, `eine halbe Stunde`, `media hora`.
 fn part_of(text: &str) -> Option<String> {
     text.chars().all(|c| c.is_alphanumeric() || " -'’/.".contains(c)).then_some(())?;
+    // `半小时`, `一个半小时`
+    if let Some((whole, unit)) = text.split_once('半').filter(|(_, unit)| is_unit(past(unit, "个").unwrap_or(unit))) {
+        let unit = past(unit, "个").unwrap_or(unit);
+        let whole = whole.trim_end_matches('个');
+        let number = if whole.is_empty() { 0 } else { number_word(whole).or_else(|| whole.parse().ok())? };
+        return Some(format!("{}/2 {unit}", 2 * number + 1));
+    }
     const HALVES: &str = "media |medio |meia |meio |halbe |halber |halbes |halben |halve |demi-|demi |mezza |mezzo |mezz'|\
         mezz’|pół |setengah ";
     const MORE: &str = "anderthalb |eineinhalb |anderhalf |anderhalve |полтора |полторы |półtorej |półtora ";
@@ -321,6 +345,12 @@ fn and_a_half(text: &str) -> Option<String> {
         "a half|half|one half|one-half|media|medio|mezza|mezzo|meia|meio|demi|demie|ein halb|ein halbes|половиной";
     let lower = text.to_lowercase();
     let (before, part) = each(LINKS).find_map(|link| lower.split_once(link))?;
+    // `an hour and 30 minutes`
+    if let (Some(unit), Some((number, smaller))) = (past(before, "an |a |one |una |une |eine |un'"), part.split_once(' '))
+        && is_unit(unit) && is_unit(smaller) && number.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return Some(format!("1 {unit} {part}"));
+    }
     let part = if is_one_of(part, HALF) {
         "1/2".to_owned()
     } else {
@@ -378,11 +408,16 @@ fn compound(text: &str) -> Option<String> {
         let seconds = found.get(3).map_or(String::new(), |found| format!(" {} seconds", found.as_str()));
         return Some(format!("{} hours {} minutes{seconds}", &found[1], &found[2]));
     }
+    // `1 hora y 5 minutos`, `1小时35分钟`
+    let two = pattern!(r"^([0-9.]+) ?([^0-9 ]+?)(?: (?:y|e|et|und|и|en|and|i|con))?,? ?([0-9.]+) ?([^0-9 ]+)$");
+    if let Some(found) = two.captures(&text).filter(|found| is_unit(&found[2]) && is_unit(&found[4])) {
+        return Some(format!("{} {} {} {}", &found[1], &found[2], &found[3], &found[4]));
+    }
     let minutes = pattern!(r"^([0-9]+) ?m(?:ins?|n)?\.? ?([0-9]+) ?s(?:ecs?)?\.?$");
     if let Some(found) = minutes.captures(&text) {
         return Some(format!("{} minutes {} seconds", &found[1], &found[2]));
     }
-    let feet = pattern!(r#"^([0-9]+)(?:'| ?(?:ft|foot|feet)\.?) ?-?([0-9]{1,2}(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#);
+    let feet = pattern!(r#"^([0-9]+)(?:'|[ -]?(?:ft|foot|feet)\.?)[ -]?([0-9]{1,2}(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#);
     if let Some(found) = feet.captures(&text).filter(|found| found[2].parse::<f64>().is_ok_and(|part| part < 12.0)) {
         return Some(format!("{} feet {} inches", &found[1], &found[2]));
     }
