@@ -1,20 +1,22 @@
 //! Whether an answer is the gold one, by kind. Symmetric, but where an echo could cheat: what only the
 //! gold may be is said at each rule.
 
+use super::constants::with_constants;
 use super::exact::rational;
 use super::fuel::Fuel;
+use super::identity::{identity_of, is_multiple_of_identity};
 use super::names::{are_indexed, assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
 use super::regions::{is_rest, same_region};
-use super::sets::set_in_words;
 use super::relations::{chains, congruences};
 use super::scan::{folded, is_one_of};
+use super::sets::set_in_words;
 use super::spelled::spelled;
 use super::text::{is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
-use super::values::{same_value, signs, values, variables, with_constants};
+use super::values::{same_value, signs, values, variables};
 use super::worded::is_infinite;
 
 /// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
@@ -130,7 +132,8 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Words(a), Answer::Value(Expr::Infinity)) if is_infinite(&folded(a)) => true,
         (Answer::Value(Expr::Infinity), Answer::Words(a)) if folded(a) == "infinite" => true,
-        (Answer::Matrix(rows), Answer::Words(name)) | (Answer::Words(name), Answer::Matrix(rows)) => {
+        (Answer::Matrix(rows), Answer::Words(name))
+        | (Answer::Words(name), Answer::Matrix(rows)) => {
             let multiple = match folded(name).as_str() {
                 "identity matrix" | "identity" => Expr::Variable("I".into()),
                 "zero matrix" => Expr::integer(0),
@@ -202,7 +205,9 @@ fn equal_family(
         (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
         // `cx` and "`kx` for a constant k"
         (None, Some(_)) if is_same_name && n.is_some() => {
-            let may_be = |name: &str| is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name);
+            let may_be = |name: &str| {
+                is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name)
+            };
             let fixed = variables(b);
             let is_constant = |name: &str| may_be(name) && !fixed.contains(name);
             with_constants((a, &is_constant), b, fuel)
@@ -244,31 +249,6 @@ fn vector(items: &[Answer], value: &Expr, fuel: &mut Fuel) -> bool {
     let coordinate = |number| Answer::Value(at(Some(number)));
     values(&at(None), &Expr::integer(0), fuel)
         && items.iter().enumerate().all(|(number, item)| equal(item, &coordinate(number), fuel))
-}
-
-/// The name of the identity matrix in an expression: `I`, `I_2`.
-fn identity_of(value: &Expr) -> Option<String> {
-    let is_identity = |name: &String| *name == "I" || name.starts_with("I_[");
-    let mut names = variables(value).into_iter().filter(is_identity);
-    names.next().filter(|_| names.next().is_none())
-}
-
-/// Whether a matrix is a number times the identity: `\frac12 I`, `-I_2`.
-fn is_multiple_of_identity(rows: &[Vec<Answer>], value: &Expr, fuel: &mut Fuel) -> bool {
-    let name = identity_of(value).unwrap_or_default();
-    let side = name.strip_prefix("I_").map(|index| index.split(|c: char| !c.is_ascii_digit()));
-    let mut sides = side.into_iter().flatten().filter(|digits| !digits.is_empty());
-    let is_size = sides.next().is_none_or(|_| name.contains(&format!("digits: \"{}\"", rows.len())));
-    let at = |number| value.with(&name, &Expr::integer(number));
-    let zero = Expr::integer(0);
-    is_size
-        && rows.iter().all(|row| row.len() == rows.len())
-        && values(&zero, &at(0), fuel)
-        && rows.iter().enumerate().all(|(i, row)| {
-            row.iter().enumerate().all(|(j, cell)| {
-                matches!(cell, Answer::Value(cell) if values(cell, &at(i64::from(i == j)), fuel))
-            })
-        })
 }
 
 /// Whether two piecewise functions have the same pieces, in any order.

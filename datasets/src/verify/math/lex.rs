@@ -4,7 +4,7 @@
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::alphabet::{NOUNS, SHORTENED, SHORT_WORDS, UNITS, fold, is_function};
+use super::alphabet::{NOUNS, SHORT_WORDS, UNITS, fold, is_formula, is_function};
 use super::printed::as_latex;
 use super::scan::is_one_of;
 use super::units::is_known;
@@ -248,6 +248,14 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
+    /// Whether a number, or a number and one word, stands before.
+    fn is_in_unit(&self) -> bool {
+        matches!(
+            self.out.as_slice(),
+            [.., Token::Number { .. }] | [.., Token::Number { .. }, Token::Text(_)]
+        )
+    }
+
     pub(super) fn is_behind_number(&self) -> bool {
         matches!(self.out.last(), Some(Token::Number { .. }))
     }
@@ -291,7 +299,7 @@ impl<'a> Lexer<'a> {
         let length = self.rest().bytes().take_while(u8::is_ascii_alphabetic).count();
         // `milhões`
         let is_latin = |c: char| matches!(c, '\u{c0}'..='\u{24f}');
-        if self.is_behind_number() && self.rest()[length..].starts_with(is_latin) {
+        if self.is_in_unit() && self.rest()[length..].starts_with(is_latin) {
             let end = self.rest().find(|c: char| !c.is_ascii_alphabetic() && !is_latin(c));
             let end = end.unwrap_or(self.rest().len());
             self.out.push(Token::Text(self.rest()[..end].to_owned()));
@@ -363,7 +371,8 @@ impl<'a> Lexer<'a> {
         // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
         let is_formula = !(self.is_behind_number() && is_spaced) && is_formula(&run);
         let is_letters = run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)) || is_formula;
-        let is_per = matches!(self.out.last(), Some(Token::Text(_))) && is_one_of(&run, "par|por|pro");
+        let is_per =
+            matches!(self.out.last(), Some(Token::Text(_))) && is_one_of(&run, "par|por|pro");
         let is_noun = is_spaced && (is_per || self.is_behind_number() && is_one_of(&lower, NOUNS));
         let is_word = length > 2 && (!(length == 3 && is_letters) || is_noun);
         // Points of geometry are capitals: `NO` is a segment.
@@ -378,16 +387,6 @@ impl<'a> Lexer<'a> {
             run.chars().for_each(|c| self.out.push(Token::Name(c.to_string())));
         }
     }
-}
-
-/// Whether three letters are factors: `GMm` and `mgh` are no words.
-pub(super) fn is_formula(run: &str) -> bool {
-    run.len() == 3
-        && run.bytes().all(|b| b.is_ascii_alphabetic())
-        && run.bytes().any(|b| b.is_ascii_lowercase())
-        && !run.bytes().any(|b| b"aeiouyAEIOUY".contains(&b))
-        && !is_known(run)
-        && !is_one_of(&run.to_ascii_lowercase(), SHORTENED)
 }
 
 /// The name of a currency's unit.

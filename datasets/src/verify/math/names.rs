@@ -73,7 +73,8 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     for part in parts.filter(|part| !part.is_empty()) {
         let name = part.chars().next().filter(char::is_ascii_alphabetic)?;
         let rest = part[1..].trim_start();
-        let signs = ["=", ":", "→", "->", "\\to ", "\\rightarrow ", "is equal to ", "is ", "equals "];
+        let signs =
+            ["=", ":", "→", "->", "\\to ", "\\rightarrow ", "is equal to ", "is ", "equals "];
         let value = signs.iter().find_map(|sign| rest.strip_prefix(sign))?.trim();
         let is_value = !value.is_empty() && !value.contains(['=', ':', '<', '>']);
         (is_value && !names.contains(&name)).then_some(())?;
@@ -164,11 +165,15 @@ fn are_distinct(pairs: &[(&Answer, &Answer)]) -> bool {
 pub(super) fn application(answer: &Answer) -> Option<(String, Expr)> {
     match answer {
         Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
-            [Expr::Variable(function), argument @ Expr::Variable(_)] => Some((function.clone(), argument.clone())),
+            [Expr::Variable(function), argument @ Expr::Variable(_)] => {
+                Some((function.clone(), argument.clone()))
+            }
             _ => None,
         },
         Answer::Value(Expr::Variable(name)) => {
-            let index = name.split_once("_[Name(\"").and_then(|(stem, index)| Some((stem, index.strip_suffix("\")]")?)));
+            let index = name
+                .split_once("_[Name(\"")
+                .and_then(|(stem, index)| Some((stem, index.strip_suffix("\")]")?)));
             index.map(|(stem, index)| (stem.to_owned(), Expr::Variable(index.to_owned())))
         }
         _ => None,

@@ -46,12 +46,12 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         (Some(Mark::Degree), Some(Mark::Unit(unit)))
         | (Some(Mark::Unit(unit)), Some(Mark::Degree)) => is_scale(unit) && equal(&a, &b, fuel),
         // `1h30` may be a time of day.
-        (Some(Mark::Unit(unit)), None) if matches!(b, Answer::Time(..)) => {
-            conversion(unit, "hour").zip(hours(&b)).is_some_and(|(one, b)| equal(&a, &scaled(one, b), fuel))
-        }
-        (None, Some(Mark::Unit(unit))) if matches!(a, Answer::Time(..)) => {
-            conversion(unit, "hour").zip(hours(&a)).is_some_and(|(one, a)| equal(&scaled(one, a), &b, fuel))
-        }
+        (Some(Mark::Unit(unit)), None) if matches!(b, Answer::Time(..)) => conversion(unit, "hour")
+            .zip(hours(&b))
+            .is_some_and(|(one, b)| equal(&a, &scaled(one, b), fuel)),
+        (None, Some(Mark::Unit(unit))) if matches!(a, Answer::Time(..)) => conversion(unit, "hour")
+            .zip(hours(&a))
+            .is_some_and(|(one, a)| equal(&scaled(one, a), &b, fuel)),
         (None, Some(Mark::Unit(unit))) if unit == "bps" => {
             equal(&a, &b, fuel) || equal(&a, &hundredth(&hundredth(&b)), fuel)
         }
@@ -79,7 +79,9 @@ fn scaled(factor: RBig, value: RBig) -> Answer {
 fn without_x(answer: &Answer) -> Answer {
     match answer {
         Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
-            [number @ Expr::Number(..), Expr::Variable(x)] if x == "x" => Answer::Value(number.clone()),
+            [number @ Expr::Number(..), Expr::Variable(x)] if x == "x" => {
+                Answer::Value(number.clone())
+            }
             _ => answer.clone(),
         },
         other => other.clone(),

@@ -6,11 +6,12 @@ use dashu_ratio::RBig;
 use super::FUEL;
 use super::calendar::time;
 use super::compare::equal;
+use super::foreign::with_numerals;
 use super::fuel::Fuel;
 use super::parse::structure;
-use super::sets::set_in_words;
 use super::scan::is_one_of;
-use super::spelled::{is_number_part, spelled, with_numerals};
+use super::sets::set_in_words;
+use super::spelled::{is_number_part, spelled};
 use super::tree::{Answer, Expr, Mark};
 use super::units::is_unit;
 use super::wording::in_signs;
@@ -70,7 +71,8 @@ fn read(text: &str) -> Option<Answer> {
 
 /// A value that is given twice, in other words: `275 cents, i.e. $2.75`.
 pub(super) fn restated(text: &str) -> Option<(Answer, Answer)> {
-    const LINKS: [&str; 6] = [", i.e. ", ", i.e., ", " i.e. ", ", that is, ", ", that is ", ", or equivalently "];
+    const LINKS: [&str; 6] =
+        [", i.e. ", ", i.e., ", " i.e. ", ", that is, ", ", that is ", ", or equivalently "];
     let (value, again) = LINKS.iter().find_map(|link| text.split_once(link))?;
     let (value, again) = (parse(value)?, parse(again)?);
     equal(&value, &again, &mut Fuel::new(FUEL)).then_some((value, again))
@@ -80,8 +82,10 @@ pub(super) fn restated(text: &str) -> Option<(Answer, Answer)> {
 /// behind thousands or millions: `one thousand, two hundred`.
 fn spelled_sum(text: &str) -> Option<RBig> {
     if let Some((scale, rest)) = text.split_once(", ") {
-        let is_scale = scale.len() > 5 && is_one_of(scale.rsplit(' ').next()?, "thousand|million|billion");
-        let are_numbers = |part: &str| part.split(' ').all(|word| word == "and" || is_number_part(word));
+        let is_scale =
+            scale.len() > 5 && is_one_of(scale.rsplit(' ').next()?, "thousand|million|billion");
+        let are_numbers =
+            |part: &str| part.split(' ').all(|word| word == "and" || is_number_part(word));
         let is_number = is_scale && rest.contains(' ') && text.split(", ").all(are_numbers);
         return if is_number { spelled(&text.replace(',', "")) } else { None };
     }

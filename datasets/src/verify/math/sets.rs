@@ -45,7 +45,8 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     (is_short && (first.is_alphabetic() || first == '\\' || is_chinese)).then_some(())?;
     let lower = text.to_lowercase();
     (is_chinese || begins(&lower, OPENINGS)).then_some(())?;
-    let mut words = super::wording::bare(&lower).replace('$', "").replace("\\mathbb{r}", "real numbers");
+    let mut words =
+        super::wording::bare(&lower).replace('$', "").replace("\\mathbb{r}", "real numbers");
     if !words.is_ascii() || begins(&words, "alle|tod|tous|tutti") {
         words = pairs(ABROAD).fold(words, |words, (word, english)| words.replace(word, english));
     }
@@ -58,7 +59,9 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     let words = past(&words, "the set of |set of |the ").unwrap_or(&words);
     let words = past(words, "all of the |all the |all |any |every |each |the ").unwrap_or(words);
     let (name, rest) = named(words)?;
-    let rest = past(rest, " x| n| y| t| k").filter(|rest| rest.is_empty() || rest.starts_with(' ')).unwrap_or(rest);
+    let rest = past(rest, " x| n| y| t| k")
+        .filter(|rest| rest.is_empty() || rest.starts_with(' '))
+        .unwrap_or(rest);
     let rest = rest.trim_start_matches(' ');
     match name {
         "R" | "≥" | "≤" | "≠" | ">" | "<" => reals(name, rest),
@@ -75,7 +78,8 @@ fn chinese(text: &str) -> Option<String> {
         .find_map(|noun| Some((text.strip_suffix(noun)?, noun)))?;
     let noun = if noun.ends_with("整数") { "integers" } else { "real numbers" };
     let bound = past(bound, "所有|全体|从").unwrap_or(bound);
-    let bound = pairs(RELATIONS).fold(bound.to_owned(), |bound, (word, english)| bound.replace(word, english));
+    let bound = pairs(RELATIONS)
+        .fold(bound.to_owned(), |bound, (word, english)| bound.replace(word, english));
     Some(format!("{noun} {}", bound.replace(['到', '至'], " to ").trim_end_matches("以外")))
 }
 
@@ -115,7 +119,8 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
     }
     let (relation, bound) = relation(rest)?;
     if relation == "∖" {
-        let bound = past(bound, "x = |x=|n = |zero and ").filter(|_| bound.contains('=')).unwrap_or(bound);
+        let bound =
+            past(bound, "x = |x=|n = |zero and ").filter(|_| bound.contains('=')).unwrap_or(bound);
         let bound = structure(bound).or_else(|| value(bound).map(Answer::Value))?;
         let points = match bound {
             Answer::List(items) | Answer::Set(items) => items.into_iter().map(unnamed).collect(),
@@ -134,10 +139,16 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
     let mut next = Some(rest);
     while let Some(part) = next {
         let (relation, bound) = self::relation(part)?;
-        let is_second = |link: &&str| bound.split_once(*link).is_some_and(|(_, rest)| self::relation(without_lead(rest)).is_some());
+        let is_second = |link: &&str| {
+            bound
+                .split_once(*link)
+                .is_some_and(|(_, rest)| self::relation(without_lead(rest)).is_some())
+        };
         let link = [" or ", " and "].into_iter().find(is_second);
         let (bound, after) = match link {
-            Some(link) => bound.split_once(link).map(|(bound, rest)| (bound, Some(without_lead(rest))))?,
+            Some(link) => {
+                bound.split_once(link).map(|(bound, rest)| (bound, Some(without_lead(rest))))?
+            }
             None => (bound, None),
         };
         if let Some(link) = link {
@@ -176,14 +187,17 @@ fn unnamed(answer: Answer) -> Answer {
 
 /// Words between a set and what holds for its members.
 fn without_lead(rest: &str) -> &str {
-    let rest = past(rest, "that are |which are |that is |such that |with |for which |where |satisfying ").unwrap_or(rest);
+    let rest =
+        past(rest, "that are |which are |that is |such that |with |for which |where |satisfying ")
+            .unwrap_or(rest);
     let rest = past(rest, "x is |they are |it is |x are |n is |x |n ").unwrap_or(rest);
     rest.trim_start_matches([',', ' '])
 }
 
 /// The relation that a text begins with, and what follows.
 pub(super) fn relation(text: &str) -> Option<(&'static str, &str)> {
-    let (sign, rest) = pairs(BOUNDS).find_map(|(word, sign)| Some((sign, text.strip_prefix(word)?)))?;
+    let (sign, rest) =
+        pairs(BOUNDS).find_map(|(word, sign)| Some((sign, text.strip_prefix(word)?)))?;
     Some((sign, rest.trim_start()))
 }
 
@@ -207,7 +221,9 @@ fn range(text: &str) -> Option<Range> {
             let text = text.trim_end_matches("inclusive").trim_end_matches("included");
             (text, Some(('[', ']')))
         }
-        text if text.ends_with("exclusive") => (text.trim_end_matches("exclusive"), Some(('(', ')'))),
+        text if text.ends_with("exclusive") => {
+            (text.trim_end_matches("exclusive"), Some(('(', ')')))
+        }
         text => (text, None),
     };
     let text = text.trim_end_matches([',', ' ', '(']);
@@ -235,9 +251,13 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
     }
     (!matches!(letter, "Q" | "C")).then_some(())?;
     let whole = |value: &Expr| match value {
-        Expr::Number(value, None) if value.is_int() => i64::try_from(value.numerator().clone()).ok(),
+        Expr::Number(value, None) if value.is_int() => {
+            i64::try_from(value.numerator().clone()).ok()
+        }
         Expr::Negative(value) => match &**value {
-            Expr::Number(value, None) if value.is_int() => i64::try_from(-value.numerator().clone()).ok(),
+            Expr::Number(value, None) if value.is_int() => {
+                i64::try_from(-value.numerator().clone()).ok()
+            }
             _ => None,
         },
         _ => None,
@@ -257,7 +277,9 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         let mut next = Some(rest);
         while let Some(part) = next {
             let (relation, bound) = relation(without_lead(part))?;
-            let (bound, after) = bound.split_once(" and ").map_or((bound, None), |(bound, rest)| (bound, Some(rest)));
+            let (bound, after) = bound
+                .split_once(" and ")
+                .map_or((bound, None), |(bound, rest)| (bound, Some(rest)));
             let bound = whole(&value(bound)?)?;
             match relation {
                 ">" => low = Some(bound + 1),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lex::is_formula;
+use super::alphabet::is_formula;
 use super::read::parse;
 use super::scan::{are_digits, begins, folded, holds, is_letter, is_one_of, past};
 use super::standing::{self, corrects, denies};

@@ -3,16 +3,18 @@
 use std::cell::Cell;
 
 use super::alphabet::composed;
+use super::amounts::abbreviation;
 use super::answer::values::only_value;
 use super::compare::equal;
 use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::{parse, restated};
 use super::scan::{are_digits, folded, has_digits, is_one_of};
+use super::separators::{with_point, without_separators};
 use super::spelled::{scale, spelled};
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
-use super::wording::{abbreviation, bare};
+use super::wording::bare;
 use super::{FUEL, Outcome, calendar, standing, text, worded};
 
 /// Longest equation whose left side is left out, in bytes.
@@ -233,17 +235,7 @@ fn readings(text: &str) -> Vec<Answer> {
     }
     let text = text.replace("{,}", ",");
     let text = text.as_str();
-    let bare = text.trim_start_matches(['-', '$', '€', '£', '¥', '₹', ' ']);
-    for (mark, decimal) in [('.', ','), (',', '.'), (' ', ','), (' ', '.')] {
-        let (whole, part) = bare.split_once(decimal).unwrap_or((bare, ""));
-        let sign = if text.starts_with('-') { "-" } else { "" };
-        let is_part = are_digits(part);
-        let has_cents = mark != ' ' && !part.is_empty() && is_group(whole, mark);
-        if is_part && (are_thousands(whole, mark) || has_cents) {
-            let point = if part.is_empty() { "" } else { "." };
-            others.push(format!("{sign}{}{point}{part}", whole.replace(mark, "")));
-        }
-    }
+    others.extend(without_separators(text));
     if let Some(value) = text.strip_prefix('=') {
         others.push(value.to_owned());
     }
@@ -269,26 +261,6 @@ fn multiples(text: &str) -> Option<String> {
     let (letters, unit) = letters.split_once(' ').unwrap_or((letters, ""));
     let scale = (letters != "m").then(|| abbreviation(letters)).flatten()?;
     unit.chars().all(char::is_alphabetic).then(|| format!("{number} {scale} {unit}"))
-}
-
-/// Whether a mark parts one group of thousands: `1.200`.
-pub(super) fn is_group(text: &str, mark: char) -> bool {
-    text.split_once(mark).is_some_and(|(first, last)| {
-        (1..=3).contains(&first.len()) && last.len() == 3 && are_digits(first) && are_digits(last)
-    })
-}
-
-/// Whether marks part groups of thousands, at least two of them, or those of India: `12,34,567`.
-fn are_thousands(text: &str, mark: char) -> bool {
-    let groups: Vec<&str> = text.split(mark).collect();
-    let are_digits = groups.iter().all(|group| are_digits(group));
-    let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return false };
-    let middle = groups.get(1..groups.len().saturating_sub(1)).unwrap_or_default();
-    are_digits
-        && groups.len() >= if mark == ' ' { 2 } else { 3 }
-        && last.len() == 3
-        && (middle.iter().all(|group| group.len() == 3) && (1..=3).contains(&first.len())
-            || middle.iter().all(|group| group.len() == 2) && (1..=2).contains(&first.len()))
 }
 
 /// Whether a gold answer is one that an answer can be compared with.
@@ -360,38 +332,6 @@ fn approximation(gold: &str) -> Option<Answer> {
     let sides = gold.rsplit_once("\\approx").or_else(|| gold.rsplit_once('≈'));
     let (before, value) = sides?;
     (!before.trim().is_empty()).then(|| parse(value)).flatten()
-}
-
-/// A decimal comma as a point: digits, one comma, and digits that are no group of thousands; `1.234,5` has points
-/// between thousands. One digit behind the comma may as well be a list, `1,2`, unless `of_decimal` says that the
-/// other side is a decimal.
-fn with_point(text: &str, of_decimal: bool) -> Option<String> {
-    // `x = 2,5`, `R$ 45,00`
-    let name =
-        text.split_once('=').filter(|(name, _)| name.trim().chars().all(char::is_alphabetic));
-    let (name, text) = name.map_or(("", text), |(name, value)| (name, value));
-    let text = text.trim_matches(|c: char| "€£¥₹$R ".contains(c));
-    let (sign, text) = text.strip_prefix('-').map_or(("", text), |text| ("-", text));
-    // `7,5\text{ cm}`
-    let end =
-        text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
-    let (text, unit) = text.split_at(end);
-    let is_word = unit.trim().chars().all(|c| c.is_alphabetic() || c == ' ');
-    (is_word || is_unit(unit.trim())).then_some(())?;
-    let (whole, part) = text.split_once(',')?;
-    let are_digits = |text: &str| !text.is_empty() && are_digits(text);
-    let mut groups = whole.split('.');
-    let first = groups.next().unwrap_or_default();
-    let has_groups = whole.contains('.');
-    let are_groups = (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3);
-    let digits = whole.replace('.', "");
-    // `2,5 millions`
-    let of_decimal = of_decimal || scale(&unit.trim().split(' ').next()?.to_lowercase()).is_some();
-    let is_decimal = has_groups && are_groups
-        || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
-    (are_digits(&digits) && are_digits(part) && is_decimal).then(|| {
-        format!("{name}{}{sign}{digits}.{part}{unit}", if name.is_empty() { "" } else { "=" })
-    })
 }
 
 /// Whether a value is a number that was written with a point, or a fraction.

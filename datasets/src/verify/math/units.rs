@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use dashu_ratio::RBig;
 
 /// Names of a unit, its quantity, the quantity's power, and the unit's size in base units as a fraction.
-const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å ångström angstrom=length 1 1 10000000000|mm мм millimeter millimetre millimètre milímetro millimetri \
+const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å å ångström angstrom=length 1 1 10000000000|mm мм millimeter millimetre millimètre milímetro millimetri \
     milimetro миллиметр 毫米 ミリメートル 밀리미터=length 1 1 1000|cm см centimeter centimetre centimètre centímetro centimetro \
     zentimeter centimetri centymetr centymetrów santimetre сантиметр 厘米 公分 センチメートル センチ 센티미터=length 1 1 100|dm дм decimeter decimetre дециметр 分米=length 1 1 10|m \
     м метр metro mètre meter metre metri metry metrów metros mét 米 公尺 メートル 미터=length 1 1 1|km км kilómetro kilomètre chilometro chilometri quilômetro kilometrów kilometry kilometer \
@@ -30,10 +30,9 @@ const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å ångst
 /// Words of units in other languages: what they stand for in English. Of Russian words the ends of their cases are left
 /// out.
 const WORDS: &str = "平方=square |立方=cubic |세제곱=cubic |제곱=square |每=/|毎=/|кв. =square |кв =square |куб. =cubic |\
-    квадратных =square |квадратные =square |квадратный =square |кубических =cubic |кубические =cubic |quadrat=square |\
-    kubik=cubic | carrés= squared| carré= squared| cuadrados= squared| cuadrado= squared| quadrados= squared| \
+    квадратных =square |квадратные =square |квадратный =square |кубических =cubic |кубические =cubic | carrés= squared| carré= squared| cuadrados= squared| cuadrado= squared| quadrados= squared| \
     quadrado= squared| quadrati= squared| quadrato= squared| cubes= cubed| cube= cubed| cúbicos= cubed| cúbico= cubed| \
-    cubi= cubed| cubo= cubed| por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/";
+    cubi= cubed| cubo= cubed|quadrat=square |kubik=cubic | por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/";
 
 /// Units with a name of their own: their names, and a factor before a product or quotient of others.
 const DERIVED: &str = "mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg \
@@ -135,15 +134,20 @@ fn stem(name: &str) -> &str {
     if !name.starts_with(|c: char| ('а'..='я').contains(&c)) || name.len() < 8 {
         return name;
     }
-    ["ов", "ами", "ах", "а", "у", "ы", "и"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+    ["ов", "ами", "ах", "а", "у", "ы", "и"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(name)
 }
 
 /// What a table says of a name, or of its singular: the part of its row that holds no names.
 fn find(name: &str, table: &'static str) -> Option<&'static str> {
-    [name, singular(name), stem(name)].into_iter().filter(|name| table.contains(name)).find_map(|name| {
-        let mut rows = table.split('|').filter_map(|row| row.split_once('='));
-        rows.find(|(names, _)| names.split(' ').any(|known| known == name)).map(|row| row.1)
-    })
+    [name, singular(name), stem(name)].into_iter().filter(|name| table.contains(name)).find_map(
+        |name| {
+            let mut rows = table.split('|').filter_map(|row| row.split_once('='));
+            rows.find(|(names, _)| names.split(' ').any(|known| known == name)).map(|row| row.1)
+        },
+    )
 }
 
 /// A size in a table.
@@ -171,10 +175,10 @@ fn measure(unit: &str) -> Option<Measure> {
     }
     let text = unit.replace(" per ", "/").replace("degrees ", "").replace("degree ", "");
     let text = match is_foreign(&text) {
-        true => WORDS.split('|').filter_map(|row| row.split_once('=')).fold(
-            text.to_lowercase(),
-            |text, (word, english)| text.replace(word, english),
-        ),
+        true => WORDS
+            .split('|')
+            .filter_map(|row| row.split_once('='))
+            .fold(text.to_lowercase(), |text, (word, english)| text.replace(word, english)),
         false => text,
     };
     let (mut kinds, mut size) = (BTreeMap::new(), RBig::ONE);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_base::Sign;
 use dashu_ratio::RBig;
 
+use super::constants::with_constants_of_integration;
 use super::exact::{is_series, rational};
 use super::fuel::Fuel;
 use super::modular::{NotRational, PRIMES, mixed, modular, prime_of};
@@ -42,60 +43,19 @@ pub(super) fn same_value(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
         || without_unit(gold, answer).is_some_and(|answer| values(gold, &answer, fuel))
         || bold(gold, answer, fuel)
         || in_units(gold, answer, fuel)
-        || has_constants(gold) && with_constants((gold, &is_constant), answer, fuel)
+        || with_constants_of_integration(gold, answer, fuel)
 }
 
 /// Whether both are numbers with letters that are units, `6\mu s` and `6e-6 s`, of one size.
 fn in_units(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     let both = unit_beside(gold).zip(unit_beside(answer));
     both.is_some_and(|((a, of_gold), (b, of_answer))| {
-        let are_numbers = variables(&a).is_empty() && variables(&b).is_empty() && of_gold != of_answer;
+        let are_numbers =
+            variables(&a).is_empty() && variables(&b).is_empty() && of_gold != of_answer;
         let factor = if are_numbers { conversion(&of_gold, &of_answer) } else { None };
-        factor.is_some_and(|factor| values(&a, &Expr::Product(vec![b, Expr::Number(factor, None)]), fuel))
-    })
-}
-
-/// Whether an expression in x or t has constants of integration: `C e^{2x}`, `C_1 + C_2 t`.
-fn has_constants(gold: &Expr) -> bool {
-    let names = variables(gold);
-    names.iter().any(|name| is_constant(name)) && names.iter().any(|name| matches!(name.as_str(), "x" | "t" | "y"))
-}
-
-fn is_constant(name: &str) -> bool {
-    name == "C" || name.starts_with("C_[") || name.starts_with("c_[")
-}
-
-/// Whether two expressions are the same with other letters for the gold's constants.
-pub(super) fn with_constants(
-    (gold, is_constant): (&Expr, &dyn Fn(&str) -> bool),
-    answer: &Expr,
-    fuel: &mut Fuel,
-) -> bool {
-    const MAX_CONSTANTS: usize = 3;
-    let (of_gold, of_answer) = (variables(gold), variables(answer));
-    let (constants, others): (Vec<_>, Vec<_>) = of_gold.into_iter().partition(|name| is_constant(name));
-    let is_other = |name: &String| others.contains(name);
-    let letters: Vec<String> = of_answer.iter().filter(|name| !is_other(name)).cloned().collect();
-    let are_free = letters.iter().all(|name| !matches!(name.as_str(), "x" | "y" | "z" | "t"));
-    let count = constants.len();
-    let are_alike = count == letters.len() && (1..=MAX_CONSTANTS).contains(&count);
-    if !are_alike || !are_free || !others.iter().all(|name| of_answer.contains(name)) {
-        return false;
-    }
-    // Letters that both have may be exchanged: by way of names that neither has.
-    let apart = letters.iter().enumerate().fold(answer.clone(), |expr, (at, letter)| {
-        expr.with(letter, &Expr::Variable(format!("{letter} {at}")))
-    });
-    let orders: &[&[usize]] = match count {
-        1 => &[&[0]],
-        2 => &[&[0, 1], &[1, 0]],
-        _ => &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]],
-    };
-    orders.iter().any(|order| {
-        let renamed = letters.iter().zip(*order).enumerate().fold(apart.clone(), |expr, (at, (letter, to))| {
-            expr.with(&format!("{letter} {at}"), &Expr::Variable(constants[*to].clone()))
-        });
-        values(gold, &renamed, fuel)
+        factor.is_some_and(|factor| {
+            values(&a, &Expr::Product(vec![b, Expr::Number(factor, None)]), fuel)
+        })
     })
 }
 

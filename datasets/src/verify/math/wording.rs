@@ -1,10 +1,7 @@
 //! Wordings of a value that mean what others write in signs: `($3,200)`, `1h 30min`, `12 below zero`, `1 out of 4`,
 //! `half a mile`, `18 remainder 2`. They are rewritten before the grammar reads them.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
-
+use super::amounts::{accounting, below_zero, change, money};
 use super::answer::closing;
 use super::scan::{begins, each, has_digits, holds, is_one_of, past};
 use super::sets::relation;
@@ -19,19 +16,8 @@ type Rule = fn(&str) -> Option<String>;
 
 /// The rules, one after another, each on what the ones before it have made of the text.
 const RULES: [Rule; 13] = [
-    named,
-    change,
-    below_zero,
-    accounting,
-    money,
-    phasor,
-    vectors,
-    part_of,
-    and_a_half,
-    out_of,
-    mixed,
-    compound,
-    directed,
+    named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half, out_of,
+    mixed, compound, directed,
 ];
 
 /// The text in signs, where it is a wording of a value.
@@ -76,151 +62,18 @@ pub(super) fn bare(text: &str) -> String {
 /// The pattern, prepared at its first use.
 macro_rules! pattern {
     ($text:expr) => {{
-        static PATTERN: LazyLock<Regex> =
-            LazyLock::new(|| Regex::new($text).expect("an expression"));
+        static PATTERN: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| regex::Regex::new($text).expect("an expression"));
         &*PATTERN
     }};
 }
-
-/// Words for a change for the less, and for the more; with "of" or "by" behind them, or behind the value.
-const LESS: &str = "decrease|drop|decline|reduction|fall|loss|dip|decreased|dropped|declined|fell|reduced|down|Rückgang|\
-    Abnahme|Verlust|baisse|diminution|perte|disminución|reducción|caída|pérdida|diminuição|redução|queda|perda|\
-    diminuzione|riduzione|calo|perdita|снижение|уменьшение|убыток|daling|afname|spadek|strata|penurunan|kerugian";
-const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|up|Anstieg|Zunahme|Gewinn|hausse|\
-    augmentation|gain|bénéfice|aumento|incremento|ganancia|ganho|lucro|crescimento|aumento|crescita|guadagno|рост|\
-    увеличение|прибыль|stijging|toename|wzrost|zysk|kenaikan|keuntungan";
-
-/// `a decrease of 12.5\%`, `down by 3`, `an 8\% drop`, `下降12.5%`.
-fn change(text: &str) -> Option<String> {
-    let text = bare(text);
-    for (signs, sign) in [("下降了|下降|减少了|减少|降低了|降低|亏损", "-"), ("增加了|增加|上升了|上升|增长了|增长", "")]
-    {
-        if let Some(rest) = each(signs).find_map(|word| text.strip_prefix(word)) {
-            return has_digits(rest).then(|| format!("{sign}{rest}"));
-        }
-    }
-    let (first, rest) = without_article(&text).split_once(' ')?;
-    let sign = |word: &str| match (is_one_of(word, LESS), is_one_of(word, MORE)) {
-        (true, _) => Some("-"),
-        (_, true) => Some(""),
-        _ => None,
-    };
-    let is_value = |value: &str| {
-        has_digits(value) && value.starts_with(|c: char| c.is_ascii_digit() || "$€£¥₹\\".contains(c))
-    };
-    if let Some(sign) = sign(first) {
-        const LINKS: &str = "of |by |von |um |de |del |di |do |d'|на |в |van |met |sebesar ";
-        let value = each(LINKS).find_map(|link| rest.strip_prefix(link)).unwrap_or(rest);
-        return is_value(value).then(|| format!("{sign}{}", value.trim_end_matches('.')));
-    }
-    (is_value(first) && sign(rest).is_some()).then(|| format!("{}{first}", sign(rest).unwrap_or_default()))
-}
+pub(super) use pattern;
 
 /// A text without the article that it begins with.
-fn without_article(text: &str) -> &str {
-    const ARTICLES: &str = "a |an |the |it has |it is |it ||una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
+pub(super) fn without_article(text: &str) -> &str {
+    const ARTICLES: &str =
+        "a |an |the |it has |it is |it |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
     each(ARTICLES).find_map(|word| text.strip_prefix(word)).unwrap_or(text)
-}
-
-/// `12 degrees below zero`, `12 Grad unter null`, `零下12度`.
-fn below_zero(text: &str) -> Option<String> {
-    const BELOW: &str = " below zero| below 0| unter null| unter Null| bajo cero| sotto zero| sotto lo zero| abaixo de \
-        zero| au-dessous de zéro| en dessous de zéro| sous zéro| ниже нуля| onder nul| poniżej zera| di bawah nol";
-    const ABOVE: &str = " above zero| above 0| über null| über Null| sobre cero| sopra zero| acima de zero| au-dessus de \
-        zéro| выше нуля| boven nul| powyżej zera";
-    let is_likely = holds(text, "ero|0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
-    is_likely.then_some(())?;
-    let text = bare(text);
-    let degrees = |rest: &str| rest.trim_end_matches('度').trim_end_matches('도').trim().to_owned();
-    if let Some(rest) = each("零下|영하|氷点下").find_map(|sign| text.strip_prefix(sign)) {
-        return has_digits(rest).then(|| format!("-{}", degrees(rest)));
-    }
-    let end = |table: &'static str| each(table).find_map(|end| text.strip_suffix(end));
-    let (sign, value) = match (end(BELOW), end(ABOVE)) {
-        (Some(value), _) => ("-", value),
-        (_, Some(value)) => ("", value),
-        _ => return None,
-    };
-    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
-    let number = if has_digits(number) { number.to_owned() } else { number_word(number)?.to_string() };
-    let unit = each("grad|grados|degrés|gradi|graus|градус|graden|stopni|derajat")
-        .any(|name| unit.to_lowercase().starts_with(name));
-    let rest = if unit { " degrees" } else { &value[value.find(' ').unwrap_or(value.len())..] };
-    number.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("{sign}{number}{rest}"))
-}
-
-/// A sum of money in brackets is negative: `(\$3,200)`, `\$(3,200)`.
-fn accounting(text: &str) -> Option<String> {
-    let inner = text.trim().strip_suffix(')')?;
-    let (sign, amount) = match inner.strip_prefix('(') {
-        Some(inner) => {
-            let amount = inner.trim_start_matches(['\\', '$', '€', '£', '¥', '₹']);
-            (&inner[..inner.len() - amount.len()], amount)
-        }
-        None => inner.split_once('(')?,
-    };
-    let is_sign = matches!(sign, "$" | "\\$" | "€" | "£" | "¥" | "₹");
-    let is_amount = amount.starts_with(|c: char| c.is_ascii_digit()) && !amount.contains(['(', ')', '$']);
-    (is_sign && is_amount).then(|| format!("-{sign}{amount}"))
-}
-
-/// What stands behind a number for millions and the like in tables of finance.
-pub(super) fn abbreviation(word: &str) -> Option<&'static str> {
-    Some(match word.trim_end_matches('.') {
-        "k" | "K" => "thousand",
-        "m" | "M" | "mn" | "mm" | "MM" | "mln" | "Mn" | "mil" => "million",
-        "b" | "B" | "bn" | "Bn" | "bln" => "billion",
-        "t" | "T" | "tn" | "trn" => "trillion",
-        "L" | "lac" => "lakh",
-        "cr" | "Cr" => "crore",
-        _ => return None,
-    })
-}
-
-/// `$5`, `$3.2M`, `Rs. 1200/-`, `$2 and 75 cents`, as the grammar reads sums of money.
-fn money(text: &str) -> Option<String> {
-    let words = if text.contains('\\') { bare(text) } else { text.to_owned() };
-    if let Some(sum) = in_two_coins(&words) {
-        return Some(sum);
-    }
-    let text = words.as_str();
-    let sign = text.trim_start_matches(['-', '−']);
-    let minus = if sign.len() < text.len() { "-" } else { "" };
-    let money = pattern!(r"^(\\?\$|€|£|¥|₹|US ?\\?\$|(?:Rs|INR)\.?) ?([0-9][0-9,]*(?:\.[0-9]+)?)(.*)$");
-    begins(sign, "$|\\$|€|£|¥|₹|US|Rs|INR").then_some(())?;
-    let found = money.captures(sign)?;
-    let (currency, number, rest) = (&found[1], &found[2], found[3].trim());
-    let unit = match currency {
-        _ if currency.ends_with('$') => "\\$",
-        "€" | "£" | "¥" => currency,
-        _ => "₹",
-    };
-    let rest = rest.trim_end_matches("/-").trim_end_matches("/=").trim_end_matches(" only").trim_end();
-    // `$5 \text{cm}`, cut from a formula, is no money.
-    if currency == "$" && rest.contains(['$', '\\', '=', '+', '*', '^', '(', ')', '/', '-', '<', '>']) {
-        return None;
-    }
-    let cents = pattern!(r"^,?(?: and)? ([0-9]{1,2}) ?(?:cents?|¢|pence|p|paise)\.?$");
-    if let Some(cents) = cents.captures(&found[3]) {
-        let cents: u32 = cents[1].parse().ok()?;
-        return Some(format!("{minus}{unit}{number}.{cents:02}"));
-    }
-    let (short, behind) = rest.split_once(' ').unwrap_or((rest, ""));
-    match abbreviation(short) {
-        Some(word) => Some(format!("{minus}{unit}{number} {word} {behind}").trim_end().to_owned()),
-        None => Some(format!("{minus}{unit}{number} {rest}").trim_end().to_owned()),
-    }
-}
-
-/// `4 Euro und 50 Cent`, `3 pounds and 50 pence`.
-fn in_two_coins(text: &str) -> Option<String> {
-    let coins = pattern!(
-        r"^([0-9]+) ?([Ee]uros?|€|pounds?|dollars?|рубл[а-я]+|rupees?)(?:,| and| und| et| y| e| con)* ([0-9]{1,2}) ?(?:[Cc]ents?|centimes?|céntimos|centesimi|pence|p|копе[а-я]+|paise)$"
-    );
-    let is_likely = text.starts_with(|c: char| c.is_ascii_digit()) && holds(text, "uro|€|ound|ollar|рубл|upee");
-    let found = coins.captures(text).filter(|_| is_likely)?;
-    let cents: u32 = found[3].parse().ok()?;
-    Some(format!("{}.{cents:02} {}", &found[1], &found[2]))
 }
 
 /// `k is equal to 4`, `n equals 7`.
@@ -236,7 +89,8 @@ fn named(text: &str) -> Option<String> {
         return (is_number && !bound.contains(' ')).then(|| format!("{name} {sign} {bound}"));
     }
     let value = each(EQUALS).find_map(|words| rest.strip_prefix(words))?;
-    (!value.contains(" and ") && !value.contains(',')).then(|| format!("{name} = {}", value.replace("negative ", "-")))
+    (!value.contains(" and ") && !value.contains(','))
+        .then(|| format!("{name} = {}", value.replace("negative ", "-")))
 }
 
 /// `2\angle 60^\circ`: a size and an angle.
@@ -244,7 +98,8 @@ fn phasor(text: &str) -> Option<String> {
     let (size, rest) = ["\\angle", "∠"].iter().find_map(|sign| text.split_once(*sign))?;
     let size = size.trim_end();
     size.ends_with(|c: char| c.is_ascii_digit() || "})".contains(c)).then_some(())?;
-    let braced = rest.trim_start().strip_prefix('{').and_then(|inner| Some((inner, closing(inner)?)));
+    let braced =
+        rest.trim_start().strip_prefix('{').and_then(|inner| Some((inner, closing(inner)?)));
     if let Some((inner, close)) = braced {
         return Some(format!("{size}cis({}){}", &inner[..close], &inner[close + 1..]));
     }
@@ -257,8 +112,10 @@ fn phasor(text: &str) -> Option<String> {
 
 /// Sums of vectors written as tuples, `(1,2,3) + t(1,0,-1)`, with their vectors as columns.
 fn vectors(text: &str) -> Option<String> {
-    let is_likely = text.contains(['+', '-']) && text.contains(',') && text.contains(['(', '⟨', 'l']);
-    (is_likely && !holds(text, "\\begin|\\cup|\\in |\\text|<|>|[|\\le |\\ge |\\infty|∞|∪|\\{")).then_some(())?;
+    let is_likely =
+        text.contains(['+', '-']) && text.contains(',') && text.contains(['(', '⟨', 'l']);
+    (is_likely && !holds(text, "\\begin|\\cup|\\in |\\text|<|>|[|\\le |\\ge |\\infty|∞|∪|\\{"))
+        .then_some(())?;
     let plain = text.replace("\\left", "").replace("\\right", "").replace("\\langle", "(");
     let plain = plain.replace("angle", ")").replace('⟨', "(").replace('⟩', ")");
     // What is left of `\rangle` where `\right` was taken off, or not.
@@ -296,18 +153,25 @@ fn vectors(text: &str) -> Option<String> {
 fn part_of(text: &str) -> Option<String> {
     text.chars().all(|c| c.is_alphanumeric() || " -'’/.".contains(c)).then_some(())?;
     // `半小时`, `一个半小时`
-    if let Some((whole, unit)) = text.split_once('半').filter(|(_, unit)| is_unit(past(unit, "个").unwrap_or(unit))) {
+    if let Some((whole, unit)) =
+        text.split_once('半').filter(|(_, unit)| is_unit(past(unit, "个").unwrap_or(unit)))
+    {
         let unit = past(unit, "个").unwrap_or(unit);
         let whole = whole.trim_end_matches('个');
-        let number = if whole.is_empty() { 0 } else { number_word(whole).or_else(|| whole.parse().ok())? };
+        let number =
+            if whole.is_empty() { 0 } else { number_word(whole).or_else(|| whole.parse().ok())? };
         return Some(format!("{}/2 {unit}", 2 * number + 1));
     }
     const HALVES: &str = "media |medio |meia |meio |halbe |halber |halbes |halben |halve |demi-|demi |mezza |mezzo |mezz'|\
         mezz’|pół |setengah ";
-    const MORE: &str = "anderthalb |eineinhalb |anderhalf |anderhalve |полтора |полторы |półtorej |półtora ";
+    const MORE: &str =
+        "anderthalb |eineinhalb |anderhalf |anderhalve |полтора |полторы |półtorej |półtora ";
     let lower = text.to_lowercase();
     let unit = |table: &'static str, bare: &str| {
-        each(table).find_map(|word| bare.strip_prefix(word)).filter(|unit| is_unit(unit)).map(str::to_owned)
+        each(table)
+            .find_map(|word| bare.strip_prefix(word))
+            .filter(|unit| is_unit(unit))
+            .map(str::to_owned)
     };
     if let Some(unit) = unit(HALVES, without_article(&lower)) {
         return Some(format!("1/2 {unit}"));
@@ -341,13 +205,15 @@ fn part_of(text: &str) -> Option<String> {
 /// `an hour and a half`, `two miles and a quarter`, `una hora y media`.
 fn and_a_half(text: &str) -> Option<String> {
     const LINKS: &str = " and | y | e | et | und | и ";
-    const HALF: &str =
-        "a half|half|one half|one-half|media|medio|mezza|mezzo|meia|meio|demi|demie|ein halb|ein halbes|половиной";
+    const HALF: &str = "a half|half|one half|one-half|media|medio|mezza|mezzo|meia|meio|demi|demie|ein halb|ein halbes|половиной";
     let lower = text.to_lowercase();
     let (before, part) = each(LINKS).find_map(|link| lower.split_once(link))?;
     // `an hour and 30 minutes`
-    if let (Some(unit), Some((number, smaller))) = (past(before, "an |a |one |una |une |eine |un'"), part.split_once(' '))
-        && is_unit(unit) && is_unit(smaller) && number.bytes().all(|byte| byte.is_ascii_digit())
+    if let (Some(unit), Some((number, smaller))) =
+        (past(before, "an |a |one |una |une |eine |un'"), part.split_once(' '))
+        && is_unit(unit)
+        && is_unit(smaller)
+        && number.bytes().all(|byte| byte.is_ascii_digit())
     {
         return Some(format!("1 {unit} {part}"));
     }
@@ -358,11 +224,15 @@ fn and_a_half(text: &str) -> Option<String> {
         let value = spelled(&part).filter(|value| !value.is_int() && part.contains(' '))?;
         format!("{}/{}", value.numerator(), value.denominator())
     };
-    let before = before.strip_prefix("un'").or(before.strip_prefix("un’")).map_or(before.to_owned(), |rest| format!("a {rest}"));
+    let before = before
+        .strip_prefix("un'")
+        .or(before.strip_prefix("un’"))
+        .map_or(before.to_owned(), |rest| format!("a {rest}"));
     let (number, noun) = before.split_once(' ')?;
     let is_one = is_one_of(number, "a|an|one|una|un|une|uma|um|ein|eine");
     let number = if is_one { 1 } else { number.parse().ok().or_else(|| number_word(number))? };
-    let is_noun = noun.chars().all(char::is_alphabetic) && spelled(noun).is_none() && scale(noun).is_none();
+    let is_noun =
+        noun.chars().all(char::is_alphabetic) && spelled(noun).is_none() && scale(noun).is_none();
     is_noun.then(|| format!("{number} {part} {noun}"))
 }
 
@@ -372,13 +242,17 @@ fn out_of(text: &str) -> Option<String> {
         uit de | uit | op de | dari ";
     let text = bare(text);
     if let Some((below, above)) = text.split_once("分の").or_else(|| text.split_once("분의")) {
-        let is_number = |text: &str| text.trim().bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
-        return (is_number(above) && is_number(below)).then(|| format!("{}/{}", above.trim(), below.trim()));
+        let is_number =
+            |text: &str| text.trim().bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+        return (is_number(above) && is_number(below))
+            .then(|| format!("{}/{}", above.trim(), below.trim()));
     }
     (text.len() <= 40).then_some(())?;
-    let (link, above, below) =
-        each(LINKS).find_map(|link| text.split_once(link).map(|(above, below)| (link, above, below)))?;
-    let number = |text: &str| text.replace(',', "").parse::<i64>().ok().or_else(|| number_word(&text.to_lowercase()));
+    let (link, above, below) = each(LINKS)
+        .find_map(|link| text.split_once(link).map(|(above, below)| (link, above, below)))?;
+    let number = |text: &str| {
+        text.replace(',', "").parse::<i64>().ok().or_else(|| number_word(&text.to_lowercase()))
+    };
     let (above, below) = (number(above)?, number(below)?);
     // "12 in 5" may be inches.
     let is_part = above > 0 && above < below && (link != " in " || above == 1);
@@ -389,11 +263,13 @@ fn out_of(text: &str) -> Option<String> {
 fn mixed(text: &str) -> Option<String> {
     text.contains('/').then_some(())?;
     let text = bare(text);
-    let joined = pattern!(r"^(-?[0-9]+) ?(?:\\?&|and|und|et|y|e) ?([0-9]+)/([0-9]+)((?: [^0-9+*/=()-]+)?)$");
+    let joined =
+        pattern!(r"^(-?[0-9]+) ?(?:\\?&|and|und|et|y|e) ?([0-9]+)/([0-9]+)((?: [^0-9+*/=()-]+)?)$");
     let tight = pattern!(r"^([0-9]+)-([0-9]+)/([0-9]+)( ?[^0-9+*/=()-]+)$");
     let found = joined.captures(&text).or_else(|| tight.captures(&text))?;
     let number = |at: usize| found[at].parse::<u64>().ok();
-    (number(2)? < number(3)?).then(|| format!("{} {}/{}{}", &found[1], &found[2], &found[3], &found[4]))
+    (number(2)? < number(3)?)
+        .then(|| format!("{} {}/{}{}", &found[1], &found[2], &found[3], &found[4]))
 }
 
 /// Numbers with their units and no space between: `1h30min`, `5'6"`; and `18 remainder 2`, `18 R 2` as a pair.
@@ -405,26 +281,40 @@ fn compound(text: &str) -> Option<String> {
         r"^([0-9]+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?([0-9]+) ?m(?:ins?|n|inutes?)?\.?(?:,?(?: and)? ?([0-9]+) ?s(?:ecs?|econds?)?\.?)?$"
     );
     if let Some(found) = hours.captures(&text) {
-        let seconds = found.get(3).map_or(String::new(), |found| format!(" {} seconds", found.as_str()));
+        let seconds =
+            found.get(3).map_or(String::new(), |found| format!(" {} seconds", found.as_str()));
         return Some(format!("{} hours {} minutes{seconds}", &found[1], &found[2]));
-    }
-    // `1 hora y 5 minutos`, `1小时35分钟`
-    let two = pattern!(r"^([0-9.]+) ?([^0-9 ]+?)(?: (?:y|e|et|und|и|en|and|i|con))?,? ?([0-9.]+) ?([^0-9 ]+)$");
-    if let Some(found) = two.captures(&text).filter(|found| is_unit(&found[2]) && is_unit(&found[4])) {
-        return Some(format!("{} {} {} {}", &found[1], &found[2], &found[3], &found[4]));
     }
     let minutes = pattern!(r"^([0-9]+) ?m(?:ins?|n)?\.? ?([0-9]+) ?s(?:ecs?)?\.?$");
     if let Some(found) = minutes.captures(&text) {
         return Some(format!("{} minutes {} seconds", &found[1], &found[2]));
     }
-    let feet = pattern!(r#"^([0-9]+)(?:'|[ -]?(?:ft|foot|feet)\.?)[ -]?([0-9]{1,2}(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#);
-    if let Some(found) = feet.captures(&text).filter(|found| found[2].parse::<f64>().is_ok_and(|part| part < 12.0)) {
+    // `1 hora y 5 minutos`, `1小时35分钟`
+    let two = pattern!(
+        r"^([0-9.]+) ?([^0-9 ]+?)(?: (?:y|e|et|und|и|en|and|i|con))?,? ?([0-9.]+) ?([^0-9 ]+)$"
+    );
+    if let Some(found) =
+        two.captures(&text).filter(|found| is_unit(&found[2]) && is_unit(&found[4]))
+    {
+        return Some(format!(
+            "{}\\text{{ {} }}{}\\text{{ {}}}",
+            &found[1], &found[2], &found[3], &found[4]
+        ));
+    }
+    let feet = pattern!(
+        r#"^([0-9]+)(?:'|[ -]?(?:ft|foot|feet)\.?)[ -]?([0-9]{1,2}(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#
+    );
+    if let Some(found) =
+        feet.captures(&text).filter(|found| found[2].parse::<f64>().is_ok_and(|part| part < 12.0))
+    {
         return Some(format!("{} feet {} inches", &found[1], &found[2]));
     }
     let rest = pattern!(
         r"^([0-9][0-9,]*),?(?: ?R\.? ?| r\.? | ?(?:and )?(?:with )?(?:an? )?(?:remainder|rem\.|Rest|reste|resto|остаток|余数|余り|余|あまり|나머지)(?: of| is|:| =)? ?)([0-9]+)$"
     );
-    let quotient = pattern!(r"^(?:[Qq]uotient|商)(?: is|:| =|是|为)? ?([0-9]+),?(?: and)?(?: the)? ?(?:remainder|余数|余)(?: is|:| =|是|为)? ?([0-9]+)$");
+    let quotient = pattern!(
+        r"^(?:[Qq]uotient|商)(?: is|:| =|是|为)? ?([0-9]+),?(?: and)?(?: the)? ?(?:remainder|余数|余)(?: is|:| =|是|为)? ?([0-9]+)$"
+    );
     let found = rest.captures(&text).or_else(|| quotient.captures(&text))?;
     Some(format!("({}, {})", found[1].replace(',', ""), &found[2]))
 }
@@ -439,7 +329,8 @@ fn directed(text: &str) -> Option<String> {
     );
     let found = way.captures(&text)?;
     let side = found.get(5).map(|side| format!("{}ward", side.as_str()));
-    let direction = (3..=4).find_map(|at| found.get(at)).map(|way| way.as_str().replace([' ', '-'], ""));
+    let direction =
+        (3..=4).find_map(|at| found.get(at)).map(|way| way.as_str().replace([' ', '-'], ""));
     let direction = direction.or(side)?;
     Some(format!("{}\\text{{ {} {direction}}}", &found[1], found[2].trim()))
 }

@@ -204,8 +204,10 @@ fn sentence(text: &str) -> &str {
 /// Whether a point only shortens a word of a quantity: `Rs. 1200`, `48 sq. cm`, `2,4 Mio. Euro`.
 fn is_shortened(before: &str, after: &str) -> bool {
     let word = before.rsplit(' ').next().unwrap_or(before);
-    word == "Rs" && after.starts_with(|c: char| c.is_ascii_digit())
-        || is_one_of(word, "кв|куб|sq|cu|Mio|Mrd|тыс|млн|млрд") && after.starts_with(char::is_alphabetic)
+    matches!(word, "i.e" | "e.g")
+        || word == "Rs" && after.starts_with(|c: char| c.is_ascii_digit())
+        || is_one_of(word, "кв|куб|sq|cu|Mio|Mrd|тыс|млн|млрд")
+            && after.starts_with(char::is_alphabetic)
 }
 
 /// Whether an exclamation mark goes on as mathematics: `3! = 6`.
