@@ -14,6 +14,7 @@ const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|
 
 /// `a decrease of 12.5\%`, `down by 3`, `an 8\% drop`, `下降12.5%`.
 pub(super) fn change(text: &str) -> Option<String> {
+    (has_digits(text) && (text.contains(' ') || !text.is_ascii())).then_some(())?;
     let text = bare(text);
     for (signs, sign) in [
         ("下降了|下降|减少了|减少|降低了|降低|亏损", "-"),
@@ -48,7 +49,7 @@ pub(super) fn below_zero(text: &str) -> Option<String> {
         zero| au-dessous de zéro| en dessous de zéro| sous zéro| ниже нуля| onder nul| poniżej zera| di bawah nol";
     const ABOVE: &str = " above zero| above 0| über null| über Null| sobre cero| sopra zero| acima de zero| au-dessus de \
         zéro| выше нуля| boven nul| powyżej zera";
-    let is_likely = holds(text, "ero|0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
+    let is_likely = holds(text, "ero| 0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
     is_likely.then_some(())?;
     let text = bare(text);
     let degrees = |rest: &str| rest.trim_end_matches('度').trim_end_matches('도').trim().to_owned();

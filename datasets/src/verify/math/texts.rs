@@ -11,9 +11,8 @@ use super::names::assignments;
 use super::read::{parse, restated};
 use super::scan::{are_digits, folded, has_digits, is_one_of};
 use super::separators::{with_point, without_separators};
-use super::spelled::{scale, spelled};
+use super::spelled::spelled;
 use super::tree::{Answer, Expr};
-use super::units::is_unit;
 use super::wording::bare;
 use super::{FUEL, Outcome, calendar, standing, text, worded};
 

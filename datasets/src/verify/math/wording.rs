@@ -3,7 +3,7 @@
 
 use super::amounts::{accounting, below_zero, change, money};
 use super::answer::closing;
-use super::scan::{begins, each, has_digits, holds, is_one_of, past};
+use super::scan::{begins, each, holds, is_one_of, past};
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
@@ -206,6 +206,7 @@ fn part_of(text: &str) -> Option<String> {
 fn and_a_half(text: &str) -> Option<String> {
     const LINKS: &str = " and | y | e | et | und | и ";
     const HALF: &str = "a half|half|one half|one-half|media|medio|mezza|mezzo|meia|meio|demi|demie|ein halb|ein halbes|половиной";
+    text.contains(' ').then_some(())?;
     let lower = text.to_lowercase();
     let (before, part) = each(LINKS).find_map(|link| lower.split_once(link))?;
     // `an hour and 30 minutes`
@@ -240,6 +241,7 @@ fn and_a_half(text: &str) -> Option<String> {
 fn out_of(text: &str) -> Option<String> {
     const LINKS: &str = " out of every | out of each | out of | in every | in | von | de cada | em cada | sur | su | из |\
         uit de | uit | op de | dari ";
+    (text.len() <= 60 && (text.contains(' ') || !text.is_ascii())).then_some(())?;
     let text = bare(text);
     if let Some((below, above)) = text.split_once("分の").or_else(|| text.split_once("분의")) {
         let is_number =
