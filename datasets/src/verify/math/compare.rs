@@ -4,7 +4,7 @@
 use super::constants::with_constants;
 use super::exact::rational;
 use super::fuel::Fuel;
-use super::identity::{identity_of, is_multiple_of_identity};
+use super::identity::{identity_of, is_multiple_of_identity, is_named_matrix};
 use super::names::{are_indexed, assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
@@ -133,14 +133,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Words(a), Answer::Value(Expr::Infinity)) if is_infinite(&folded(a)) => true,
         (Answer::Value(Expr::Infinity), Answer::Words(a)) if folded(a) == "infinite" => true,
         (Answer::Matrix(rows), Answer::Words(name))
-        | (Answer::Words(name), Answer::Matrix(rows)) => {
-            let multiple = match folded(name).as_str() {
-                "identity matrix" | "identity" => Expr::Variable("I".into()),
-                "zero matrix" => Expr::integer(0),
-                _ => return false,
-            };
-            is_multiple_of_identity(rows, &multiple, fuel)
-        }
+        | (Answer::Words(name), Answer::Matrix(rows)) => is_named_matrix(rows, name, fuel),
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
             let spelled = || Some(Answer::Value(Expr::Number(spelled(a)?, None)));
             letter(other).is_some_and(|b| same_words(a, &b))

@@ -1,6 +1,7 @@
 //! The identity matrix and its multiples by their letter, `-2I`, `I_3`.
 
 use super::fuel::Fuel;
+use super::scan::folded;
 use super::tree::{Answer, Expr};
 use super::values::{values, variables};
 
@@ -28,4 +29,14 @@ pub(super) fn is_multiple_of_identity(rows: &[Vec<Answer>], value: &Expr, fuel: 
                 matches!(cell, Answer::Value(cell) if values(cell, &at(i64::from(i == j)), fuel))
             })
         })
+}
+
+/// Whether a matrix is what words name: the identity, or zero.
+pub(super) fn is_named_matrix(rows: &[Vec<Answer>], name: &str, fuel: &mut Fuel) -> bool {
+    let multiple = match folded(name).as_str() {
+        "identity matrix" | "identity" => Expr::Variable("I".into()),
+        "zero matrix" => Expr::integer(0),
+        _ => return false,
+    };
+    is_multiple_of_identity(rows, &multiple, fuel)
 }

@@ -40,6 +40,7 @@ mod reading;
 mod real;
 mod regions;
 mod relations;
+mod runs;
 mod scan;
 mod separators;
 mod sets;

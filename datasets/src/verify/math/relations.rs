@@ -60,7 +60,8 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
 /// Whether two definitions are of one function, with another letter for its variable: `f(x) = 3x`, `f(u) = 3u`; `f = 0`
 /// is `f(x) = 0`.
 fn same_function(a: &[Answer], b: &[Answer], equal: Equal, fuel: &mut Fuel) -> bool {
-    let of_letter = |answer: &Answer, name: &str| matches!(answer, Answer::Value(Expr::Variable(known)) if known == name);
+    let of_letter =
+        |answer: &Answer, name: &str| *answer == Answer::Value(Expr::Variable(name.to_owned()));
     match (application(&a[0]), application(&b[0])) {
         (Some((f, x)), Some((g, u))) if f == g && x != u => {
             let (Answer::Value(own), Answer::Value(other)) = (&a[1], &b[1]) else { return false };

@@ -140,8 +140,8 @@ fn formula(text: &str) -> Option<String> {
     is_formula.then(|| format!("{text}^{charge}"))
 }
 
-/// Whether numbers with words are the same: `3 boys and 5 girls`, `Alice has 12 and Bob has 5`, in any order; none where
-/// the words differ.
+/// Whether numbers with words are the same: `3 boys and 5 girls`, `Alice has 12 and Bob has 5`, in any order; none
+/// where the words differ.
 pub(super) fn same_counts(gold: &str, answer: &str) -> Option<bool> {
     let (gold, answer) = (counts(gold)?, counts(answer)?);
     let words = |counts: &[(String, String)]| {
