@@ -276,6 +276,9 @@ fn mixed(text: &str) -> Option<String> {
 
 /// Numbers with their units and no space between: `1h30min`, `5'6"`; and `18 remainder 2`, `18 R 2` as a pair.
 fn compound(text: &str) -> Option<String> {
+    // All of these have two numbers.
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty()).count();
+    (numbers > 1).then_some(())?;
     let first = text.find(|c: char| !c.is_ascii_digit())?;
     (first > 0 || begins(text, "quotient|Quotient|商")).then_some(())?;
     let text = bare(text).replace(['’', '′'], "'").replace(['″', '”'], "\"");
@@ -323,6 +326,7 @@ fn compound(text: &str) -> Option<String> {
 
 /// A quantity with its direction, which becomes the last word of the unit: `5 m/s, to the east`.
 fn directed(text: &str) -> Option<String> {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '-').then_some(())?;
     let likely = "orth|outh|ast|est|ard|eft|ight|up|down";
     holds(text, likely).then_some(())?;
     let text = bare(text);
