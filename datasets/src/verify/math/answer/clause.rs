@@ -209,9 +209,9 @@ fn clause(text: &str) -> (&str, bool) {
         .iter()
         .find_map(|copula| rest.strip_suffix(copula))
         .unwrap_or(rest);
-    // `{'answer': '18'}`
-    let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with('\'');
-    let rest = if is_quoted { rest.trim_matches(['\'', '}', ' ']) } else { rest };
+    // `{'answer': '18'}`, `‘5’`
+    let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with(['\'', '‘']);
+    let rest = if is_quoted { rest.trim_matches(['\'', '’', '}', ' ']) } else { rest };
     (trimmed(rest), is_bold)
 }
 
@@ -227,6 +227,7 @@ fn sentence(text: &str) -> &str {
                     && !is_factorial(text, *at)
                     && !is_hedged
                     && !goes_on
+                    && !is_shortened(&text[..*at], text[at + 1..].trim_start())
             }
             '。' | '！' | '？' | '\n' => true,
             _ => false,
@@ -238,6 +239,15 @@ fn sentence(text: &str) -> &str {
     let is_open = sentence.matches('$').count() % 2 == 1;
     let rest = if is_open { text.lines().next().unwrap_or_default() } else { sentence };
     rest.split("I hope it is").next().unwrap_or(rest)
+}
+
+/// Whether a point only shortens a word of a quantity: `Rs. 1200`, `48 sq. cm`, `2,4 Mio. Euro`.
+fn is_shortened(before: &str, after: &str) -> bool {
+    let word = before.rsplit(' ').next().unwrap_or(before);
+    matches!(word, "i.e" | "e.g")
+        || word == "Rs" && after.starts_with(|c: char| c.is_ascii_digit())
+        || is_one_of(word, "кв|куб|sq|cu|Mio|Mrd|тыс|млн|млрд")
+            && after.starts_with(char::is_alphabetic)
 }
 
 /// Whether an exclamation mark goes on as mathematics: `3! = 6`.
