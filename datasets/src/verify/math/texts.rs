@@ -6,6 +6,7 @@ use super::alphabet::composed;
 use super::amounts::abbreviation;
 use super::answer::values::only_value;
 use super::compare::equal;
+use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::{parse, restated};
@@ -52,11 +53,15 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if let Some(decided) = as_written(gold, answer) {
         return decided;
     }
+    let answer = rounded(answer).unwrap_or(answer);
     let (read_gold, read_answer) = (parse(gold), parse(answer));
     let pair = Pair { gold, answer, read_gold, read_answer, is_out: Cell::new(false) };
     match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
         Some((stage, _)) => (Outcome::Correct, stage),
-        None if pair.read_gold.is_none() => (Outcome::UnparsableGold, "parse"),
+        // `B) 12` is read by its letter and by its value.
+        None if pair.read_gold.is_none() && text::after_choice(gold).and_then(parse).is_none() => {
+            (Outcome::UnparsableGold, "parse")
+        }
         None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),
         None if pair.is_out.get() => (Outcome::OutOfWork, "value"),
         None => (Outcome::Wrong, "value"),
@@ -333,6 +338,34 @@ fn approximation(gold: &str) -> Option<Answer> {
     let sides = gold.rsplit_once("\\approx").or_else(|| gold.rsplit_once('≈'));
     let (before, value) = sides?;
     (!before.trim().is_empty()).then(|| parse(value)).flatten()
+}
+
+/// What a sum or product of numbers is said to come to: 156 of `56 + 99 ≈ 156`. None of what is no short decimal, as
+/// `\sqrt{2}`, `\frac{22}{7}` and a multiple of pi, which the answer then is, however it was rounded.
+fn rounded(answer: &str) -> Option<&str> {
+    let split = |sign| Some((answer.split_once(sign)?.0, answer.rsplit_once(sign)?.1));
+    let (exact, value) = if answer.is_ascii() { split("\\approx") } else { split("≈") }?;
+    let exact = match parse(exact)? {
+        Answer::Value(exact) => exact,
+        Answer::Chain(mut sides, _) => match sides.pop()? {
+            Answer::Value(exact) => exact,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let is_calculation = match &exact {
+        Expr::Negative(inner) => !matches!(**inner, Expr::Number(..) | Expr::Quotient(..)),
+        Expr::Number(..) | Expr::Quotient(..) => false,
+        _ => true,
+    };
+    let below = is_calculation.then(|| rational(&exact, &mut Fuel::new(FUEL))).flatten()?;
+    let (mut below, value) = (below.denominator().clone(), value.trim());
+    for prime in [2_u8, 5] {
+        while (&below % prime) == 0 {
+            below /= prime;
+        }
+    }
+    (below.is_one() && parse(value).is_some()).then_some(value)
 }
 
 /// Whether a value is a number that was written with a point, or a fraction.

@@ -5,7 +5,7 @@
 
 use super::super::calendar::date;
 use super::super::names::assignments;
-use super::super::read::parse;
+use super::super::read::{parse, restated};
 use super::super::scan::{
     begins, each, has_digits, holds, is_letter, is_one_of, past, strip_prefix,
 };
@@ -111,6 +111,10 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
         || !is_choice && !working.contains('=') && working.split_whitespace().any(is_operation);
     if standing::is_operation(working) || is_calculation() {
         return stated(result).filter(|value| has_digits(value));
+    }
+    // `$1.20, i.e. 120 cents`
+    if is_restated && restated(clause).is_some() {
+        return None;
     }
     let bare = result.trim_start_matches(['$', '\\']);
     // "Tom has 7 apples and gives away 3, so he has 4"
