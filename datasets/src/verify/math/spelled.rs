@@ -1,5 +1,8 @@
 //! Numbers in words: `twenty-one`, `two hundred and five`, `minus twelve`, `three eighths`, `two and a half`.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::foreign::chinese;
 use super::scan::{entries, folded, is_one_of};
 use dashu_ratio::RBig;
@@ -191,10 +194,15 @@ const SCALES: &str = "12=dozen dozens dutzend docena docenas douzaine douzaines 
 
 /// `million` and its like as numbers.
 pub(super) fn scale(word: &str) -> Option<i64> {
-    let rows = SCALES.split('|').filter_map(|row| row.split_once('='));
+    static SIZES: LazyLock<HashMap<&str, i64>> = LazyLock::new(|| {
+        let rows = SCALES.split('|').filter_map(|row| row.split_once('='));
+        let rows = rows.filter_map(|(size, names)| Some((size.parse().ok()?, names)));
+        rows.flat_map(|(size, names)| names.split(' ').map(move |name| (name, size))).collect()
+    });
     let word = word.trim_end_matches('.');
-    let is_scale = |names: &str| names.split(' ').any(|name| name == word);
-    rows.into_iter().find(|(_, names)| is_scale(names))?.0.parse().ok()
+    // None of ASCII has less than three letters.
+    let may_be = word.len() > 2 && !word.as_bytes()[0].is_ascii_digit();
+    may_be.then(|| SIZES.get(word).copied()).flatten()
 }
 
 /// A whole number in words: `five`, `twenty-one`.

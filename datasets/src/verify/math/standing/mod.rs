@@ -238,13 +238,11 @@ pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
 fn sentence(before: &str) -> &str {
     let near = tail(before, MAX_SENTENCE);
     let near = if near.is_ascii() { near } else { near.rsplit('。').next().unwrap_or(near) };
-    let bytes = near.as_bytes();
-    let is_end = |at: usize| match bytes[at] {
-        b'\n' => true,
-        b'.' | b'!' | b'?' => matches!(bytes.get(at + 1), Some(b' ' | b'"')),
-        _ => false,
-    };
-    &near[(0..bytes.len()).rev().find(|at| is_end(*at)).map_or(0, |at| at + 1)..]
+    let line = memchr::memrchr(b'\n', near.as_bytes()).map_or(near, |at| &near[at + 1..]);
+    let bytes = line.as_bytes();
+    let is_end = |at: &usize| matches!(bytes.get(at + 1), Some(b' ' | b'"'));
+    let end = memchr::memrchr3_iter(b'.', b'!', b'?', bytes).find(is_end);
+    &line[end.map_or(0, |at| at + 1)..]
 }
 
 /// Whether somebody else obtains the value behind a text: "my friend got".
