@@ -15,6 +15,12 @@ const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|
 /// `a decrease of 12.5\%`, `down by 3`, `an 8\% drop`, `下降12.5%`.
 pub(super) fn change(text: &str) -> Option<String> {
     (has_digits(text) && (text.contains(' ') || !text.is_ascii())).then_some(())?;
+    // It begins or ends with a word.
+    let mut first = without_article(text).chars();
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphabetic);
+    let begins_so = is_word(first.next()) && is_word(first.next()) || text.starts_with('\\');
+    let ends_so = text.trim_end().ends_with(|c: char| c.is_alphabetic() || c == '}');
+    (begins_so || ends_so).then_some(())?;
     let text = bare(text);
     for (signs, sign) in [
         ("下降了|下降|减少了|减少|降低了|降低|亏损", "-"),
@@ -49,6 +55,7 @@ pub(super) fn below_zero(text: &str) -> Option<String> {
         zero| au-dessous de zéro| en dessous de zéro| sous zéro| ниже нуля| onder nul| poniżej zera| di bawah nol";
     const ABOVE: &str = " above zero| above 0| über null| über Null| sobre cero| sopra zero| acima de zero| au-dessus de \
         zéro| выше нуля| boven nul| powyżej zera";
+    (!text.is_ascii() || text.contains(' ')).then_some(())?;
     let is_likely = holds(text, "ero| 0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
     is_likely.then_some(())?;
     let text = bare(text);
@@ -102,6 +109,10 @@ pub(super) fn abbreviation(word: &str) -> Option<&'static str> {
 
 /// `$5`, `$3.2M`, `Rs. 1200/-`, `$2 and 75 cents`, as the grammar reads sums of money.
 pub(super) fn money(text: &str) -> Option<String> {
+    let is_sign = |byte: u8| byte > 127 || b"$URI".contains(&byte);
+    let is_likely =
+        text.bytes().any(is_sign) || text.contains(' ') && holds(text, "uro|ound|ollar|upee");
+    is_likely.then_some(())?;
     let words = if text.contains('\\') { bare(text) } else { text.to_owned() };
     if let Some(sum) = in_two_coins(&words) {
         return Some(sum);
@@ -146,7 +157,7 @@ fn in_two_coins(text: &str) -> Option<String> {
     );
     let is_likely =
         text.starts_with(|c: char| c.is_ascii_digit()) && holds(text, "uro|€|ound|ollar|рубл|upee");
-    let found = coins.captures(text).filter(|_| is_likely)?;
+    let found = is_likely.then(|| coins.captures(text)).flatten()?;
     let cents: u32 = found[3].parse().ok()?;
     Some(format!("{}.{cents:02} {}", &found[1], &found[2]))
 }

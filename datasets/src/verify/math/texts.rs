@@ -142,13 +142,15 @@ fn in_a_sentence(pair: &Pair<'_>) -> bool {
 /// A text without its marks of mathematics and its last point.
 fn trimmed(text: &str) -> &str {
     // `$5`: a sign without its partner is of money.
-    let is_money = text.trim_start().starts_with('$') && text.matches('$').count() == 1;
+    let inner = text.trim();
+    let is_money = inner.starts_with('$') && memchr::memrchr(b'$', inner.as_bytes()) == Some(0);
     let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$' && !is_money);
     let quotes = [("'", "'"), ("\"", "\""), ("“", "”"), ("‘", "’"), ("«", "»"), ("「", "」")];
     let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter().chain(quotes);
     let inside =
         |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
-    let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
+    let may_be = inner.starts_with(|c: char| !c.is_ascii() || "\\'\"".contains(c));
+    let inner = may_be.then(|| pairs.filter_map(inside).next()).flatten().unwrap_or(inner).trim();
     // A point ends a sentence, three go on: `0.333...`
     if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') }
 }

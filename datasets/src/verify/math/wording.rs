@@ -30,7 +30,7 @@ pub(super) fn in_signs(text: &str) -> Option<String> {
         return Some(in_signs(bare).unwrap_or_else(|| bare.to_owned()));
     }
     let is_plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
-    if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) {
+    if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) || is_formula(text) {
         return None;
     }
     let mut out = None;
@@ -40,6 +40,29 @@ pub(super) fn in_signs(text: &str) -> Option<String> {
         }
     }
     out
+}
+
+/// Whether a text is a formula without words, as most answers are: no rule reads one.
+fn is_formula(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    // Spaces part words; the other signs are of money, of lengths and of tuples.
+    let is_sign = |byte: u8| !byte.is_ascii() || b" ~$'\",&/".contains(&byte);
+    // `Rs1200`, `US$5`, `INR5`, `Quotient3Rest2`, `demi-heure`, `1h30`
+    let is_letter = |byte: u8| b"URIQqd".contains(&byte);
+    // `\text`, `\mathrm`, `\angle`, and spaces.
+    let is_worded = |pair: &[u8]| pair[0] == b'\\' && !b"fspcldi(){}[]%".contains(&pair[1]);
+    let is_number = bytes[0].is_ascii_digit() && bytes.iter().any(u8::is_ascii_alphabetic);
+    !bytes.iter().any(|byte| is_sign(*byte) || is_letter(*byte))
+        && !is_number
+        && !bytes.windows(2).any(is_worded)
+}
+
+/// Whether a word of two letters or more follows a space, or a sign that may be none.
+fn has_words(text: &str) -> bool {
+    text.as_bytes().windows(3).any(|bytes| {
+        let is_word = bytes[1..].iter().all(u8::is_ascii_alphabetic) || !bytes[1].is_ascii();
+        b" ~{,;".contains(&bytes[0]) && is_word
+    })
 }
 
 /// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`.
@@ -151,7 +174,9 @@ fn vectors(text: &str) -> Option<String> {
 
 /// `half a mile`, `three quarters of an hour`, `a third of the cake`; with a unit, `eine halbe Stunde`, `media hora`.
 fn part_of(text: &str) -> Option<String> {
-    text.chars().all(|c| c.is_alphanumeric() || " -'’/.".contains(c)).then_some(())?;
+    let may_be = !text.is_ascii() || text.contains([' ', '-', '\'']);
+    let is_words = || text.chars().all(|c| c.is_alphanumeric() || " -'’/.".contains(c));
+    (may_be && is_words()).then_some(())?;
     // `半小时`, `一个半小时`
     if let Some((whole, unit)) =
         text.split_once('半').filter(|(_, unit)| is_unit(past(unit, "个").unwrap_or(unit)))
@@ -206,7 +231,9 @@ fn part_of(text: &str) -> Option<String> {
 fn and_a_half(text: &str) -> Option<String> {
     const LINKS: &str = " and | y | e | et | und | и ";
     const HALF: &str = "a half|half|one half|one-half|media|medio|mezza|mezzo|meia|meio|demi|demie|ein halb|ein halbes|половиной";
-    text.contains(' ').then_some(())?;
+    let may_link =
+        |pair: &[u8]| pair[0] == b' ' && (b"ayeuAYEU".contains(&pair[1]) || pair[1] > 127);
+    text.as_bytes().windows(2).any(may_link).then_some(())?;
     let lower = text.to_lowercase();
     let (before, part) = each(LINKS).find_map(|link| lower.split_once(link))?;
     // `an hour and 30 minutes`
@@ -241,7 +268,7 @@ fn and_a_half(text: &str) -> Option<String> {
 fn out_of(text: &str) -> Option<String> {
     const LINKS: &str = " out of every | out of each | out of | in every | in | von | de cada | em cada | sur | su | из |\
         uit de | uit | op de | dari ";
-    (text.len() <= 60 && (text.contains(' ') || !text.is_ascii())).then_some(())?;
+    (text.len() <= 60 && (has_words(text) || !text.is_ascii())).then_some(())?;
     let text = bare(text);
     if let Some((below, above)) = text.split_once("分の").or_else(|| text.split_once("분의")) {
         let is_number =
@@ -281,6 +308,8 @@ fn compound(text: &str) -> Option<String> {
     (numbers > 1).then_some(())?;
     let first = text.find(|c: char| !c.is_ascii_digit())?;
     (first > 0 || begins(text, "quotient|Quotient|商")).then_some(())?;
+    let has_units = |c: char| c.is_alphabetic() || "'\"’′″”".contains(c);
+    (!text.contains('+') && text.contains(has_units)).then_some(())?;
     let text = bare(text).replace(['’', '′'], "'").replace(['″', '”'], "\"");
     let hours = pattern!(
         r"^([0-9]+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?([0-9]+) ?m(?:ins?|n|inutes?)?\.?(?:,?(?: and)? ?([0-9]+) ?s(?:ecs?|econds?)?\.?)?$"
@@ -328,7 +357,8 @@ fn compound(text: &str) -> Option<String> {
 fn directed(text: &str) -> Option<String> {
     text.starts_with(|c: char| c.is_ascii_digit() || c == '-').then_some(())?;
     let likely = "orth|outh|ast|est|ard|eft|ight|up|down";
-    holds(text, likely).then_some(())?;
+    let is_word = text.trim_end().ends_with(|c: char| c.is_alphabetic() || c == '}');
+    (is_word && holds(text, likely)).then_some(())?;
     let text = bare(text);
     let way = pattern!(
         r"^(-?[0-9.,]+(?: ?(?:×|\\times|x|\*) ?10\^\{?-?[0-9]+\}?)?) ?([A-Za-zμΩ/^[0-9]. {}²³⁻¹-]*?),? (?:(?:to(?:wards)? the |due |in the )?((?:north|south)?[ -]?(?:east|west)|north|south)(?:wards?|bound)?(?: direction)?|(up|down|for|back)wards?|to the (left|right))$"

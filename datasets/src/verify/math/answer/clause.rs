@@ -320,5 +320,6 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
 
 /// Whether a clause is a value and a condition, `42 when x = 7`: of a piecewise function there are several.
 fn is_one_case(clause: &str) -> bool {
-    matches!(parse(clause), Some(Answer::Cases(pieces)) if pieces.len() == 1)
+    clause.contains([' ', '\\'])
+        && matches!(parse(clause), Some(Answer::Cases(pieces)) if pieces.len() == 1)
 }

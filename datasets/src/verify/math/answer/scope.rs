@@ -94,8 +94,10 @@ pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
         // `## Problem 2`
         .chain(HEADING.places(text).filter_map(|at| {
             let line = text[at + 1..].lines().next()?;
-            let is_numbered = line.ends_with(|c: char| c.is_ascii_digit());
-            is_numbered.then(|| question(text, at + 1 + line.len())).flatten()
+            // `#### 18` has no name.
+            let is_named = line.ends_with(|c: char| c.is_ascii_digit())
+                && line.bytes().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+            is_named.then(|| question(text, at + 1 + line.len())).flatten()
         }))
         .take(MAX_QUESTIONS)
 }

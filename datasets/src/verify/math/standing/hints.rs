@@ -25,12 +25,16 @@ pub(super) const ERRS: u16 = 1 << 8;
 pub(super) const SHOWS: u16 = 1 << 9;
 /// Take back what stands before them.
 pub(super) const WITHDRAWS: u16 = 1 << 10;
+/// The same of the value that they speak of.
+pub(super) const FAULTS: u16 = 1 << 11;
+/// Contrast.
+pub(super) const CONTRASTS: u16 = 1 << 12;
 
 /// Letters beyond ASCII may do so as well.
 const ABROAD: u16 = DENIES | DOUBTS | SUPPOSES | CHANGES | LISTS | ASSUMES | SHOWS;
 
 /// Beginnings of words, of two letters at least, that may do so.
-const STEMS: [(u16, &str); 11] = [
+const STEMS: [(u16, &str); 13] = [
     (
         DENIES,
         "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|\
@@ -86,6 +90,8 @@ const STEMS: [(u16, &str); 11] = [
      final|answer|verif|check:|add|rev|apolog|or |make that|mean|closer|looking|reading|re-read|missed|swapp|typo|off|\
      on closer|on further|on reflection|see ",
     ),
+    (FAULTS, "wrong|incorrect|not|mistake|too|imposs|an error|can|viol|fail|does|contra"),
+    (CONTRASTS, "but|however|yet|unfort|instead"),
 ];
 
 /// Bytes of a word that are compared at once.

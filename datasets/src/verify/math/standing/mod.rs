@@ -145,6 +145,11 @@ impl Table {
         self.expression.find(&self.text(text)).map(|found| found.range())
     }
 
+    /// The same, in a text in small letters.
+    fn find_small(&self, text: &str) -> Option<Range<usize>> {
+        self.expression.find(text).map(|found| found.range())
+    }
+
     /// Where it stands last.
     pub(super) fn last(&self, text: &str) -> Option<Range<usize>> {
         self.expression.find_iter(&self.text(text)).last().map(|found| found.range())
