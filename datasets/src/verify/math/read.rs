@@ -45,8 +45,9 @@ fn read(text: &str) -> Option<Answer> {
         return Some(Answer::Value(Expr::Number(number, None)));
     }
     // `\frac{4}{5}\ (=80\%)`: the same value again.
-    if let Some((value, again)) =
-        ["(=", "(\\text{or }", "(or "].iter().find_map(|or| text.split_once(*or))
+    if text.contains('(')
+        && let Some((value, again)) =
+            ["(=", "(\\text{or }", "(or "].iter().find_map(|or| text.split_once(*or))
         && !value.is_empty()
         && !again.contains("(=")
     {
@@ -73,6 +74,7 @@ fn read(text: &str) -> Option<Answer> {
 pub(super) fn restated(text: &str) -> Option<(Answer, Answer)> {
     const LINKS: [&str; 6] =
         [", i.e. ", ", i.e., ", " i.e. ", ", that is, ", ", that is ", ", or equivalently "];
+    text.contains(' ').then_some(())?;
     let (value, again) = LINKS.iter().find_map(|link| text.split_once(link))?;
     let (value, again) = (parse(value)?, parse(again)?);
     equal(&value, &again, &mut Fuel::new(FUEL)).then_some((value, again))

@@ -28,7 +28,8 @@ const ABROAD: &str = "alle reellen zahlen=all real numbers|todos los números re
     reais=all real numbers|все действительные числа=all real numbers|所有实数=all real numbers |全体实数=all real numbers |\
     alle ganzen zahlen=all integers|todos los enteros=all integers|tous les entiers=all integers|所有整数=all integers |\
     größer oder gleich=at least|größer als=greater than|kleiner oder gleich=at most|kleiner als=less than|außer=except|\
-    mayores o iguales que=at least|mayores que=greater than|menores o iguales que=at most|menores que=less than|excepto=\
+    mayores o iguales que=at least|mayores que=greater than|menores o iguales que=at most|menores que=less than|\
+    excepto=\
     except|salvo=except|menos=except|supérieurs ou égaux à=at least|supérieurs à=greater than|inférieurs ou égaux à=at \
     most|inférieurs à=less than|sauf=except|maggiori o uguali a=at least|maggiori di=greater than|minori o uguali a=at \
     most|minori di=less than|eccetto=except|tranne=except|maiores ou iguais a=at least|maiores que=greater \

@@ -37,7 +37,8 @@ const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å å ån
 /// Words of units in other languages: what they stand for in English. Of Russian words the ends of their cases are left
 /// out.
 const WORDS: &str = "平方=square |立方=cubic |세제곱=cubic |제곱=square |每=/|毎=/|кв. =square |кв =square |куб. =cubic |\
-    квадратных =square |квадратные =square |квадратный =square |кубических =cubic |кубические =cubic | carrés= squared| carré= squared| cuadrados= squared| cuadrado= squared| quadrados= squared| \
+    квадратных =square |квадратные =square |квадратный =square |кубических =cubic |кубические =cubic | carrés= \
+    squared| carré= squared| cuadrados= squared| cuadrado= squared| quadrados= squared| \
     quadrado= squared| quadrati= squared| quadrato= squared| cubes= cubed| cube= cubed| cúbicos= cubed| cúbico= cubed| \
     cubi= cubed| cubo= cubed|quadrat=square |kubik=cubic | por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/";
 
