@@ -39,6 +39,7 @@ pub(crate) use formula::closing;
 pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
+pub(super) use phrase::says_how;
 pub(super) use sentences::last_sentence;
 
 /// Words in the place of an answer that only stand for one.

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::super::answer::{Found, Rule, by_marks, is_value, last_sentence, offset_in, unmarked};
+use super::super::answer::{
+    Found, Rule, by_marks, is_value, last_sentence, offset_in, says_how, unmarked,
+};
 use super::super::languages::revocation;
 use super::super::scan::{begins, head, holds, lowered, past};
 use super::super::text::is_choice;
@@ -146,7 +148,8 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
             && !COUNTERFACTUAL.is_match(last());
         let (found, _) = unmarked(last()).filter(|_| !AFFIRMATION.is_match(last()))?;
         let is_own = !is_foreign(&last()[..offset_in(last(), found)], "");
-        (is_own && (is_said || is_choice(found) && is_choice(&mark.text))).then_some(found)
+        (is_own && !says_how(last()) && (is_said || is_choice(found) && is_choice(&mark.text)))
+            .then_some(found)
     };
     let marked = by_marks(rest).map(|found| found.text);
     let is_answer = |text: &Cow<'_, str>| is_value(text) || is_choice(text);
