@@ -70,11 +70,13 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     each(table).any(|known| text.contains(known))
 }
 
+type Groups = Vec<Vec<&'static [u8]>>;
+
 /// Texts of two bytes and more, `a|b|c`, that are looked for together.
 pub(super) struct Words {
     table: &'static str,
     /// Those whose first two bytes come to the same number, and for which numbers there are any.
-    groups: OnceLock<(Vec<Vec<&'static [u8]>>, [bool; 1024])>,
+    groups: OnceLock<(Groups, [bool; 1024])>,
 }
 
 impl Words {
