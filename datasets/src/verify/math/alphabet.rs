@@ -1,6 +1,7 @@
 //! Meanings of commands and characters.
 
-use super::scan::entries;
+use super::scan::{entries, is_one_of};
+use super::units::is_known;
 
 /// Styles and spacing that mean nothing.
 pub(super) static IGNORED: [&str; 41] = entries(
@@ -20,7 +21,16 @@ pub(super) static WORDS: [&str; 17] = entries(
 );
 
 /// Units of one to three letters that are written right after numbers.
-pub(super) const UNITS: &str = "eV|dB|Pa|GW|TW|mV|mW|nF|pF|sq|cu|mol|bar|atm|kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|deg|pct|ml|mi|hr|hrs|sec";
+pub(super) const UNITS: &str = "bps|eV|dB|Pa|GW|TW|mV|mW|nF|pF|sq|cu|mol|bar|atm|kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|\
+    deg|pct|ml|mi|hr|hrs|sec";
+
+/// Things that are counted, of letters that are often variables.
+pub(super) const NOUNS: &str =
+    "cup|cat|car|cap|cab|cub|ant|bat|bun|bus|nut|pan|pup|rat|tub|van|ray|tap";
+
+/// Words of three letters without a vowel.
+const SHORTENED: &str = "rpm|fps|psi|mph|kph|mpg|pts|yrs|hrs|pcs|lbs|yds|cts|tbs|tsp|ppm|ppb|bpm|wpm|\
+    gms|kms|cms|mls|std|nth|mth|kth|min|sec|mod|max|gcd|lcm|log|sgn|cot|sqr|img|ker|det|hrs|mrs|jpg|png";
 
 /// Words that are no products of variables.
 pub(super) const SHORT_WORDS: &str =
@@ -134,6 +144,16 @@ pub(super) fn digit(c: char) -> Option<char> {
     }
     let value = |zero: char| (c as u32).checked_sub(zero as u32).filter(|value| *value < 10);
     char::from_digit(ZEROS.chars().find_map(value)?, 10)
+}
+
+/// Whether three letters are factors: `GMm` and `mgh` are no words.
+pub(super) fn is_formula(run: &str) -> bool {
+    run.len() == 3
+        && run.bytes().all(|b| b.is_ascii_alphabetic())
+        && run.bytes().any(|b| b.is_ascii_lowercase())
+        && !run.bytes().any(|b| b"aeiouyAEIOUY".contains(&b))
+        && !is_known(run)
+        && !is_one_of(&run.to_ascii_lowercase(), SHORTENED)
 }
 
 /// Functions by name, plain or as a command.

@@ -1,19 +1,23 @@
 //! Whether an answer is the gold one, by kind. Symmetric, but where an echo could cheat: what only the
 //! gold may be is said at each rule.
 
+use super::constants::with_constants;
 use super::exact::rational;
 use super::fuel::Fuel;
+use super::identity::{identity_of, is_multiple_of_identity, is_named_matrix};
 use super::names::{are_indexed, assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
-use super::regions::{is_rest, same_region, set_in_words};
+use super::regions::{is_rest, same_region};
 use super::relations::{chains, congruences};
-use super::scan::folded;
+use super::scan::{folded, is_one_of};
+use super::sets::set_in_words;
 use super::spelled::spelled;
 use super::text::{is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
 use super::values::{same_value, signs, values, variables};
+use super::worded::is_infinite;
 
 /// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
@@ -126,6 +130,10 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         {
             is_none(&folded(a))
         }
+        (Answer::Words(a), Answer::Value(Expr::Infinity)) if is_infinite(&folded(a)) => true,
+        (Answer::Value(Expr::Infinity), Answer::Words(a)) if folded(a) == "infinite" => true,
+        (Answer::Matrix(rows), Answer::Words(name))
+        | (Answer::Words(name), Answer::Matrix(rows)) => is_named_matrix(rows, name, fuel),
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
             let spelled = || Some(Answer::Value(Expr::Number(spelled(a)?, None)));
             letter(other).is_some_and(|b| same_words(a, &b))
@@ -142,6 +150,12 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Tuple(_, items, _), Answer::Value(value))
         | (Answer::Value(value), Answer::Tuple(_, items, _)) => vector(items, value, fuel),
+        (Answer::Matrix(rows), Answer::Value(value))
+        | (Answer::Value(value), Answer::Matrix(rows))
+            if identity_of(value).is_some() || *value == Expr::integer(0) =>
+        {
+            is_multiple_of_identity(rows, value, fuel)
+        }
         (Answer::Matrix(rows), Answer::Value(value))
         | (Answer::Value(value), Answer::Matrix(rows)) => {
             let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
@@ -182,6 +196,15 @@ fn equal_family(
     };
     match (index(a, b, k), index(b, a, n)) {
         (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
+        // `cx` and "`kx` for a constant k"
+        (None, Some(_)) if is_same_name && n.is_some() => {
+            let may_be = |name: &str| {
+                is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name)
+            };
+            let fixed = variables(b);
+            let is_constant = |name: &str| may_be(name) && !fixed.contains(name);
+            with_constants((a, &is_constant), b, fuel)
+        }
         _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
 use super::answer::last_sentence;
-use super::scan::{Words, begins, has_digits, head, holds, is_one_of, lowered};
+use super::scan::{Words, begins, each, has_digits, head, holds, is_one_of, lowered};
 
 /// Take back what stands before them.
 static REVOCATIONS: Words = Words::new(
@@ -183,7 +183,9 @@ pub(super) fn is_case(sentence: &str) -> bool {
     let words = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
     let end = words.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(words.len());
     let is_word = words[end..].starts_with([' ', ':', ',']);
-    (is_word && CASES.split('|').any(|case| case.eq_ignore_ascii_case(&words[..end]))
+    // No case begins with one of the other letters, as "the", "thus" and "hence" do.
+    let may_be = words.bytes().next().is_some_and(|byte| b"iwascrfmozbj".contains(&(byte | 32)));
+    (may_be && is_word && each(CASES).any(|case| case.eq_ignore_ascii_case(&words[..end]))
         || !head(words, 8).is_ascii() && begins(&lowered(head(words, 24)), CASES_ABROAD))
         && !words.contains(['<', '>'])
 }

@@ -4,9 +4,8 @@
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::alphabet::{SHORT_WORDS, UNITS, fold, is_function};
+use super::alphabet::{fold, is_function};
 use super::printed::as_latex;
-use super::scan::is_one_of;
 use super::units;
 
 /// Longest answer that is read, in bytes.
@@ -248,6 +247,12 @@ impl<'a> Lexer<'a> {
         Some(())
     }
 
+    /// Whether no word follows, but the end, a mark or a number.
+    pub(super) fn is_last(&self) -> bool {
+        let next = self.rest().trim_start().chars().next();
+        next.is_none_or(|c| c.is_ascii_digit() || ".,;)}$".contains(c))
+    }
+
     pub(super) fn is_behind_number(&self) -> bool {
         matches!(self.out.last(), Some(Token::Number { .. }))
     }
@@ -256,34 +261,6 @@ impl<'a> Lexer<'a> {
     fn is_factorial(&self) -> bool {
         self.rest().starts_with("!=")
             && self.text[..self.at].ends_with(|c: char| c.is_ascii_digit() || c == ')' || c == '}')
-    }
-
-    /// A currency's code, or a country's before its dollar: `US$29`. Whether it was one.
-    fn money(&mut self, run: &str) -> bool {
-        let next = self.rest().trim_start();
-        let rest = if run == "US" { next } else { self.rest() };
-        let money = rest.strip_prefix('\\').unwrap_or(rest);
-        let is_country =
-            matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ" | "C" | "A" | "S" | "R");
-        let code = match run {
-            "USD" => Some("dollar"),
-            "EUR" => Some("€"),
-            "GBP" => Some("£"),
-            _ => None,
-        };
-        if let Some(code) = code.filter(|_| next.starts_with(|c: char| c.is_ascii_digit())) {
-            self.out.push(Token::Currency(code));
-            return true;
-        }
-        if is_country
-            && let Some(amount) = money.strip_prefix('$')
-            && amount.starts_with(|c: char| c.is_ascii_digit())
-        {
-            self.at = self.text.len() - amount.len();
-            self.out.push(Token::Currency("dollar"));
-            return true;
-        }
-        false
     }
 
     /// A run of plain letters: a function, a constant, single variables, or a word.
@@ -317,18 +294,7 @@ impl<'a> Lexer<'a> {
         if self.money(&run) {
             return;
         }
-        // `5 cm` is a length, `cm` alone a product.
-        let is_unit = is_number && (is_one_of(&lower, UNITS) || is_one_of(&run, UNITS));
-        // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
-        let is_word =
-            length > 2 && !(length == 3 && run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)));
-        // Points of geometry are capitals: `NO` is a segment.
-        let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
-        let is_short_word = length == 2 && is_lower && is_one_of(&lower, SHORT_WORDS);
-        // `5th`
-        let is_ordinal = is_one_of(&lower, "st|nd|rd|th")
-            && self.text[..self.at - length].ends_with(|c: char| c.is_ascii_digit());
-        if is_word || is_unit || is_short_word || is_ordinal {
+        if self.is_text(&run) {
             self.out.push(Token::Text(run));
         } else {
             run.chars().for_each(|c| self.out.push(Token::Name(c.to_string())));
@@ -340,9 +306,9 @@ impl<'a> Lexer<'a> {
         let next = self.rest().trim_start();
         let first = next.chars().next();
         let is_number = self.is_behind_number();
+        let is_last = self.is_last();
         let is_between = is_number && first.is_some_and(|c| c.is_ascii_digit());
         let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
-        let is_last = first.is_none_or(|c| c.is_ascii_digit() || ".,;)}$".contains(c));
         let name = || Token::Name(lower.to_owned());
         Some(match lower {
             "and" => Token::Symbol(','),

@@ -76,6 +76,11 @@ impl Parser {
                 let mark = self.degrees();
                 Answer::marked(value, mark)
             }
+            "basis points" | "basis point" | "bps" | "bp" => {
+                Answer::marked(value, Mark::Unit("bps".into()))
+            }
+            "percentage points" | "percentage point" | "pp" => Answer::marked(value, Mark::Percent),
+            "times" | "-fold" | "fold" => Answer::marked(value, Mark::Unit("times".into())),
             _ => self.compound(value, words),
         })
     }

@@ -9,16 +9,20 @@
 //! itself is the same for all of them.
 
 mod alphabet;
+mod amounts;
 pub mod answer;
 mod brackets;
 mod calendar;
 mod commands;
 mod compare;
 mod complex;
+mod constants;
 mod counts;
 mod exact;
 mod expression;
+mod foreign;
 mod fuel;
+mod identity;
 mod languages;
 mod lex;
 mod marked;
@@ -36,7 +40,10 @@ mod reading;
 mod real;
 mod regions;
 mod relations;
+mod runs;
 mod scan;
+mod separators;
+mod sets;
 mod solution;
 mod spelled;
 mod standing;
@@ -47,6 +54,8 @@ mod tidy;
 mod tree;
 mod units;
 mod values;
+mod worded;
+mod wording;
 
 use scan::has_digits;
 use std::borrow::Cow;
@@ -183,7 +192,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         return Checked { outcome, found: Some(found), stage: "parts" };
     }
     let (mut outcome, stage) = texts::compared(gold, &found.text);
-    let again = || spelled::in_other_language(&found.text, completion);
+    let again = || foreign::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
         && has_digits(gold)
         && again().is_some_and(|text| texts::compared(gold, &text).0 == Outcome::Correct)

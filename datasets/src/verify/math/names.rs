@@ -2,6 +2,7 @@
 
 use super::pairing::MAX_MEMBERS;
 use super::tree::{Answer, Expr, Relation};
+use super::values::variables;
 
 /// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
 pub(super) fn is_name(answer: &Answer) -> bool {
@@ -72,7 +73,8 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     for part in parts.filter(|part| !part.is_empty()) {
         let name = part.chars().next().filter(char::is_ascii_alphabetic)?;
         let rest = part[1..].trim_start();
-        let signs = ["=", ":", "→", "->", "\\to ", "\\rightarrow ", "is "];
+        let signs =
+            ["=", ":", "→", "->", "\\to ", "\\rightarrow ", "is equal to ", "is ", "equals "];
         let value = signs.iter().find_map(|sign| rest.strip_prefix(sign))?.trim();
         let is_value = !value.is_empty() && !value.contains(['=', ':', '<', '>']);
         (is_value && !names.contains(&name)).then_some(())?;
@@ -126,6 +128,19 @@ pub(super) fn assigned(answer: &Answer) -> Option<Vec<(&Answer, &Answer)>> {
                 _ => None,
             };
         }
+        // `x = y = z = 0`
+        Answer::Chain(sides, relations) if relations.iter().all(|one| *one == Relation::Equal) => {
+            let (value, names) = sides.split_last()?;
+            let is_number = match value {
+                Answer::Value(value) => variables(value).is_empty(),
+                Answer::Marked(..) => true,
+                _ => false,
+            };
+            let is_letter = |name: &Answer| matches!(name, Answer::Value(Expr::Variable(_)));
+            let are_letters = names.iter().all(is_letter);
+            let pairs: Vec<_> = names.iter().map(|name| (name, value)).collect();
+            return (is_number && are_letters && are_distinct(&pairs)).then_some(pairs);
+        }
         _ => return None,
     };
     let pairs = items.iter().map(|item| match item {
@@ -137,8 +152,32 @@ pub(super) fn assigned(answer: &Answer) -> Option<Vec<(&Answer, &Answer)>> {
         _ => None,
     });
     let pairs: Vec<_> = pairs.collect::<Option<_>>()?;
+    are_distinct(&pairs).then_some(pairs)
+}
+
+/// Whether several values have names that all differ.
+fn are_distinct(pairs: &[(&Answer, &Answer)]) -> bool {
     let differs = |i: usize| pairs[..i].iter().all(|(name, _)| *name != pairs[i].0);
-    ((2..=MAX_MEMBERS).contains(&pairs.len()) && (0..pairs.len()).all(differs)).then_some(pairs)
+    (2..=MAX_MEMBERS).contains(&pairs.len()) && (0..pairs.len()).all(differs)
+}
+
+/// The function and the variable of `f(x)`, and of a sequence `a_n` its letter and index.
+pub(super) fn application(answer: &Answer) -> Option<(String, Expr)> {
+    match answer {
+        Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
+            [Expr::Variable(function), argument @ Expr::Variable(_)] => {
+                Some((function.clone(), argument.clone()))
+            }
+            _ => None,
+        },
+        Answer::Value(Expr::Variable(name)) => {
+            let index = name
+                .split_once("_[Name(\"")
+                .and_then(|(stem, index)| Some((stem, index.strip_suffix("\")]")?)));
+            index.map(|(stem, index)| (stem.to_owned(), Expr::Variable(index.to_owned())))
+        }
+        _ => None,
+    }
 }
 
 /// A single variable as a word: choice letters.

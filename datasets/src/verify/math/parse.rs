@@ -52,6 +52,14 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
 fn runs_over(qualifier: &[Token]) -> Option<String> {
     let is_letter =
         |word: &&str| word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_capital = |word: &&str| matches!(*word, "A" | "B" | "C" | "K");
+    if let Some(name) = qualifier.iter().find_map(|token| match token {
+        Token::Name(name) => Some(name.as_str()).filter(is_capital),
+        Token::Text(words) => words.split(' ').find(is_capital),
+        _ => None,
+    }) {
+        return Some(name.to_owned());
+    }
     qualifier.iter().find_map(|token| match token {
         Token::Name(name) => Some(name.as_str()).filter(is_letter).map(str::to_owned),
         Token::Text(words) => {
@@ -216,8 +224,12 @@ impl Parser {
         }
         let union = if parts.len() == 1 { parts.remove(0) } else { Answer::Union(parts) };
         // `\mathbb{R}-\{2\}`
-        let is_minus =
-            self.peek_is('-') && self.tokens.get(self.at + 1) == Some(&Token::Symbol('⦃'));
+        let is_set = match self.tokens.get(self.at + 1) {
+            Some(Token::Symbol('⦃')) => true,
+            Some(Token::Symbol('[' | '(')) => union == Answer::line(),
+            _ => false,
+        };
+        let is_minus = self.peek_is('-') && is_set;
         self.at += usize::from(is_minus);
         if is_minus || self.accept('∖') {
             return Some(Answer::Without(Box::new(union), Box::new(self.item()?)));

@@ -5,7 +5,7 @@ use dashu_ratio::RBig;
 use super::fuel::Fuel;
 use super::pairing::Equal;
 use super::tree::{Answer, Constant, Expr, Mark, radians};
-use super::units::{conversion, is_known, temperature};
+use super::units::{conversion, is_known, is_unit, temperature};
 
 /// Percent: 50 % is 50 and 0.5 and 1/2. Degrees and units are compared only where both have one.
 pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fuel) -> bool {
@@ -28,6 +28,12 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
             converted(p, q, &b).is_some_and(|converted| equal(&a, &converted, fuel))
         }
         (Some(Mark::Percent), Some(Mark::Percent)) => equal(&a, &b, fuel),
+        (Some(Mark::Percent), Some(Mark::Unit(unit))) if unit == "bps" => {
+            equal(&a, &hundredth(&b), fuel)
+        }
+        (Some(Mark::Unit(unit)), Some(Mark::Percent)) if unit == "bps" => {
+            equal(&hundredth(&a), &b, fuel)
+        }
         (Some(Mark::Percent), Some(Mark::Unit(unit)))
         | (Some(Mark::Unit(unit)), Some(Mark::Percent))
             if conversion("dollar", unit).is_some() =>
@@ -45,10 +51,46 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         // 25 degrees may be a temperature.
         (Some(Mark::Degree), Some(Mark::Unit(unit)))
         | (Some(Mark::Unit(unit)), Some(Mark::Degree)) => is_scale(unit) && equal(&a, &b, fuel),
+        // `1h30` may be a time of day.
+        (Some(Mark::Unit(unit)), None) if matches!(b, Answer::Time(..)) => conversion(unit, "hour")
+            .zip(hours(&b))
+            .is_some_and(|(one, b)| equal(&a, &scaled(one, b), fuel)),
+        (None, Some(Mark::Unit(unit))) if matches!(a, Answer::Time(..)) => conversion(unit, "hour")
+            .zip(hours(&a))
+            .is_some_and(|(one, a)| equal(&scaled(one, a), &b, fuel)),
+        (None, Some(Mark::Unit(unit))) if unit == "bps" => {
+            equal(&a, &b, fuel) || equal(&a, &hundredth(&hundredth(&b)), fuel)
+        }
+        // `1.35x` is a multiple beside one.
+        (Some(Mark::Unit(unit)), None) if unit == "times" => equal(&a, &without_x(&b), fuel),
+        (None, Some(Mark::Unit(unit))) if unit == "times" => equal(&without_x(&a), &b, fuel),
         // A multiple of pi without a unit is an angle in radians.
         (Some(Mark::Degree), None) if has_pi(&b) => equal(&in_radians(&a), &b, fuel),
         (None, Some(Mark::Degree)) if has_pi(&a) => equal(&a, &in_radians(&b), fuel),
         _ => equal(&a, &b, fuel),
+    }
+}
+
+/// A time without its half of the day, in hours.
+fn hours(answer: &Answer) -> Option<RBig> {
+    let Answer::Time(hours, minutes, None) = answer else { return None };
+    Some(RBig::from(*hours) + RBig::from_parts((*minutes).into(), 60_u8.into()))
+}
+
+fn scaled(factor: RBig, value: RBig) -> Answer {
+    Answer::Value(Expr::Number(factor * value, None))
+}
+
+/// The number of `1.35x`.
+fn without_x(answer: &Answer) -> Answer {
+    match answer {
+        Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
+            [number @ Expr::Number(..), Expr::Variable(x)] if x == "x" => {
+                Answer::Value(number.clone())
+            }
+            _ => answer.clone(),
+        },
+        other => other.clone(),
     }
 }
 
@@ -88,11 +130,45 @@ fn converted(gold: &str, answer: &str, value: &Answer) -> Option<Answer> {
 /// `5 m` and `3 m/s` beside a value with a unit: their letters are units too.
 fn with_unit(answer: &Answer) -> Answer {
     if let Answer::Value(expr) = answer
-        && let Some((value, unit)) = unit_of(expr)
+        && let Some((value, unit)) = unit_beside(expr)
     {
         return Answer::marked(Answer::Value(value), Mark::Unit(unit));
     }
     answer.clone()
+}
+
+/// The number and the unit of a product beside a value with a unit: its letters together may be one, `k P a`, and those
+/// that are often variables, `K`, are units too.
+pub(super) fn unit_beside(expr: &Expr) -> Option<(Expr, String)> {
+    let Expr::Product(factors) = expr else { return unit_of(expr) };
+    let name = |factor: &Expr| match factor {
+        Expr::Variable(name) if name == "mu" => Some("μ".to_owned()),
+        Expr::Variable(name) if name.chars().count() <= 5 => Some(name.clone()),
+        Expr::Power(base, exponent) => match (&**base, &**exponent) {
+            (Expr::Variable(name), Expr::Number(power, None)) => Some(format!("{name}^{power} ")),
+            (Expr::Variable(name), Expr::Negative(power)) => match &**power {
+                Expr::Number(power, None) => Some(format!("{name}^-{power} ")),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    let count = factors.iter().rev().take_while(|factor| name(factor).is_some()).count();
+    let (value, letters) = factors.split_at(factors.len() - count);
+    let names: Vec<String> = letters.iter().filter_map(name).collect();
+    let mut ways = [names.concat(), names.join(" ")];
+    // `m s^{-2}` is of metres and seconds, `ms` a millisecond.
+    if names.iter().any(|name| name.contains('^')) {
+        ways.reverse();
+    }
+    let unit = ways.into_iter().find(|unit| is_unit(unit.trim()))?;
+    let value = match value {
+        [] => return None,
+        [one] => one.clone(),
+        more => Expr::Product(more.to_vec()),
+    };
+    Some((value, unit.trim().to_owned()))
 }
 
 /// The number and the unit of a product of a number and letters that are units.

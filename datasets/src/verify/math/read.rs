@@ -6,18 +6,38 @@ use dashu_ratio::RBig;
 use super::FUEL;
 use super::calendar::time;
 use super::compare::equal;
+use super::foreign::with_numerals;
 use super::fuel::Fuel;
 use super::parse::structure;
-use super::spelled::{spelled, with_numerals};
-use super::tree::{Answer, Expr};
+use super::scan::is_one_of;
+use super::sets::set_in_words;
+use super::spelled::{is_number_part, spelled};
+use super::tree::{Answer, Expr, Mark};
+use super::units::is_unit;
+use super::wording::in_signs;
 
 /// The answer that a text holds, `None` where it is not mathematics.
 pub(super) fn parse(text: &str) -> Option<Answer> {
+    match in_signs(text) {
+        Some(signs) => read(&signs).or_else(|| read(text)),
+        None => read(text),
+    }
+}
+
+fn read(text: &str) -> Option<Answer> {
     if let Some(time) = time(text) {
         return Some(time);
     }
+    if let Some(set) = set_in_words(text) {
+        return Some(set);
+    }
     if let Some(number) = spelled_sum(text) {
-        return Some(Answer::Value(Expr::Number(number, None)));
+        let value = Answer::Value(Expr::Number(number, None));
+        let unit = text.rsplit(' ').next().filter(|unit| is_unit(unit));
+        return Some(match unit {
+            Some(unit) => Answer::marked(value, Mark::Unit(unit.to_owned())),
+            None => value,
+        });
     }
     if !text.is_ascii()
         && let Some(number) = with_numerals(text)
@@ -25,14 +45,18 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
         return Some(Answer::Value(Expr::Number(number, None)));
     }
     // `\frac{4}{5}\ (=80\%)`: the same value again.
-    if let Some((value, again)) =
-        ["(=", "(\\text{or }", "(or "].iter().find_map(|or| text.split_once(*or))
+    if text.contains('(')
+        && let Some((value, again)) =
+            ["(=", "(\\text{or }", "(or "].iter().find_map(|or| text.split_once(*or))
         && !value.is_empty()
         && !again.contains("(=")
     {
         let again = again.trim().strip_suffix(')')?;
         let (value, again) = (parse(value.trim_end_matches(['\\', ' '])), parse(again)?);
         return value.filter(|value| equal(value, &again, &mut Fuel::new(FUEL)));
+    }
+    if let Some((value, _)) = restated(text) {
+        return Some(value);
     }
     // `9/4 (2.25)`
     if let Some((value, again)) = text.strip_suffix(')').and_then(|text| text.rsplit_once(" ("))
@@ -46,8 +70,27 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     structure(text)
 }
 
-/// The number that words around "and" are, which elsewhere separates two answers: `two and a half`.
+/// A value that is given twice, in other words: `275 cents, i.e. $2.75`.
+pub(super) fn restated(text: &str) -> Option<(Answer, Answer)> {
+    const LINKS: [&str; 6] =
+        [", i.e. ", ", i.e., ", " i.e. ", ", that is, ", ", that is ", ", or equivalently "];
+    text.contains(' ').then_some(())?;
+    let (value, again) = LINKS.iter().find_map(|link| text.split_once(link))?;
+    let (value, again) = (parse(value)?, parse(again)?);
+    equal(&value, &again, &mut Fuel::new(FUEL)).then_some((value, again))
+}
+
+/// The number that words around "and" are, which elsewhere separates two answers: `two and a half`; or around a comma
+/// behind thousands or millions: `one thousand, two hundred`.
 fn spelled_sum(text: &str) -> Option<RBig> {
+    if let Some((scale, rest)) = text.split_once(", ") {
+        let is_scale =
+            scale.len() > 5 && is_one_of(scale.rsplit(' ').next()?, "thousand|million|billion");
+        let are_numbers =
+            |part: &str| part.split(' ').all(|word| word == "and" || is_number_part(word));
+        let is_number = is_scale && rest.contains(' ') && text.split(", ").all(are_numbers);
+        return if is_number { spelled(&text.replace(',', "")) } else { None };
+    }
     let are_words = text.contains(" and ")
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b' ' || byte == b'-');
     if are_words { spelled(text) } else { None }

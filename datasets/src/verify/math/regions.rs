@@ -4,10 +4,9 @@
 use super::fuel::Fuel;
 use super::names::is_name;
 use super::numeric::approximate;
-use super::scan::{folded, past};
-use super::spelled::spelled;
+use super::sets::set_in_words;
 use super::tree::{Answer, Expr, Relation};
-use super::values::{signs, values, variables};
+use super::values::{values, variables};
 
 /// Most pieces of a set.
 const MAX_PIECES: usize = 64;
@@ -133,13 +132,14 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
             Answer::Value(_) => return None,
             set => region(&set, fuel)?,
         },
-        Answer::Without(whole, points) => {
-            let Answer::Set(points) = &**points else { return None };
-            let mut pieces = region(whole, fuel)?;
-            for point in self::points(points, fuel)? {
-                pieces = pieces.into_iter().flat_map(|piece| cut(piece, &point.low)).collect();
-            }
-            pieces
+        Answer::Without(whole, rest) => {
+            let rest = match &**rest {
+                Answer::Set(points) => self::points(points, fuel)?,
+                other => region(other, fuel)?,
+            };
+            rest.iter().fold(region(whole, fuel)?, |pieces, rest| {
+                pieces.into_iter().flat_map(|piece| without(&piece, rest)).collect()
+            })
         }
         Answer::Condition(inner) => region(inner, fuel)?,
         Answer::Chain(sides, relations) => inequality(sides, relations, fuel)?,
@@ -161,64 +161,6 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
     (pieces.len() <= MAX_PIECES).then(|| merged(pieces))
 }
 
-/// The set that words name: `all real numbers except 2`, `positive reals`, `all integers`.
-pub(super) fn set_in_words(words: &str) -> Option<Answer> {
-    let words = folded(words).replace("non negative", "nonnegative").replace("non-", "non");
-    let words = words.replace("non positive", "nonpositive").replace("nonzero", "non zero");
-    let words = words.strip_prefix("set of ").unwrap_or(&words);
-    let words = past(words, "all |any |every ").unwrap_or(words);
-    let value = |number: Expr| Answer::Value(number);
-    // What is left of the words once the name is read.
-    let signed = named(words, SIGNS);
-    let (sign, reals) = signed.map_or(("R", words), |(sign, rest)| (sign, rest.trim_start()));
-    let real =
-        || Some((sign, past(reals, REALS)?)).filter(|(sign, rest)| *sign == "R" || rest.is_empty());
-    let (name, rest) = named(words, NUMBERS).or_else(real)?;
-    let rest = rest.strip_prefix(" x").unwrap_or(rest).trim();
-    let sign = name.chars().next()?;
-    let whole = match name {
-        "R" => Answer::line(),
-        "≠" => {
-            let zero = Answer::Set(vec![value(Expr::integer(0))]);
-            Answer::Without(Box::new(Answer::line()), Box::new(zero))
-        }
-        letter => Answer::half_line(sign, Expr::integer(0))
-            .unwrap_or_else(|| value(Expr::Variable(letter.to_owned()))),
-    };
-    if rest.is_empty() {
-        return Some(whole);
-    }
-    (name == "R").then_some(())?;
-    let (relation, bound) = named(rest, BOUNDS)?;
-    let bound = super::parse::structure(bound)?;
-    if relation == "∖" {
-        let points = match bound {
-            Answer::List(items) | Answer::Set(items) => items,
-            Answer::Words(words) => vec![value(Expr::Number(spelled(&words)?, None))],
-            Answer::Value(one) => signs(&one).into_iter().map(value).collect(),
-            one => vec![one],
-        };
-        return Some(Answer::Without(Box::new(whole), Box::new(Answer::Set(points))));
-    }
-    let Answer::Value(bound) = bound else { return None };
-    Answer::half_line(relation.chars().next()?, bound)
-}
-
-/// Signs before "reals", and the half of the line; other sets of numbers by their letters.
-const SIGNS: &str = "nonnegative=≥|nonpositive=≤|non zero=≠|positive=>|negative=<";
-const REALS: &str = "real numbers|real values|real number|reals|real|numbers";
-const NUMBERS: &str =
-    "integers=Z|rational numbers=Q|rationals=Q|natural numbers=N|naturals=N|complex numbers=C";
-/// Words between a set and the bound of its numbers.
-const BOUNDS: &str = "except for=∖|except=∖|other than=∖|but=∖|excluding=∖|greater than or equal to=≥|\
-    greater than=>|more than=>|at least=≥|less than or equal to=≤|less than=<|smaller than=<|at most=≤|below=<";
-
-/// The first entry of a table, `a=b|c=d`, that a text begins with: its value, and what follows.
-fn named<'a>(text: &'a str, table: &'static str) -> Option<(&'static str, &'a str)> {
-    let mut entries = table.split('|').filter_map(|entry| entry.split_once('='));
-    entries.find_map(|(name, value)| Some((value, text.strip_prefix(name)?)))
-}
-
 fn end(value: &Expr, is_in: bool, fuel: &mut Fuel) -> Option<End> {
     let at = match value {
         Expr::Infinity => f64::INFINITY,
@@ -237,15 +179,15 @@ fn points(items: &[Answer], fuel: &mut Fuel) -> Option<Vec<Piece>> {
     items.iter().map(point).collect()
 }
 
-/// A piece without a point.
-fn cut(piece: Piece, point: &End) -> Vec<Piece> {
-    if point.at < piece.low.at || point.at > piece.high.at {
-        return vec![piece];
-    }
-    let open = End { is_in: false, ..point.clone() };
-    let left = Piece { low: piece.low, high: open.clone() };
-    let right = Piece { low: open, high: piece.high };
-    [left, right].into_iter().filter(|piece| piece.low.at < piece.high.at).collect()
+/// What is left of a piece without another.
+fn without(piece: &Piece, rest: &Piece) -> Vec<Piece> {
+    let beside = |end: &End| End { is_in: !end.is_in && end.at.is_finite(), ..end.clone() };
+    let line = |low: &End, high: &End| Piece { low: low.clone(), high: high.clone() };
+    let far = |sign: f64| End { value: Expr::Infinity, is_in: false, at: sign * f64::INFINITY };
+    let minus = End { value: Expr::negative(Expr::Infinity), ..far(-1.0) };
+    let left = line(&minus, &beside(&rest.low));
+    let right = line(&beside(&rest.high), &far(1.0));
+    [left, right].iter().filter_map(|side| common(piece, side)).collect()
 }
 
 /// The common part of two pieces.
@@ -292,7 +234,7 @@ fn beside(value: &Expr, relation: Relation, fuel: &mut Fuel) -> Option<Vec<Piece
         Relation::AtMost => vec![Piece { high: point, ..whole }],
         Relation::More => vec![Piece { low: open, ..whole }],
         Relation::AtLeast => vec![Piece { low: point, ..whole }],
-        Relation::Unequal => cut(whole, &point),
+        Relation::Unequal => without(&whole, &Piece { low: point.clone(), high: point }),
         Relation::Equal => return None,
     })
 }

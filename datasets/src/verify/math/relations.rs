@@ -6,7 +6,7 @@ use dashu_ratio::RBig;
 
 use super::exact::rational;
 use super::fuel::Fuel;
-use super::names::is_name;
+use super::names::{application, is_name};
 use super::numeric::approximate;
 use super::pairing::Equal;
 use super::regions::{is_absolute, same_region};
@@ -28,7 +28,7 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                 let same_name = equal(&a[0], &b[0], fuel)
                     || is_same_derivative(&a[0], &b[0])
                     || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)));
-                if same_name && equal(&a[1], &b[1], fuel) {
+                if same_name && equal(&a[1], &b[1], fuel) || same_function(a, b, equal, fuel) {
                     return true;
                 }
             }
@@ -44,12 +44,48 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
             all_equal(relations) && every_value(sides, true, |side| equal(side, other, fuel))
                 || same_region(gold, answer, fuel)
         }
+        (Answer::Value(gold), Answer::Chain(sides, relations))
+            if all_equal(relations) && is_renamed(gold, sides, fuel) =>
+        {
+            true
+        }
         (other, Answer::Chain(sides, relations)) => {
             all_equal(relations) && every_value(sides, false, |side| equal(other, side, fuel))
                 || !all_equal(relations) && same_region(gold, answer, fuel)
         }
         _ => false,
     }
+}
+
+/// Whether two definitions are of one function, with another letter for its variable: `f(x) = 3x`, `f(u) = 3u`; `f = 0`
+/// is `f(x) = 0`.
+fn same_function(a: &[Answer], b: &[Answer], equal: Equal, fuel: &mut Fuel) -> bool {
+    let of_letter =
+        |answer: &Answer, name: &str| *answer == Answer::Value(Expr::Variable(name.to_owned()));
+    match (application(&a[0]), application(&b[0])) {
+        (Some((f, x)), Some((g, u))) if f == g && x != u => {
+            let (Answer::Value(own), Answer::Value(other)) = (&a[1], &b[1]) else { return false };
+            renamed(other, &u, &x).is_some_and(|other| values(own, &other, fuel))
+        }
+        (Some((f, _)), None) => of_letter(&b[0], &f) && equal(&a[1], &b[1], fuel),
+        (None, Some((g, _))) => of_letter(&a[0], &g) && equal(&a[1], &b[1], fuel),
+        _ => false,
+    }
+}
+
+/// Whether `f(t) = 2t^2` is the gold `2x^2`.
+fn is_renamed(gold: &Expr, sides: &[Answer], fuel: &mut Fuel) -> bool {
+    let [name, Answer::Value(value)] = sides else { return false };
+    let (Some((_, u)), names) = (application(name), variables(gold)) else { return false };
+    let Some(x) = names.first().filter(|_| names.len() == 1) else { return false };
+    let x = Expr::Variable(x.clone());
+    x != u && renamed(value, &u, &x).is_some_and(|value| values(gold, &value, fuel))
+}
+
+/// An expression in one letter, in another that it does not have.
+fn renamed(expr: &Expr, from: &Expr, to: &Expr) -> Option<Expr> {
+    let (Expr::Variable(from), Expr::Variable(to_name)) = (from, to) else { return None };
+    (!variables(expr).contains(to_name)).then(|| expr.with(from, to))
 }
 
 /// Whether a relation of one variable says what it is: `x = 2`, `2 < x`, and not `2x + 3 = 7`.

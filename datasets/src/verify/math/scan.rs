@@ -70,11 +70,13 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     each(table).any(|known| text.contains(known))
 }
 
+type Groups = Vec<Vec<&'static [u8]>>;
+
 /// Texts of two bytes and more, `a|b|c`, that are looked for together.
 pub(super) struct Words {
     table: &'static str,
-    /// Those whose first two bytes come to the same number.
-    groups: OnceLock<Vec<Vec<&'static [u8]>>>,
+    /// Those whose first two bytes come to the same number, and for which numbers there are any.
+    groups: OnceLock<(Groups, [bool; 1024])>,
 }
 
 impl Words {
@@ -85,16 +87,18 @@ impl Words {
     /// Where the first of them stands. The table is prepared at its first use: an automaton would take milliseconds.
     pub(super) fn find(&self, text: &str) -> Option<usize> {
         let place = |word: &[u8]| (usize::from(word[0]) ^ usize::from(word[1]) << 4) % 1024;
-        let groups = self.groups.get_or_init(|| {
-            let mut groups = vec![vec![]; 1024];
+        let (groups, are_known) = self.groups.get_or_init(|| {
+            let (mut groups, mut are_known) = (vec![vec![]; 1024], [false; 1024]);
             for word in each(self.table).map(str::as_bytes) {
                 groups[place(word)].push(word);
+                are_known[place(word)] = true;
             }
-            groups
+            (groups, are_known)
         });
         let bytes = text.as_bytes();
         bytes.windows(2).enumerate().position(|(at, pair)| {
-            groups[place(pair)].iter().any(|word| bytes[at..].starts_with(word))
+            are_known[place(pair)]
+                && groups[place(pair)].iter().any(|word| bytes[at..].starts_with(word))
         })
     }
 }

@@ -1,7 +1,10 @@
 //! Numbers in words: `twenty-one`, `two hundred and five`, `minus twelve`, `three eighths`, `two and a half`.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::foreign::chinese;
 use super::scan::{entries, folded, is_one_of};
-use super::texts;
 use dashu_ratio::RBig;
 
 /// Most words of a number.
@@ -53,135 +56,6 @@ pub(super) fn spelled(text: &str) -> Option<RBig> {
     Some(if is_negative { -value } else { value })
 }
 
-/// A number in Chinese numerals: `二十五`, `三分之二`, `负三`, `两百零五`.
-fn chinese(text: &str) -> Option<RBig> {
-    if let Some(rest) = text.strip_prefix('负').or_else(|| text.strip_prefix('負')) {
-        return chinese(rest).map(|value| -value);
-    }
-    if let Some((whole, part)) = text.split_once('点') {
-        let digits: Option<String> = part
-            .chars()
-            .map(|c| "零一二三四五六七八九".chars().position(|known| known == c))
-            .map(|digit| Some(digit?.to_string()))
-            .collect();
-        let digits = digits.filter(|digits| (1..=MAX_WORDS).contains(&digits.len()))?;
-        let part: u64 = digits.parse().ok()?;
-        let below = dashu_int::UBig::from(10_u8).pow(digits.len());
-        return Some(chinese(whole)? + RBig::from_parts(part.into(), below));
-    }
-    if let Some(above) = text.strip_prefix("百分之") {
-        return chinese(above).map(|above| above / RBig::from(100));
-    }
-    if let Some((below, above)) = text.split_once("分之") {
-        let (above, below) = (chinese(above)?, chinese(below)?);
-        return (!below.is_zero()).then(|| above / below);
-    }
-    let (mut total, mut group, mut digit) = (0_u64, 0_u64, None);
-    (!text.is_empty() && text.chars().count() <= MAX_WORDS).then_some(())?;
-    for c in text.chars() {
-        if let Some(more) = c.to_digit(10) {
-            digit = Some(digit.unwrap_or(0) * 10 + u64::from(more));
-            continue;
-        }
-        if let Some(value) = "零一二三四五六七八九".chars().position(|known| known == c) {
-            digit = Some(value as u64);
-            continue;
-        }
-        let scale = "十百千万亿".chars().position(|known| known == c);
-        match (c, scale) {
-            ('〇', _) => digit = Some(0),
-            ('两' | '兩', _) => digit = Some(2),
-            (_, Some(0)) => group += digit.take().unwrap_or(1) * 10,
-            (_, Some(power @ 1..=2)) => group += digit.take()? * 10_u64.pow(power as u32 + 1),
-            ('万' | '萬' | '亿' | '億', _) => {
-                let scale = if matches!(c, '万' | '萬') { 10_000 } else { 100_000_000 };
-                total = (total + group + digit.take().unwrap_or(0)).checked_mul(scale)?;
-                group = 0;
-            }
-            _ => return None,
-        }
-    }
-    Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
-}
-
-/// A number of digits and Chinese numerals, with what is counted behind it: 15000 of `1万5千円`.
-pub(super) fn with_numerals(text: &str) -> Option<RBig> {
-    const NUMERALS: &str = "0123456789零〇一二三四五六七八九十百千万萬亿億";
-    // Korean has numerals of its own for the same powers of ten.
-    let text =
-        &["만万", "억亿", "천千", "백百"].iter().fold(text.trim().to_owned(), |text, pair| {
-            let mut pair = pair.chars();
-            pair.next().map_or(text.clone(), |own| text.replace(own, pair.as_str()))
-        });
-    let end = text.find(|c| !NUMERALS.contains(c)).unwrap_or(text.len());
-    let (number, things) = text.split_at(end);
-    let is_mixed = text.starts_with(|c: char| c.is_ascii_digit()) && !number.is_ascii();
-    let is_thing = |c: char| c.is_alphabetic() && !c.is_ascii();
-    let things = things.trim_start();
-    (is_mixed && things.chars().count() <= 6 && things.chars().all(is_thing))
-        .then(|| chinese(number))?
-}
-
-/// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
-const FOREIGN: [&str; 7] = [
-    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete \
-    dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
-    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn \
-    achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
-    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept dix-huit \
-    dix-neuf vingt trente quarante cinquante soixante soixante-dix quatre-vingt quatre-vingt-dix cent",
-    "zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici \
-    diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta cento",
-    "zero um dois três quatro cinco seis sete oito nove dez onze doze treze quatorze quinze dezesseis dezessete \
-    dezoito dezenove vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem",
-    "nul een twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien \
-    achttien negentien twintig dertig veertig vijftig zestig zeventig tachtig negentig honderd",
-    "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать \
-    пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят \
-    семьдесят восемьдесят девяносто сто",
-];
-
-/// A number up to a hundred in words of another language than English: `treinta y cinco`, `fünfunddreißig`.
-fn foreign(text: &str) -> Option<u32> {
-    const MAX_BYTES: usize = 60;
-    let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
-    let are_words = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
-    (text.len() <= MAX_BYTES && are_words).then_some(())?;
-    let text = text.to_lowercase();
-    let text = text.trim();
-    FOREIGN.iter().find_map(|table| {
-        let word = |word: &str| {
-            // `veinti`, `vent`, `ein`: short forms within a word.
-            let word = match word {
-                "veinti" => "veinte",
-                "ein" => "eins",
-                "vingts" => "vingt",
-                word => word,
-            };
-            let at = |word: &str| table.split(' ').position(|known| known == word);
-            let at = at(word)
-                .or_else(|| at(&format!("{word}i")).or_else(|| at(&format!("{word}a"))))?
-                as u32;
-            Some(if at <= 20 { at } else { (at - 18) * 10 })
-        };
-        let sum = |tens: &str, ones: &str| {
-            let (tens, ones) = (word(tens)?, word(ones)?);
-            (tens >= 20 && (1..20).contains(&ones)).then_some(tens + ones)
-        };
-        let ends = text.char_indices().map(|(at, _)| at).skip(1);
-        word(text).or_else(|| {
-            ends.map(|at| text.split_at(at)).find_map(|(a, b)| {
-                let tens = [" y", " e", " et", "-et"].iter().find_map(|link| a.strip_suffix(link));
-                let reversed = || {
-                    let links = ["und", "en", "ën"].iter();
-                    links.filter_map(|link| a.strip_suffix(link)).find_map(|ones| sum(b, ones))
-                };
-                sum(tens.unwrap_or(a), b.trim_start_matches([' ', '-'])).or_else(reversed)
-            })
-        })
-    })
-}
-
 /// Whether a word may be a part of a number in words: `twenty-one`, `minus`, `quarters`.
 pub(super) fn is_number_part(word: &str) -> bool {
     let word = word.to_lowercase();
@@ -192,52 +66,6 @@ pub(super) fn is_number_part(word: &str) -> bool {
             || denominator(part).is_some()
     };
     !word.is_empty() && word.split('-').all(is_part)
-}
-
-/// The only number of a sentence in words of another language: `двенадцать`, `一百二十` of `相距一百二十千米`.
-pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
-    const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两";
-    let is_numeral = |c: char| NUMERALS.contains(c);
-    let mut runs = sentence.split(|c| !is_numeral(c)).filter_map(|run| {
-        let end = run.as_ptr() as usize - sentence.as_ptr() as usize + run.len();
-        // Of `千米` and `千克` the first sign is of the unit.
-        let is_unit = sentence[end..].starts_with(['米', '克', '瓦']);
-        let run = if is_unit { run.strip_suffix('千').unwrap_or(run) } else { run };
-        (run.chars().count() > 1 && chinese(run).is_some()).then_some(run)
-    });
-    let is_known = |word: &&str| {
-        word.len() >= 4
-            && !is_one_of(word, "once|cent|zero|sept")
-            && foreign(word).is_some_and(|value| value > 1)
-    };
-    let mut words = sentence.split(|c: char| !c.is_alphabetic() && c != '-').filter(is_known);
-    let found = runs.next().or_else(|| words.next())?;
-    (runs.next().is_none() && words.next().is_none()).then_some(found)
-}
-
-/// An answer as a number of another language than English: 16 of `seize`, 1250 of `1.250 Euro`. Words that are English
-/// too, and points between thousands, are read so only in a text of such a language.
-pub(super) fn in_other_language(answer: &str, completion: &str) -> Option<String> {
-    const MAX_BYTES: usize = 80;
-    const WORDS: &str = "der|das|und|ist|lautet|antwort|beträgt|insgesamt|el|los|las|es|respuesta|resposta|risposta|é|\
-        è|il|che|são|het|een|antwoord|cevap|jawaban|adalah|ve|que|hay|y|en|un|una|une|die|den|mit|für|van|met|di|del|um|uma|os";
-    let answer = answer.trim_matches([' ', '$', '.']);
-    let number = foreign(answer);
-    let groups = answer
-        .split([' ', '\\'])
-        .next()
-        .filter(|number| texts::is_group(number, '.') && !number.starts_with('0'));
-    (answer.len() <= MAX_BYTES && (number.is_some() || groups.is_some())).then_some(())?;
-    let words = completion
-        .split(|c: char| !c.is_alphabetic())
-        .filter(|word| is_one_of(&word.to_lowercase(), WORDS));
-    let is_spoken = words.take(2).count() == 2;
-    match number {
-        Some(number) => {
-            (is_spoken || !is_one_of(answer, "due|once|elf")).then(|| number.to_string())
-        }
-        None => is_spoken.then(|| answer.replacen('.', "", 1)),
-    }
 }
 
 /// A number and a fraction: `three eighths`, `two and one third`, `two and half`.
@@ -354,27 +182,28 @@ fn integer(words: &[&str]) -> Option<i64> {
     if is_any { total.checked_add(group) } else { None }
 }
 
+/// Words for large numbers, in the languages that are read.
+const SCALES: &str = "12=dozen dozens dutzend docena docenas douzaine douzaines dozzina dozzine dúzia dúzias дюжина дюжины \
+    дюжин|144=gross|100=hundred hundreds|1000=thousand thousands tausend mil mille mila тысяча тысячи тысяч тыс \
+    duizend \
+    tysiąc tysiące tysięcy bin ribu nghìn ngàn हज़ार हजार ألف آلاف|1000000=million millions millionen mio \
+    millón millones milione milioni milhão milhões миллион миллиона миллионов млн miljoen milion miliony milionów mln \
+    milyon juta triệu مليون|1000000000=billion billions milliarde milliarden mrd milliard milliards miliardo miliardi \
+    bilhão bilhões миллиард миллиарда миллиардов млрд miljard miliard miliardy miliardów mld milyar miliar tỷ مليار|\
+    1000000000000=trillion trillions billionen billones biljoen trilhão trilhões триллион триллиона триллионов|\
+    100000=lakh lakhs lac lacs लाख|10000000=crore crores करोड़|10000=万 萬 만|100000000=亿 億 억";
+
 /// `million` and its like as numbers.
 pub(super) fn scale(word: &str) -> Option<i64> {
-    Some(match word {
-        "hundred" => 100,
-        "thousand" => 1000,
-        "million" => 1_000_000,
-        "billion" => 1_000_000_000,
-        "trillion" => 1_000_000_000_000,
-        "dozen" => 12,
-        "gross" => 144,
-        "lakh" | "lakhs" => 100_000,
-        "crore" | "crores" => 10_000_000,
-        "millionen" | "millones" | "millón" | "millions" | "milioni" | "milione" | "milhões"
-        | "milhão" | "миллион" | "миллиона" | "миллионов" => 1_000_000,
-        "tausend" | "mil" | "mille" | "mila" | "тысяч" | "тысячи" | "тысяча" => {
-            1000
-        }
-        "万" | "萬" => 10_000,
-        "亿" | "億" => 100_000_000,
-        _ => return None,
-    })
+    static SIZES: LazyLock<HashMap<&str, i64>> = LazyLock::new(|| {
+        let rows = SCALES.split('|').filter_map(|row| row.split_once('='));
+        let rows = rows.filter_map(|(size, names)| Some((size.parse().ok()?, names)));
+        rows.flat_map(|(size, names)| names.split(' ').map(move |name| (name, size))).collect()
+    });
+    let word = word.trim_end_matches('.');
+    // None of ASCII has less than three letters.
+    let may_be = word.len() > 2 && !word.as_bytes()[0].is_ascii_digit();
+    may_be.then(|| SIZES.get(word).copied()).flatten()
 }
 
 /// A whole number in words: `five`, `twenty-one`.

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::alphabet::is_formula;
 use super::languages::{REASONS, polar};
 use super::read::parse;
 use super::scan::{are_digits, begins, folded, holds, is_letter, is_one_of, past};
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
+use super::worded::same_statement;
 use super::{Outcome, texts};
 
 /// Commands around the letter of a choice.
@@ -30,6 +32,7 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let is_same = !a.is_empty() && (a == b || is_said());
     is_same
         || says(&a).is_some() && says(&a) == polar(&b)
+        || same_statement(&a, &b)
         || same_choice(gold, answer)
         || same_members(gold, answer)
         || is_subject(&a, &b)
@@ -238,7 +241,7 @@ fn are_anagrams(gold: &str, answer: &str) -> bool {
     b.sort_unstable();
     let are_factors =
         || a[0].is_ascii_lowercase() && a.windows(2).all(|pair| pair[1] == pair[0] + 1);
-    is_other && a == b && !are_factors()
+    is_other && a == b && !are_factors() && !is_formula(gold.trim())
 }
 
 /// A permutation as its cycles, `(1 3 2)(4 5)`, each from its smallest number on, in order.

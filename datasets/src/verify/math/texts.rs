@@ -3,16 +3,19 @@
 use std::cell::Cell;
 
 use super::alphabet::composed;
+use super::amounts::abbreviation;
 use super::answer::values::only_value;
 use super::compare::equal;
+use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::assignments;
-use super::read::parse;
+use super::read::{parse, restated};
 use super::scan::{are_digits, folded, has_digits, is_one_of};
+use super::separators::{with_point, without_separators};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
-use super::units::is_unit;
-use super::{FUEL, Outcome, calendar, standing, text};
+use super::wording::bare;
+use super::{FUEL, Outcome, calendar, standing, text, worded};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -50,11 +53,15 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     if let Some(decided) = as_written(gold, answer) {
         return decided;
     }
+    let answer = rounded(answer).unwrap_or(answer);
     let (read_gold, read_answer) = (parse(gold), parse(answer));
     let pair = Pair { gold, answer, read_gold, read_answer, is_out: Cell::new(false) };
     match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
         Some((stage, _)) => (Outcome::Correct, stage),
-        None if pair.read_gold.is_none() => (Outcome::UnparsableGold, "parse"),
+        // `B) 12` is read by its letter and by its value.
+        None if pair.read_gold.is_none() && text::after_choice(gold).and_then(parse).is_none() => {
+            (Outcome::UnparsableGold, "parse")
+        }
         None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),
         None if pair.is_out.get() => (Outcome::OutOfWork, "value"),
         None => (Outcome::Wrong, "value"),
@@ -134,11 +141,16 @@ fn in_a_sentence(pair: &Pair<'_>) -> bool {
 
 /// A text without its marks of mathematics and its last point.
 fn trimmed(text: &str) -> &str {
-    let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$');
-    let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter();
+    // `$5`: a sign without its partner is of money.
+    let inner = text.trim();
+    let is_money = inner.starts_with('$') && memchr::memrchr(b'$', inner.as_bytes()) == Some(0);
+    let inner = text.trim_matches(|c: char| c.is_whitespace() || c == '$' && !is_money);
+    let quotes = [("'", "'"), ("\"", "\""), ("“", "”"), ("‘", "’"), ("«", "»"), ("「", "」")];
+    let pairs = [("\\(", "\\)"), ("\\[", "\\]")].into_iter().chain(quotes);
     let inside =
         |(open, close)| inner.strip_prefix(open)?.trim_end_matches('.').strip_suffix(close);
-    let inner = pairs.filter_map(inside).next().unwrap_or(inner).trim();
+    let may_be = inner.starts_with(|c: char| !c.is_ascii() || "\\'\"".contains(c));
+    let inner = may_be.then(|| pairs.filter_map(inside).next()).flatten().unwrap_or(inner).trim();
     // A point ends a sentence, three go on: `0.333...`
     if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') }
 }
@@ -160,6 +172,12 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
         && a != b
     {
         return decided(false, "choice");
+    }
+    if let Some(is_same) = worded::same_counts(gold, answer) {
+        return decided(is_same, "words");
+    }
+    if worded::same_formula(gold, answer) == Some(true) {
+        return decided(true, "words");
     }
     let is_value = || matches!(parse(gold), Some(Answer::Value(_)));
     if let Some(is_same) = text::same_signs(gold, answer, is_value) {
@@ -215,29 +233,17 @@ fn readings(text: &str) -> Vec<Answer> {
     if let Some(named) = assignments(text) {
         others.push(named);
     }
-    // `54k`, and the imaginary unit of electrical engineering.
-    if let Some(thousands) = text.strip_suffix(['k', 'K'])
-        && thousands.starts_with(|c: char| c.is_ascii_digit())
-        && thousands.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-    {
-        others.push(format!("{thousands}*1000"));
+    others.extend(multiples(text));
+    // `275 cents, i.e. $2.75`: either, where both are the same.
+    if let Some((value, again)) = restated(text) {
+        return vec![value, again];
     }
     if text.contains('j') && text.bytes().all(|byte| b"0123456789.+-*j() ".contains(&byte)) {
         others.push(text.replace('j', "i"));
     }
     let text = text.replace("{,}", ",");
     let text = text.as_str();
-    let bare = text.trim_start_matches(['-', '$', '€', '£', '¥', '₹', ' ']);
-    for (mark, decimal) in [('.', ','), (',', '.'), (' ', ','), (' ', '.')] {
-        let (whole, part) = bare.split_once(decimal).unwrap_or((bare, ""));
-        let sign = if text.starts_with('-') { "-" } else { "" };
-        let is_part = are_digits(part);
-        let has_cents = mark != ' ' && !part.is_empty() && is_group(whole, mark);
-        if is_part && (are_thousands(whole, mark) || has_cents) {
-            let point = if part.is_empty() { "" } else { "." };
-            others.push(format!("{sign}{}{point}{part}", whole.replace(mark, "")));
-        }
-    }
+    others.extend(without_separators(text));
     if let Some(value) = text.strip_prefix('=') {
         others.push(value.to_owned());
     }
@@ -249,24 +255,20 @@ fn readings(text: &str) -> Vec<Answer> {
     others.iter().filter_map(|text| parse(text)).chain(in_words).collect()
 }
 
-/// Whether a mark parts one group of thousands: `1.200`.
-pub(super) fn is_group(text: &str, mark: char) -> bool {
-    text.split_once(mark).is_some_and(|(first, last)| {
-        (1..=3).contains(&first.len()) && last.len() == 3 && are_digits(first) && are_digits(last)
-    })
-}
-
-/// Whether marks part groups of thousands, at least two of them, or those of India: `12,34,567`.
-fn are_thousands(text: &str, mark: char) -> bool {
-    let groups: Vec<&str> = text.split(mark).collect();
-    let are_digits = groups.iter().all(|group| are_digits(group));
-    let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return false };
-    let middle = groups.get(1..groups.len().saturating_sub(1)).unwrap_or_default();
-    are_digits
-        && groups.len() >= if mark == ' ' { 2 } else { 3 }
-        && last.len() == 3
-        && (middle.iter().all(|group| group.len() == 3) && (1..=3).contains(&first.len())
-            || middle.iter().all(|group| group.len() == 2) && (1..=2).contains(&first.len()))
+/// `54k`, `3.2M`, `1.35x`: a number with a letter that may be a factor or stand for a multiple.
+fn multiples(text: &str) -> Option<String> {
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    let text = bare(text);
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
+    let (number, letters) = text.split_at(end);
+    let letters = letters.trim_start();
+    // `3x` may be a term, `1.35x` is how many times as much.
+    if is_one_of(letters, "x|X|×|\\times") && number.contains('.') && !number.starts_with('0') {
+        return Some(number.to_owned());
+    }
+    let (letters, unit) = letters.split_once(' ').unwrap_or((letters, ""));
+    let scale = (letters != "m").then(|| abbreviation(letters)).flatten()?;
+    unit.chars().all(char::is_alphabetic).then(|| format!("{number} {scale} {unit}"))
 }
 
 /// Whether a gold answer is one that an answer can be compared with.
@@ -340,34 +342,32 @@ fn approximation(gold: &str) -> Option<Answer> {
     (!before.trim().is_empty()).then(|| parse(value)).flatten()
 }
 
-/// A decimal comma as a point: digits, one comma, and digits that are no group of thousands; `1.234,5` has points
-/// between thousands. One digit behind the comma may as well be a list, `1,2`, unless `of_decimal` says that the
-/// other side is a decimal.
-fn with_point(text: &str, of_decimal: bool) -> Option<String> {
-    // `x = 2,5`, `R$ 45,00`
-    let name =
-        text.split_once('=').filter(|(name, _)| name.trim().chars().all(char::is_alphabetic));
-    let (name, text) = name.map_or(("", text), |(name, value)| (name, value));
-    let text = text.trim_matches(|c: char| "€£¥₹$R ".contains(c));
-    let (sign, text) = text.strip_prefix('-').map_or(("", text), |text| ("-", text));
-    // `7,5\text{ cm}`
-    let end =
-        text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
-    let (text, unit) = text.split_at(end);
-    let is_word = unit.trim().chars().all(char::is_alphabetic);
-    (is_word || is_unit(unit.trim())).then_some(())?;
-    let (whole, part) = text.split_once(',')?;
-    let are_digits = |text: &str| !text.is_empty() && are_digits(text);
-    let mut groups = whole.split('.');
-    let first = groups.next().unwrap_or_default();
-    let has_groups = whole.contains('.');
-    let are_groups = (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3);
-    let digits = whole.replace('.', "");
-    let is_decimal = has_groups && are_groups
-        || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
-    (are_digits(&digits) && are_digits(part) && is_decimal).then(|| {
-        format!("{name}{}{sign}{digits}.{part}{unit}", if name.is_empty() { "" } else { "=" })
-    })
+/// What a sum or product of numbers is said to come to: 156 of `56 + 99 ≈ 156`. None of what is no short decimal, as
+/// `\sqrt{2}`, `\frac{22}{7}` and a multiple of pi, which the answer then is, however it was rounded.
+fn rounded(answer: &str) -> Option<&str> {
+    let split = |sign| Some((answer.split_once(sign)?.0, answer.rsplit_once(sign)?.1));
+    let (exact, value) = if answer.is_ascii() { split("\\approx") } else { split("≈") }?;
+    let exact = match parse(exact)? {
+        Answer::Value(exact) => exact,
+        Answer::Chain(mut sides, _) => match sides.pop()? {
+            Answer::Value(exact) => exact,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let is_calculation = match &exact {
+        Expr::Negative(inner) => !matches!(**inner, Expr::Number(..) | Expr::Quotient(..)),
+        Expr::Number(..) | Expr::Quotient(..) => false,
+        _ => true,
+    };
+    let below = is_calculation.then(|| rational(&exact, &mut Fuel::new(FUEL))).flatten()?;
+    let (mut below, value) = (below.denominator().clone(), value.trim());
+    for prime in [2_u8, 5] {
+        while (&below % prime) == 0 {
+            below /= prime;
+        }
+    }
+    (below.is_one() && parse(value).is_some()).then_some(value)
 }
 
 /// Whether a value is a number that was written with a point, or a fraction.

@@ -167,7 +167,7 @@ fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         () if has("positive") || has("natural") => Some('N'),
         () if has("nonneg") || has("non-neg") || has("negative") => Some('W'),
         () if has("integer") => Some('Z'),
-        () if has("real") => Some('R'),
+        () if has("real") || has("constant") || has("arbitrary") => Some('R'),
         () => symbolic,
     };
     // `for n \ge 1` behind an expression in n says which integers it is for.

@@ -1,36 +1,52 @@
 //! Units of measure: which words are one unit, and how units of one kind convert.
 
-use super::scan::{bare_words, is_one_of};
+use super::scan::{bare_words, holds, is_one_of};
 use std::collections::BTreeMap;
 
 use dashu_ratio::RBig;
 
 /// Names of a unit, its quantity, the quantity's power, and the unit's size in base units as a fraction.
-const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|mm мм 毫米 millimeter millimetre=length 1 1 1000|cm \
-    см 厘米 centimeter centimetre=length 1 1 100|dm дм decimeter decimetre=length 1 1 10|m м 米 метр metro mètre meter \
-    metre=length 1 1 1|km км 千米 公里 kilómetro kilomètre kilometer kilometre=length 1 1000 1|\
-    in inch inche=length 1 254 10000|\
-    ft foot feet=length 1 3048 10000|yd yard=length 1 9144 10000|mi mile=length 1 1609344 1000|ms millisecond=time 1 \
-    1 1000|s с сек 秒 segundo seconde sekunde sekunden sec second=time 1 1 1|\
-    min мин 分钟 minuto minuten minute=time 1 60 1|h \
-    ч час 小时 hora heure stunde stunden hr hour=time 1 3600 1|day сут 天 день дней=time 1 86400 1|week=time 1 604800 1|\
-    month=months 1 1 1|year yr=months 1 12 1|mg milligram=mass 1 1 1000000|g г 克 gram=mass 1 1 1000|\
-    kg кг 千克 公斤 kilogram \
-    kilo=mass 1 1 1|lb pound=mass 1 45359237 100000000|oz ounce=mass 1 45359237 1600000000|ml мл 毫升 milliliter \
-    millilitre=length 3 1 1000000|cl centiliter centilitre=length 3 1 100000|dl deciliter decilitre=length 3 1 10000|\
-    l л L 升 liter litre=length 3 1 1000|ha hectare=length 2 10000 1|dollar usd buck=dollar 1 1 1|cent ¢=dollar 1 1 100|\
-    euro eur €=euro 1 1 1|£ gbp sterling=sterling 1 1 1|ruble rub ₽ руб рубль рубля рублей=ruble 1 1 1|yen yuan rmb \
-    ¥=yen 1 1 1|rupee ₹=rupee 1 1 1|radian rad=angle 1 1 1|celsius=celsius 1 1 1|fahrenheit=fahrenheit 1 1 1|A ampere \
-    amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|\
-    Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|\
-    acre=length 2 40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|\
-    quart=length 3 946352946 1000000000000|\
+const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å å ångström angstrom=length 1 1 10000000000|mm \
+    мм millimeter millimetre millimètre milímetro millimetri milimetro миллиметр 毫米 ミリメートル 밀리미터=length 1 1 1000|cm \
+    см centimeter centimetre centimètre centímetro centimetro zentimeter centimetri centymetr centymetrów santimetre \
+    сантиметр 厘米 公分 センチメートル センチ 센티미터=length 1 1 100|dm дм decimeter decimetre дециметр 分米=length 1 1 10|m м метр \
+    metro mètre meter metre metri metry metrów metros mét 米 公尺 メートル 미터=length 1 1 1|km км kilómetro kilomètre \
+    chilometro chilometri quilômetro kilometrów kilometry kilometer kilometre километр 千米 公里 キロメートル キロ 킬로미터=length 1 \
+    1000 1|in inch inche pulgada zoll дюйм 英寸=length 1 254 10000|ft foot feet pie 英尺=length 1 3048 10000|yd \
+    yard=length 1 9144 10000|mi mile milla meile миля мил 英里=length 1 1609344 1000|ms millisecond=time 1 1 1000|s с \
+    сек segundo seconde secondo secondi saniye detik giây sekund sekundy sekunde sekunden sec second секунд 秒 秒钟 \
+    초=time 1 1 1|min мин minuto minuten minuut minute минут minuta minuti minutę dakika menit phút 分钟 分鐘 分 분=time 1 \
+    60 1|h ч час hora ora ore heure stunde stunden uur uren godzina godziny godzin saat jam giờ hr hour 小时 小時 个小时 時間 \
+    시간=time 1 3600 1|day сут день día jour tag tage tagen giorno giorni dia 天 日 日間 일 дней=time 1 86400 1|week semana \
+    semaine woche wochen settimana недел 周 星期 週間 주=time 1 604800 1|month 个月=months 1 1 1|year yr 年=months 1 12 1|mg \
+    milligram 毫克=mass 1 1 1000000|g г gram gramo gramme gramm grammo grammi gramów грамм 克 グラム 그램=mass 1 1 1000|kg \
+    кг kilogram kilogramo kilogramme kilogramm chilogrammo chilogrammi kilogramów килограмм kilo 千克 公斤 キログラム \
+    킬로그램=mass 1 1 1|斤=mass 1 1 2|lb pound=mass 1 45359237 100000000|oz ounce=mass 1 45359237 1600000000|ml мл \
+    milliliter millilitre mililitro миллилитр 毫升 ミリリットル 밀리리터=length 3 1 1000000|cl centiliter centilitre=length 3 1 \
+    100000|dl deciliter decilitre デシリットル=length 3 1 10000|l л L liter litre litro litri litrów литр 升 リットル 리터=length \
+    3 1 1000|ha hectare hectárea hektar гектар 公顷 ヘクタール=length 2 10000 1|dollar usd buck dólar dólare долларов \
+    доллара 美元=dollar 1 1 1|cent ¢=dollar 1 1 100|euro eur € евро 欧元=euro 1 1 1|centime céntimo centesimi \
+    cêntimo=euro 1 1 100|£ gbp sterling 英镑=sterling 1 1 1|pence penny pennie=sterling 1 1 100|ruble rub ₽ руб рубль \
+    рубля рублей=ruble 1 1 1|копеек копейки копейка=ruble 1 1 100|yen yuan rmb ¥ 元 块 円 日元 人民币=yen 1 1 1|角 毛=yen 1 1 \
+    10|rupee ₹ rs inr=rupee 1 1 1|paise paisa=rupee 1 1 100|won 원=won 1 1 1|radian rad=angle 1 1 1|celsius=celsius 1 \
+    1 1|fahrenheit=fahrenheit 1 1 1|A ampere amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV \
+    electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|acre=length 2 \
+    40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|quart=length 3 946352946 1000000000000|\
     pint=length 3 473176473 1000000000000|decade=months 1 120 1|century centurie=months 1 1200 1|unit=unit 1 1 1";
+
+/// Words of units in other languages: what they stand for in English. Of Russian words the ends of their cases are left
+/// out.
+const WORDS: &str = "平方=square |立方=cubic |세제곱=cubic |제곱=square |每=/|毎=/|кв. =square |кв =square |куб. =cubic |\
+    квадратных =square |квадратные =square |квадратный =square |кубических =cubic |кубические =cubic | carrés= \
+    squared| carré= squared| cuadrados= squared| cuadrado= squared| quadrados= squared| \
+    quadrado= squared| quadrati= squared| quadrato= squared| cubes= cubed| cube= cubed| cúbicos= cubed| cúbico= cubed| \
+    cubi= cubed| cubo= cubed|quadrat=square |kubik=cubic | por =/| par =/| pro =/| al =/| all'=/| в =/| 毎 =/";
 
 /// Units with a name of their own: their names, and a factor before a product or quotient of others.
 const DERIVED: &str = "mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg \
-    m^2/s^3|Pa pascal=1 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|F \
-    farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|t т tonne 吨=1000 kg|bar=100000 kg/m s^2|atm atmosphere=101325 kg/m s^2";
+    m^2/s^3|Pa pascal=1 kg/m s^2|atm atmosphere=101325 kg/m s^2|bar=100000 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|\
+    V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|F farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 \
+    kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|t т tonne tonelada 吨 トン 톤=1000 kg";
 
 /// Prefixes of symbols and of names, and their factors.
 const PREFIXES: &str = "p pico 1 1000000000000|n nano 1 1000000000|μ micro 1 1000000|u micro 1 1000000|m milli 1 1000|c centi 1 100|d deci 1 \
@@ -59,6 +75,10 @@ pub(super) fn is_unit(text: &str) -> bool {
 /// How many of the unit `gold` one of the unit `answer` is; `None` where they do not convert. Words that
 /// are no known unit must be the same words.
 pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
+    let (gold, way) = with_direction(gold);
+    let (answer, other) = with_direction(answer);
+    // The gold says which direction counts.
+    (way.is_none() || way == other).then_some(())?;
     let (a, b) = (bare_words(gold), bare_words(answer));
     // Capitals tell symbols apart, `mW` and `MW`, and no names.
     let is_symbol = a.split(' ').any(|word| word.chars().count() <= 3);
@@ -100,16 +120,45 @@ pub(super) fn temperature(gold: &str, answer: &str) -> Option<(RBig, RBig)> {
     }
 }
 
+/// Whether a unit may have words of another language than English that are no names of units.
+fn is_foreign(unit: &str) -> bool {
+    !unit.is_ascii() && unit.len() > 3 || holds(unit, "uadra|ubi| por | par | pro | al |cubo|cubes")
+}
+
+/// The directions that the words of a unit may end with: `m/s east`.
+const DIRECTIONS: &str = "north|south|east|west|northeast|northwest|southeast|southwest|up|down|for|back|leftward|rightward";
+
+/// The words of a unit without the direction at their end, and the direction.
+fn with_direction(unit: &str) -> (&str, Option<&str>) {
+    match unit.rsplit_once(' ') {
+        Some((bare, end)) if is_one_of(end, DIRECTIONS) => (bare, Some(end)),
+        _ => (unit, None),
+    }
+}
+
 fn singular(text: &str) -> &str {
     text.strip_suffix('s').filter(|_| text.len() > 2).unwrap_or(text)
 }
 
+/// A Russian word without the end of its case: `метр` of `метров`; `минут` of `минуты`.
+fn stem(name: &str) -> &str {
+    if !name.starts_with(|c: char| ('а'..='я').contains(&c)) || name.len() < 8 {
+        return name;
+    }
+    ["ов", "ами", "ах", "а", "у", "ы", "и"]
+        .iter()
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(name)
+}
+
 /// What a table says of a name, or of its singular: the part of its row that holds no names.
 fn find(name: &str, table: &'static str) -> Option<&'static str> {
-    [name, singular(name)].into_iter().filter(|name| table.contains(name)).find_map(|name| {
-        let mut rows = table.split('|').filter_map(|row| row.split_once('='));
-        rows.find(|(names, _)| names.split(' ').any(|known| known == name)).map(|row| row.1)
-    })
+    [name, singular(name), stem(name)].into_iter().filter(|name| table.contains(name)).find_map(
+        |name| {
+            let mut rows = table.split('|').filter_map(|row| row.split_once('='));
+            rows.find(|(names, _)| names.split(' ').any(|known| known == name)).map(|row| row.1)
+        },
+    )
 }
 
 /// A size in a table.
@@ -141,6 +190,13 @@ fn measure(unit: &str) -> Option<Measure> {
         return None;
     }
     let text = unit.replace(" per ", "/").replace("degrees ", "").replace("degree ", "");
+    let text = match is_foreign(&text) {
+        true => WORDS
+            .split('|')
+            .filter_map(|row| row.split_once('='))
+            .fold(text.to_lowercase(), |text, (word, english)| text.replace(word, english)),
+        false => text,
+    };
     let (mut kinds, mut size) = (BTreeMap::new(), RBig::ONE);
     for (number, part) in text.split('/').enumerate() {
         let sign = if number == 0 { 1 } else { -1 };

@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_base::Sign;
 use dashu_ratio::RBig;
 
+use super::constants::with_constants_of_integration;
 use super::exact::{is_series, rational};
 use super::fuel::Fuel;
 use super::modular::{NotRational, PRIMES, mixed, modular, prime_of};
 use super::numeric::{agree, approximate, is_real};
 use super::pairing::pair_up;
-use super::quantities::unit_of;
+use super::quantities::{unit_beside, unit_of};
 use super::tree::{Constant, Expr, VECTOR};
+use super::units::conversion;
 
 /// Significant digits from which a decimal answer stands for what it approximates.
 const MIN_DIGITS: usize = 4;
@@ -40,6 +42,21 @@ pub(super) fn same_value(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     values(gold, answer, fuel)
         || without_unit(gold, answer).is_some_and(|answer| values(gold, &answer, fuel))
         || bold(gold, answer, fuel)
+        || in_units(gold, answer, fuel)
+        || with_constants_of_integration(gold, answer, fuel)
+}
+
+/// Whether both are numbers with letters that are units, `6\mu s` and `6e-6 s`, of one size.
+fn in_units(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    let both = unit_beside(gold).zip(unit_beside(answer));
+    both.is_some_and(|((a, of_gold), (b, of_answer))| {
+        let are_numbers =
+            variables(&a).is_empty() && variables(&b).is_empty() && of_gold != of_answer;
+        let factor = if are_numbers { conversion(&of_gold, &of_answer) } else { None };
+        factor.is_some_and(|factor| {
+            values(&a, &Expr::Product(vec![b, Expr::Number(factor, None)]), fuel)
+        })
+    })
 }
 
 /// Whether one is a vector of `\mathbf{i}`, `\mathbf{j}`, `\mathbf{k}` that the other writes with plain letters.

@@ -5,7 +5,7 @@
 
 use super::super::calendar::date;
 use super::super::names::assignments;
-use super::super::read::parse;
+use super::super::read::{parse, restated};
 use super::super::scan::{
     begins, each, has_digits, holds, is_letter, is_one_of, past, strip_prefix,
 };
@@ -112,6 +112,10 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
     if standing::is_operation(working) || is_calculation() {
         return stated(result).filter(|value| has_digits(value));
     }
+    // `$1.20, i.e. 120 cents`
+    if is_restated && restated(clause).is_some() {
+        return None;
+    }
     let bare = result.trim_start_matches(['$', '\\']);
     // "Tom has 7 apples and gives away 3, so he has 4"
     let is_sentence = bare.starts_with(char::is_alphabetic) && !bare.contains(['=', '*', '/', '+']);
@@ -209,9 +213,9 @@ fn clause(text: &str) -> (&str, bool) {
         .iter()
         .find_map(|copula| rest.strip_suffix(copula))
         .unwrap_or(rest);
-    // `{'answer': '18'}`
-    let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with('\'');
-    let rest = if is_quoted { rest.trim_matches(['\'', '}', ' ']) } else { rest };
+    // `{'answer': '18'}`, `‘5’`
+    let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with(['\'', '‘']);
+    let rest = if is_quoted { rest.trim_matches(['\'', '’', '}', ' ']) } else { rest };
     (trimmed(rest), is_bold)
 }
 
@@ -227,6 +231,7 @@ fn sentence(text: &str) -> &str {
                     && !is_factorial(text, *at)
                     && !is_hedged
                     && !goes_on
+                    && !is_shortened(&text[..*at], text[at + 1..].trim_start())
             }
             '。' | '！' | '？' | '\n' => true,
             _ => false,
@@ -238,6 +243,15 @@ fn sentence(text: &str) -> &str {
     let is_open = sentence.matches('$').count() % 2 == 1;
     let rest = if is_open { text.lines().next().unwrap_or_default() } else { sentence };
     rest.split("I hope it is").next().unwrap_or(rest)
+}
+
+/// Whether a point only shortens a word of a quantity: `Rs. 1200`, `48 sq. cm`, `2,4 Mio. Euro`.
+fn is_shortened(before: &str, after: &str) -> bool {
+    let word = before.rsplit(' ').next().unwrap_or(before);
+    matches!(word, "i.e" | "e.g")
+        || word == "Rs" && after.starts_with(|c: char| c.is_ascii_digit())
+        || is_one_of(word, "кв|куб|sq|cu|Mio|Mrd|тыс|млн|млрд")
+            && after.starts_with(char::is_alphabetic)
 }
 
 /// Whether an exclamation mark goes on as mathematics: `3! = 6`.
@@ -306,5 +320,6 @@ fn expression(clause: &str, is_bold: bool) -> Option<&str> {
 
 /// Whether a clause is a value and a condition, `42 when x = 7`: of a piecewise function there are several.
 fn is_one_case(clause: &str) -> bool {
-    matches!(parse(clause), Some(Answer::Cases(pieces)) if pieces.len() == 1)
+    clause.contains([' ', '\\'])
+        && matches!(parse(clause), Some(Answer::Cases(pieces)) if pieces.len() == 1)
 }

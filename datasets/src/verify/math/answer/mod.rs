@@ -39,6 +39,7 @@ pub(crate) use formula::closing;
 pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
+pub(super) use phrase::says_how;
 pub(super) use sentences::last_sentence;
 
 /// Words in the place of an answer that only stand for one.
@@ -78,7 +79,11 @@ fn with_plain_digits(text: &str) -> Option<String> {
     const STRUCK: [(&str, &str); 4] =
         [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<!--", "-->")];
     let mut marks = memchr2_iter(b'~', b'<', text.as_bytes());
-    let opened = |at: usize| STRUCK.iter().find(|(open, _)| text[at..].starts_with(open));
+    let opened = |at: usize| {
+        let may_be = matches!(text.as_bytes().get(at + 1), Some(b'~' | b's' | b'd' | b'!'));
+        let marks = if may_be { &STRUCK[..] } else { &[] };
+        marks.iter().find(|(open, _)| text[at..].starts_with(open))
+    };
     if let Some((at, (open, close))) = marks.find_map(|at| Some((at, opened(at)?)))
         && let (before, rest) = (&text[..at], &text[at + open.len()..])
         && let Some((struck, after)) = rest.split_once(close)

@@ -142,13 +142,23 @@ fn named(text: &str, at: usize) -> Option<&str> {
     };
     // "The answer is not 7" says what it is not. JSON goes on with other names.
     let rest = standing::stated("", paragraph(rest))?;
-    // "The answer is found by multiplying" says what was done.
-    const DONE: &str = "found by |found in |found from |obtained |computed |calculated |derived |expected |explained |verified ";
-    if begins(rest, DONE) && !rest.contains(" to be ") {
+    if is_done(rest) {
         return None;
     }
     let is_json = line.starts_with("\":") || line.starts_with("\" :");
     stated(if is_json { rest.split(", \"").next()? } else { rest })
+}
+
+/// Whether what follows "the answer is" says what was done: "found by multiplying 9 by 2".
+fn is_done(rest: &str) -> bool {
+    const DONE: &str = "found by |found in |found from |obtained |computed |calculated |derived |expected |explained |\
+        verified ";
+    begins(rest, DONE) && !rest.contains(" to be ")
+}
+
+/// Whether a sentence says how the answer is found, and not what it is.
+pub(in super::super) fn says_how(sentence: &str) -> bool {
+    sentence.split_once("nswer is ").is_some_and(|(_, rest)| is_done(rest))
 }
 
 /// The verb or colon behind the word "answer" that an answer follows: where it begins, and its length.

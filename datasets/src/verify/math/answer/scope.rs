@@ -1,10 +1,14 @@
 //! The part of a completion that is searched: without thoughts, up to the end of the turn, and up to a next question
 //! that a model without an end goes on with.
 
-use memchr::{memchr_iter, memchr2_iter, memmem};
+use memchr::memmem::Finder;
+use memchr::{memchr_iter, memchr2_iter};
 
 use super::super::super::tail;
-use super::super::scan::{ends_with, head, is_one_of};
+use super::super::scan::{Needle, ends_with, head, is_one_of};
+
+static USER: Needle = Needle::new(|| Finder::new("\nuser\n"));
+static HEADING: Needle = Needle::new(|| Finder::new("\n#"));
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -29,8 +33,7 @@ pub(super) fn searched(completion: &str) -> &str {
     let text = crate::thinking::answer(tail(completion, MAX_SEARCHED));
     let turn = turn(text);
     // A turn without tokens.
-    let end =
-        memmem::find(turn.as_bytes(), b"\nuser\n").filter(|end| !turn[..*end].trim().is_empty());
+    let end = USER.places(turn).next().filter(|end| !turn[..*end].trim().is_empty());
     without_notes(&turn[..end.unwrap_or(turn.len())])
 }
 
@@ -89,10 +92,12 @@ pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
         .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']))
         .filter_map(|at| question(text, at))
         // `## Problem 2`
-        .chain(memmem::find_iter(text.as_bytes(), b"\n#").filter_map(|at| {
+        .chain(HEADING.places(text).filter_map(|at| {
             let line = text[at + 1..].lines().next()?;
-            question(text, at + 1 + line.len())
-                .filter(|_| line.ends_with(|c: char| c.is_ascii_digit()))
+            // `#### 18` has no name.
+            let is_named = line.ends_with(|c: char| c.is_ascii_digit())
+                && line.bytes().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+            is_named.then(|| question(text, at + 1 + line.len())).flatten()
         }))
         .take(MAX_QUESTIONS)
 }
@@ -104,6 +109,9 @@ fn question(text: &str, colon: usize) -> Option<usize> {
     let near = tail(&text[..colon], 40);
     let head = colon - near.len();
     let named = near.trim_end_matches(is_number);
+    if !named.ends_with(char::is_alphabetic) {
+        return None;
+    }
     let name = QUESTIONS.split('|').find(|name| ends_with(named, name))?;
     let before =
         named[..named.len() - name.len()].trim_end_matches([' ', '*', '#', '>', '\t', '_', '[']);

@@ -1,7 +1,8 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
+use super::super::foreign::foreign_number;
 use super::super::scan::{begins, holds, is_letter, is_one_of};
-use super::super::spelled::{foreign_number, is_number_part, spelled};
+use super::super::spelled::{is_number_part, spelled};
 use super::super::standing::{self, without_reason};
 use super::super::text::{opening, says};
 use super::Rule;

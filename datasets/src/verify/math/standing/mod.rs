@@ -145,6 +145,11 @@ impl Table {
         self.expression.find(&self.text(text)).map(|found| found.range())
     }
 
+    /// The same, in a text in small letters.
+    fn find_small(&self, text: &str) -> Option<Range<usize>> {
+        self.expression.find(text).map(|found| found.range())
+    }
+
     /// Where it stands last.
     pub(super) fn last(&self, text: &str) -> Option<Range<usize>> {
         self.expression.find_iter(&self.text(text)).last().map(|found| found.range())
@@ -238,13 +243,11 @@ pub(super) fn is_one_of_cases(before: &str, after: &str) -> bool {
 fn sentence(before: &str) -> &str {
     let near = tail(before, MAX_SENTENCE);
     let near = if near.is_ascii() { near } else { near.rsplit('。').next().unwrap_or(near) };
-    let bytes = near.as_bytes();
-    let is_end = |at: usize| match bytes[at] {
-        b'\n' => true,
-        b'.' | b'!' | b'?' => matches!(bytes.get(at + 1), Some(b' ' | b'"')),
-        _ => false,
-    };
-    &near[(0..bytes.len()).rev().find(|at| is_end(*at)).map_or(0, |at| at + 1)..]
+    let line = memchr::memrchr(b'\n', near.as_bytes()).map_or(near, |at| &near[at + 1..]);
+    let bytes = line.as_bytes();
+    let is_end = |at: &usize| matches!(bytes.get(at + 1), Some(b' ' | b'"'));
+    let end = memchr::memrchr3_iter(b'.', b'!', b'?', bytes).find(is_end);
+    &line[end.map_or(0, |at| at + 1)..]
 }
 
 /// Whether somebody else obtains the value behind a text: "my friend got".

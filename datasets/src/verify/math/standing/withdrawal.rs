@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::super::answer::{Found, Rule, by_marks, is_value, last_sentence, offset_in, unmarked};
+use super::super::answer::{
+    Found, Rule, by_marks, is_value, last_sentence, offset_in, says_how, unmarked,
+};
 use super::super::languages::revocation;
-use super::super::scan::{begins, head, holds, past};
+use super::super::scan::{begins, head, holds, lowered, past};
 use super::super::text::is_choice;
 use super::super::{Outcome, texts};
-use super::hints::{WITHDRAWS, hints};
+use super::hints::{CONTRASTS, FAULTS, WITHDRAWS, hints};
 use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
 
 tables! {
@@ -84,10 +86,13 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let first = sentence(&text[..mark.span.start]);
     let is_first =
         holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
-    if abroad.is_none() && !is_first && hints(behind) & WITHDRAWS == 0 {
+    let words = hints(behind);
+    if abroad.is_none() && !is_first && words & WITHDRAWS == 0 {
         return None;
     }
-    let of_it = REVOCATION_OF_IT.find(behind).map(|found| found.start);
+    let small = lowered(behind);
+    let of_it = (words & FAULTS != 0).then(|| REVOCATION_OF_IT.find_small(&small)).flatten();
+    let of_it = of_it.map(|found| found.start);
     // "So 18 is wrong."
     const FALSE: &str = " is wrong| is too | is incorrect| is not correct| is not right| is false| is extraneous| is invalid| is impossible|\
         cannot be right| can't be right| does not work| doesn't work| must be rejected";
@@ -101,11 +106,14 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
         rest.strip_prefix(&*mark.text).is_some_and(denies)
     };
-    let contrast = CONTRAST.find(behind).filter(|_| mark.rule != Rule::Hashes);
-    let doubt = DOUBT.find(behind).into_iter().chain(contrast).map(|found| found.start).min();
+    let may_contrast = words & CONTRASTS != 0 && mark.rule != Rule::Hashes;
+    let contrast = may_contrast.then(|| CONTRAST.find_small(&small)).flatten();
+    let doubting = DOUBT.find_small(&small);
+    let is_doubting = doubting.is_some();
+    let doubt = doubting.into_iter().chain(contrast).map(|found| found.start).min();
     let contrary = doubt.filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
-    let revoked = REVOCATION.find(behind).map(|found| found.start);
+    let revoked = REVOCATION.find_small(&small).map(|found| found.start);
     let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
     let doubted = doubt.filter(|at| {
         let sentence = behind[*at..]
@@ -135,12 +143,13 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
             return Some(value);
         }
         // Behind a contrast alone an equation may be a part of another way.
-        let is_strong = || revoked.is_some() || DOUBT.find(behind).is_some();
+        let is_strong = || revoked.is_some() || is_doubting;
         let is_said = (ASSERTION.is_match(last()) || last().contains('=') && is_strong())
             && !COUNTERFACTUAL.is_match(last());
         let (found, _) = unmarked(last()).filter(|_| !AFFIRMATION.is_match(last()))?;
         let is_own = !is_foreign(&last()[..offset_in(last(), found)], "");
-        (is_own && (is_said || is_choice(found) && is_choice(&mark.text))).then_some(found)
+        (is_own && !says_how(last()) && (is_said || is_choice(found) && is_choice(&mark.text)))
+            .then_some(found)
     };
     let marked = by_marks(rest).map(|found| found.text);
     let is_answer = |text: &Cow<'_, str>| is_value(text) || is_choice(text);

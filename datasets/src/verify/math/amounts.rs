@@ -1,0 +1,163 @@
+//! Amounts with a sign or a currency in words: `($3,200)`, `$3.2M`, `a decrease of 12\%`, `12 degrees below zero`.
+
+use super::scan::{begins, each, has_digits, holds, is_one_of};
+use super::spelled::number_word;
+use super::wording::{bare, pattern, without_article};
+
+/// Words for a change for the less, and for the more; with "of" or "by" behind them, or behind the value.
+const LESS: &str = "decrease|drop|decline|reduction|fall|loss|dip|decreased|dropped|declined|fell|reduced|down|Rückgang|\
+    Abnahme|Verlust|baisse|diminution|perte|disminución|reducción|caída|pérdida|diminuição|redução|queda|perda|\
+    diminuzione|riduzione|calo|perdita|снижение|уменьшение|убыток|daling|afname|spadek|strata|penurunan|kerugian";
+const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|up|Anstieg|Zunahme|Gewinn|hausse|\
+    augmentation|gain|bénéfice|aumento|incremento|ganancia|ganho|lucro|crescimento|aumento|crescita|guadagno|рост|\
+    увеличение|прибыль|stijging|toename|wzrost|zysk|kenaikan|keuntungan";
+
+/// `a decrease of 12.5\%`, `down by 3`, `an 8\% drop`, `下降12.5%`.
+pub(super) fn change(text: &str) -> Option<String> {
+    (has_digits(text) && (text.contains(' ') || !text.is_ascii())).then_some(())?;
+    // It begins or ends with a word.
+    let mut first = without_article(text).chars();
+    let is_word = |c: Option<char>| c.is_some_and(char::is_alphabetic);
+    let begins_so = is_word(first.next()) && is_word(first.next()) || text.starts_with('\\');
+    let ends_so = text.trim_end().ends_with(|c: char| c.is_alphabetic() || c == '}');
+    (begins_so || ends_so).then_some(())?;
+    let text = bare(text);
+    for (signs, sign) in [
+        ("下降了|下降|减少了|减少|降低了|降低|亏损", "-"),
+        ("增加了|增加|上升了|上升|增长了|增长", ""),
+    ] {
+        if let Some(rest) = each(signs).find_map(|word| text.strip_prefix(word)) {
+            return has_digits(rest).then(|| format!("{sign}{rest}"));
+        }
+    }
+    let (first, rest) = without_article(&text).split_once(' ')?;
+    let sign = |word: &str| match (is_one_of(word, LESS), is_one_of(word, MORE)) {
+        (true, _) => Some("-"),
+        (_, true) => Some(""),
+        _ => None,
+    };
+    let is_value = |value: &str| {
+        has_digits(value)
+            && value.starts_with(|c: char| c.is_ascii_digit() || "$€£¥₹\\".contains(c))
+    };
+    if let Some(sign) = sign(first) {
+        const LINKS: &str = "of |by |von |um |de |del |di |do |d'|на |в |van |met |sebesar ";
+        let value = each(LINKS).find_map(|link| rest.strip_prefix(link)).unwrap_or(rest);
+        return is_value(value).then(|| format!("{sign}{}", value.trim_end_matches('.')));
+    }
+    (is_value(first) && sign(rest).is_some())
+        .then(|| format!("{}{first}", sign(rest).unwrap_or_default()))
+}
+
+/// `12 degrees below zero`, `12 Grad unter null`, `零下12度`.
+pub(super) fn below_zero(text: &str) -> Option<String> {
+    const BELOW: &str = " below zero| below 0| unter null| unter Null| bajo cero| sotto zero| sotto lo zero| abaixo de \
+        zero| au-dessous de zéro| en dessous de zéro| sous zéro| ниже нуля| onder nul| poniżej zera| di bawah nol";
+    const ABOVE: &str = " above zero| above 0| über null| über Null| sobre cero| sopra zero| acima de zero| au-dessus de \
+        zéro| выше нуля| boven nul| powyżej zera";
+    (!text.is_ascii() || text.contains(' ')).then_some(())?;
+    let is_likely = holds(text, "ero| 0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
+    is_likely.then_some(())?;
+    let text = bare(text);
+    let degrees = |rest: &str| rest.trim_end_matches('度').trim_end_matches('도').trim().to_owned();
+    if let Some(rest) = each("零下|영하|氷点下").find_map(|sign| text.strip_prefix(sign)) {
+        return has_digits(rest).then(|| format!("-{}", degrees(rest)));
+    }
+    let end = |table: &'static str| each(table).find_map(|end| text.strip_suffix(end));
+    let (sign, value) = match (end(BELOW), end(ABOVE)) {
+        (Some(value), _) => ("-", value),
+        (_, Some(value)) => ("", value),
+        _ => return None,
+    };
+    let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
+    let number =
+        if has_digits(number) { number.to_owned() } else { number_word(number)?.to_string() };
+    let unit = each("grad|grados|degrés|gradi|graus|градус|graden|stopni|derajat")
+        .any(|name| unit.to_lowercase().starts_with(name));
+    let rest = if unit { " degrees" } else { &value[value.find(' ').unwrap_or(value.len())..] };
+    number.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("{sign}{number}{rest}"))
+}
+
+/// A sum of money in brackets is negative: `(\$3,200)`, `\$(3,200)`.
+pub(super) fn accounting(text: &str) -> Option<String> {
+    let inner = text.trim().strip_suffix(')')?;
+    let (sign, amount) = match inner.strip_prefix('(') {
+        Some(inner) => {
+            let amount = inner.trim_start_matches(['\\', '$', '€', '£', '¥', '₹']);
+            (&inner[..inner.len() - amount.len()], amount)
+        }
+        None => inner.split_once('(')?,
+    };
+    let is_sign = matches!(sign, "$" | "\\$" | "€" | "£" | "¥" | "₹");
+    let is_amount =
+        amount.starts_with(|c: char| c.is_ascii_digit()) && !amount.contains(['(', ')', '$']);
+    (is_sign && is_amount).then(|| format!("-{sign}{amount}"))
+}
+
+/// What stands behind a number for millions and the like in tables of finance.
+pub(super) fn abbreviation(word: &str) -> Option<&'static str> {
+    Some(match word.trim_end_matches('.') {
+        "k" | "K" => "thousand",
+        "m" | "M" | "mn" | "mm" | "MM" | "mln" | "Mn" | "mil" => "million",
+        "b" | "B" | "bn" | "Bn" | "bln" => "billion",
+        "t" | "T" | "tn" | "trn" => "trillion",
+        "L" | "lac" => "lakh",
+        "cr" | "Cr" => "crore",
+        _ => return None,
+    })
+}
+
+/// `$5`, `$3.2M`, `Rs. 1200/-`, `$2 and 75 cents`, as the grammar reads sums of money.
+pub(super) fn money(text: &str) -> Option<String> {
+    let is_sign = |byte: u8| byte > 127 || b"$URI".contains(&byte);
+    let is_likely =
+        text.bytes().any(is_sign) || text.contains(' ') && holds(text, "uro|ound|ollar|upee");
+    is_likely.then_some(())?;
+    let words = if text.contains('\\') { bare(text) } else { text.to_owned() };
+    if let Some(sum) = in_two_coins(&words) {
+        return Some(sum);
+    }
+    let text = words.as_str();
+    let sign = text.trim_start_matches(['-', '−']);
+    let minus = if sign.len() < text.len() { "-" } else { "" };
+    let money =
+        pattern!(r"^(\\?\$|€|£|¥|₹|US ?\\?\$|(?:Rs|INR)\.?) ?([0-9][0-9,]*(?:\.[0-9]+)?)(.*)$");
+    begins(sign, "$|\\$|€|£|¥|₹|US|Rs|INR").then_some(())?;
+    let found = money.captures(sign)?;
+    let (currency, number, rest) = (&found[1], &found[2], found[3].trim());
+    let unit = match currency {
+        _ if currency.ends_with('$') => "\\$",
+        "€" | "£" | "¥" => currency,
+        _ => "₹",
+    };
+    let rest =
+        rest.trim_end_matches("/-").trim_end_matches("/=").trim_end_matches(" only").trim_end();
+    // `$5 \text{cm}`, cut from a formula, is no money.
+    if currency == "$"
+        && rest.contains(['$', '\\', '=', '+', '*', '^', '(', ')', '/', '-', '<', '>'])
+    {
+        return None;
+    }
+    let cents = pattern!(r"^,?(?: and)? ([0-9]{1,2}) ?(?:cents?|¢|pence|p|paise)\.?$");
+    if let Some(cents) = cents.captures(&found[3]) {
+        let cents: u32 = cents[1].parse().ok()?;
+        return Some(format!("{minus}{unit}{number}.{cents:02}"));
+    }
+    let (short, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+    match abbreviation(short) {
+        Some(word) => Some(format!("{minus}{unit}{number} {word} {behind}").trim_end().to_owned()),
+        None => Some(format!("{minus}{unit}{number} {rest}").trim_end().to_owned()),
+    }
+}
+
+/// `4 Euro und 50 Cent`, `3 pounds and 50 pence`.
+fn in_two_coins(text: &str) -> Option<String> {
+    let coins = pattern!(
+        r"^([0-9]+) ?([Ee]uros?|€|pounds?|dollars?|рубл[а-я]+|rupees?)(?:,| and| und| et| y| e| con)* ([0-9]{1,2}) ?(?:[Cc]ents?|centimes?|céntimos|centesimi|pence|p|копе[а-я]+|paise)$"
+    );
+    let is_likely =
+        text.starts_with(|c: char| c.is_ascii_digit()) && holds(text, "uro|€|ound|ollar|рубл|upee");
+    let found = is_likely.then(|| coins.captures(text)).flatten()?;
+    let cents: u32 = found[3].parse().ok()?;
+    Some(format!("{}.{cents:02} {}", &found[1], &found[2]))
+}

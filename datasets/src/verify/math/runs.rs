@@ -1,0 +1,61 @@
+//! Runs of letters in plain text: which of them are words or units, and which are products of letters.
+
+use super::alphabet::{NOUNS, SHORT_WORDS, UNITS, is_formula};
+use super::lex::{Lexer, Token};
+use super::scan::is_one_of;
+use super::units::is_known;
+
+impl Lexer<'_> {
+    /// Whether the run of letters that ends at the cursor is a word or a unit; `is_last` where no factor follows.
+    pub(super) fn is_text(&self, run: &str) -> bool {
+        let (length, lower) = (run.len(), run.to_ascii_lowercase());
+        // `5 cm` is a length, `cm` alone a product.
+        let is_spaced = self.text[..self.at - length].ends_with(' ');
+        let is_unit = self.is_behind_number()
+            && (is_one_of(&lower, UNITS)
+                || is_one_of(run, UNITS)
+                || self.is_last() && is_spaced && (2..=3).contains(&length) && is_known(run));
+        // Longer runs of letters are words; shorter ones products of variables, as in `xy`.
+        let is_formula = !(self.is_behind_number() && is_spaced) && is_formula(run);
+        let is_letters = run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)) || is_formula;
+        let is_per =
+            matches!(self.out.last(), Some(Token::Text(_))) && is_one_of(run, "par|por|pro");
+        let is_noun = is_spaced && (is_per || self.is_behind_number() && is_one_of(&lower, NOUNS));
+        let is_word = length > 2 && (!(length == 3 && is_letters) || is_noun);
+        // Points of geometry are capitals: `NO` is a segment.
+        let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
+        let is_short_word = length == 2 && is_lower && is_one_of(&lower, SHORT_WORDS);
+        // `5th`
+        let is_ordinal = matches!(lower.as_str(), "st" | "nd" | "rd" | "th")
+            && self.text[..self.at - length].ends_with(|c: char| c.is_ascii_digit());
+        is_word || is_unit || is_short_word || is_ordinal
+    }
+
+    /// A currency's code, or a country's before its dollar: `US$29`. Whether it was one.
+    pub(super) fn money(&mut self, run: &str) -> bool {
+        let next = self.rest().trim_start();
+        let rest = if run == "US" { next } else { self.rest() };
+        let money = rest.strip_prefix('\\').unwrap_or(rest);
+        let is_country =
+            matches!(run, "US" | "USD" | "AU" | "CA" | "HK" | "NZ" | "C" | "A" | "S" | "R");
+        let code = match run {
+            "USD" => Some("dollar"),
+            "EUR" => Some("€"),
+            "GBP" => Some("£"),
+            _ => None,
+        };
+        if let Some(code) = code.filter(|_| next.starts_with(|c: char| c.is_ascii_digit())) {
+            self.out.push(Token::Currency(code));
+            return true;
+        }
+        if is_country
+            && let Some(amount) = money.strip_prefix('$')
+            && amount.starts_with(|c: char| c.is_ascii_digit())
+        {
+            self.at = self.text.len() - amount.len();
+            self.out.push(Token::Currency("dollar"));
+            return true;
+        }
+        false
+    }
+}

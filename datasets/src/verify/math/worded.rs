@@ -1,0 +1,199 @@
+//! Answers in words that have a meaning of their own: yes and no in other languages, what converges, what there is no
+//! end of, formulas of chemistry, and numbers with the words that they belong to.
+
+use super::scan::{is_one_of, past};
+use super::standing;
+use super::text::says;
+use super::units::is_unit;
+use super::wording::bare;
+use super::{Outcome, texts};
+
+/// Whether folded words say the same of what is asked.
+pub(super) fn same_statement(a: &str, b: &str) -> bool {
+    let are_infinite = || {
+        let (things, others) = (things_of(a), things_of(b));
+        is_infinite(a)
+            && is_infinite(b)
+            && (things.is_none() || others.is_none() || things == others)
+    };
+    says_in_any(a).is_some_and(|a| says_in_any(b) == Some(a))
+        || converges(a).is_some_and(|a| converges(b) == Some(a))
+        || are_infinite()
+}
+
+/// Yes or no in the languages that are read, true and false too.
+fn says_in_any(words: &str) -> Option<bool> {
+    const YES: &str = "sí|si|oui|ja|jawohl|да|sim|sì|evet|ya|tak|vâng|có|是|是的|对|對|正确|はい|네|예|نعم|हाँ|हां|wahr|\
+        richtig|verdadero|vrai|vero|verdadeiro|верно|истина|waar|prawda|doğru|benar|đúng|真";
+    const NO: &str = "nein|non|нет|não|nee|hayır|tidak|nie|không|不|不是|否|不对|错|错误|いいえ|아니요|아니오|لا|नहीं|falsch|\
+        falso|faux|неверно|ложь|onwaar|fałsz|yanlış|salah|sai|假";
+    let word = words.trim_end_matches(['。', '！']);
+    says(word)
+        .or_else(|| is_one_of(word, YES).then_some(true))
+        .or_else(|| is_one_of(word, NO).then_some(false))
+}
+
+/// Whether folded words say that something converges, and how: "the series converges absolutely".
+fn converges(words: &str) -> Option<(bool, &str)> {
+    const SUBJECTS: &str = "yes |no |series |integral |improper integral |sequence |sum |it |this series |this integral |given \
+        series |infinite series |die reihe |reihe |das integral |die folge |folge |la serie |serie |la série |série |\
+        la \
+        suite |l integrale |l intégrale |integrale |ряд |интеграл |级数|该级数|积分|数列|is |are |ist ";
+    let mut rest = words;
+    while let Some(next) = past(rest, SUBJECTS) {
+        rest = next;
+    }
+    const FORMS: [(&str, bool); 4] = [
+        (
+            "does not converge|not convergent|doesn't converge|konvergiert nicht|no converge|ne converge pas|не сходится|不收敛",
+            false,
+        ),
+        ("converges|convergent|converge|konvergiert|konvergent|convergente|сходится|收敛", true),
+        ("diverges|divergent|diverge|divergiert|divergente|расходится|发散", false),
+        ("does not diverge", true),
+    ];
+    const HOW: &str = "absolutely|conditionally|uniformly|pointwise";
+    let before = rest.split(' ').next().filter(|word| is_one_of(word, HOW));
+    let rest = before.map_or(rest, |word| rest[word.len()..].trim_start());
+    FORMS.iter().find_map(|(forms, is_so)| {
+        let how = past(rest, forms)?.trim();
+        let reason = how.is_empty()
+            || how == "的"
+            || how.starts_with("by ")
+            || !is_so && how == "to infinity";
+        let how = if reason { "" } else { how };
+        (how.is_empty() || is_one_of(how, HOW)).then_some((*is_so, before.unwrap_or(how)))
+    })
+}
+
+/// Whether folded words say that there is no end of something: "there are infinitely many solutions".
+pub(super) fn is_infinite(words: &str) -> bool {
+    const INFINITE: &str = "infinitely many|infinite number of|infinity|infinite|unendlich viele|unendlich|infinitos|infinitas|\
+        une infinité|infinité|infiniti|infinite soluzioni|бесконечно много|无数个|无数|无穷多个|无穷多|無限に多い|無数|무수히 많다|oneindig \
+        veel|nieskończenie wiele|sonsuz|tak hingga|vô số";
+    let words =
+        past(words, "there are |there is |it has |has |es gibt |hay |il y a |ci sono |há |有")
+            .unwrap_or(words);
+    let rest = past(words, INFINITE);
+    rest.is_some_and(|rest| {
+        rest.is_empty()
+            || rest.starts_with(' ')
+                && rest.split(' ').count() <= 3
+                && !standing::has_word(rest, standing::SENTENCE)
+    })
+}
+
+/// What there are infinitely many of, where that is said.
+fn things_of(words: &str) -> Option<&str> {
+    const GENERAL: &str = "solutions|solution|values|answers|such";
+    words
+        .rsplit_once("many ")
+        .map(|(_, things)| things)
+        .filter(|things| !is_one_of(things, GENERAL))
+}
+
+/// Symbols of elements.
+const ELEMENTS: &str = "H|He|Li|Be|B|C|N|O|F|Ne|Na|Mg|Al|Si|P|S|Cl|Ar|K|Ca|Ti|V|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ga|Ge|As|Se|Br|Kr|\
+    Rb|Sr|Zr|Ag|Cd|Sn|Sb|I|Xe|Cs|Ba|W|Pt|Au|Hg|Pb|Bi|U";
+
+/// Whether both are one formula of chemistry, `H_2O` and `\mathrm{H2O}`; none where one is none.
+pub(super) fn same_formula(gold: &str, answer: &str) -> Option<bool> {
+    Some(formula(gold)? == formula(answer)?)
+}
+
+/// A formula of at least two elements, or with the number of its atoms, without its marks.
+fn formula(text: &str) -> Option<String> {
+    const MAX_BYTES: usize = 60;
+    let is_likely = text.len() <= MAX_BYTES && text.contains(|c: char| c.is_ascii_uppercase());
+    is_likely.then_some(())?;
+    let mut text = text.to_owned();
+    for mark in ["\\mathrm", "\\text", "\\ce", "$", "{", "}", "_", " "] {
+        text = text.replace(mark, "");
+    }
+    let lowered = |c: char| "₀₁₂₃₄₅₆₇₈₉".chars().position(|known| known == c);
+    let (text, charge) = text.split_once('^').unwrap_or((&text, ""));
+    let is_charge = charge.trim_end_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit());
+    is_charge.then_some(())?;
+    let text: String = text
+        .chars()
+        .map(|c| lowered(c).and_then(|digit| char::from_digit(digit as u32, 10)).unwrap_or(c))
+        .collect();
+    let (mut atoms, mut has_number, mut rest) = (0, false, text.as_str());
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && atoms > 0 {
+            (has_number, rest) = (true, &rest[digits..]);
+            continue;
+        }
+        if let Some(next) = rest.strip_prefix(['(', ')']) {
+            rest = next;
+            continue;
+        }
+        let length = (1..=2)
+            .rev()
+            .find(|length| rest.get(..*length).is_some_and(|name| is_one_of(name, ELEMENTS)))?;
+        (atoms, rest) = (atoms + 1, &rest[length..]);
+    }
+    // Two letters may be points, `CO`; small letters or numbers among them are none.
+    let has_small = text.contains(|c: char| c.is_ascii_lowercase());
+    let is_formula = atoms > 1 && (has_number || has_small)
+        || is_one_of(&text, "H2|N2|O2|O3|F2|Cl2|Br2|I2|P4|S8");
+    is_formula.then(|| format!("{text}^{charge}"))
+}
+
+/// Whether numbers with words are the same: `3 boys and 5 girls`, `Alice has 12 and Bob has 5`, in any order; none
+/// where the words differ.
+pub(super) fn same_counts(gold: &str, answer: &str) -> Option<bool> {
+    let (gold, answer) = (counts(gold)?, counts(answer)?);
+    let words = |counts: &[(String, String)]| {
+        counts.iter().map(|(words, _)| words.clone()).collect::<Vec<_>>()
+    };
+    (words(&gold) == words(&answer)).then_some(())?;
+    let is_same = |(a, b): (&(String, String), &(String, String))| {
+        texts::compared(&a.1, &b.1).0 == Outcome::Correct
+    };
+    Some(gold.iter().zip(&answer).all(is_same))
+}
+
+/// Numbers by the words beside them, in the order of these words.
+fn counts(text: &str) -> Option<Vec<(String, String)>> {
+    const MAX_BYTES: usize = 160;
+    const VERBS: &str = "has|have|had|gets|get|got|is|are|was|with|for|scored|there|the|a|an|of|needs|buys|bought|sold|made|=|:|-|→";
+    let is_likely =
+        (6..=MAX_BYTES).contains(&text.len()) && text.contains([',', ';', '&', 'a', 'y', 'u', 'e']);
+    (is_likely && text.bytes().filter(u8::is_ascii_digit).count() >= 2).then_some(())?;
+    let mut text = bare(text);
+    for link in [" and ", " und ", " y ", " et ", "; ", " & "] {
+        text = text.replace(link, ", ");
+    }
+    let parts: Vec<&str> =
+        text.split(", ").map(str::trim).filter(|part| !part.is_empty()).collect();
+    (2..=8).contains(&parts.len()).then_some(())?;
+    let mut counts = Vec::new();
+    for part in parts {
+        let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+        let words: Vec<&str> = part.split([' ', ':']).filter(|word| !word.is_empty()).collect();
+        let mut numbers = words.iter().filter(|word| is_number(word));
+        let number = numbers.next().filter(|_| numbers.next().is_none())?;
+        let is_plain = number.chars().all(|c| c.is_ascii_digit() || "$.,/%-".contains(c));
+        let label: Vec<String> = words
+            .iter()
+            .filter(|word| !is_number(word))
+            .map(|word| word.to_lowercase().trim_matches(|c: char| !c.is_alphanumeric()).to_owned())
+            .filter(|word| !word.is_empty() && !is_one_of(word, VERBS))
+            .collect();
+        let label = label.join(" ");
+        let is_label = label.chars().filter(|c| c.is_alphabetic()).count() >= 2 && !is_unit(&label);
+        let is_plain_label =
+            label.chars().all(|c| c.is_alphabetic() || c == ' ') && label.split(' ').count() <= 3;
+        let is_denied =
+            standing::has_word(&label, standing::SENTENCE) || standing::is_relative(&label);
+        (is_plain && is_label && is_plain_label && !is_denied).then_some(())?;
+        counts.push((
+            label.trim_end_matches('s').to_owned(),
+            number.trim_start_matches('$').to_owned(),
+        ));
+    }
+    counts.sort();
+    counts.windows(2).all(|pair| pair[0].0 != pair[1].0).then_some(counts)
+}

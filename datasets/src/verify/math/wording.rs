@@ -1,0 +1,372 @@
+//! Wordings of a value that mean what others write in signs: `($3,200)`, `1h 30min`, `12 below zero`, `1 out of 4`,
+//! `half a mile`, `18 remainder 2`. They are rewritten before the grammar reads them.
+
+use super::amounts::{accounting, below_zero, change, money};
+use super::answer::closing;
+use super::scan::{begins, each, holds, is_one_of, past};
+use super::sets::relation;
+use super::spelled::{number_word, scale, spelled};
+use super::units::is_unit;
+
+/// Longest text that is rewritten, in bytes.
+const MAX_BYTES: usize = 160;
+
+/// One way to write a value in words, rewritten; none where the text is not of its form.
+type Rule = fn(&str) -> Option<String>;
+
+/// The rules, one after another, each on what the ones before it have made of the text.
+const RULES: [Rule; 13] = [
+    named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half, out_of,
+    mixed, compound, directed,
+];
+
+/// The text in signs, where it is a wording of a value.
+pub(super) fn in_signs(text: &str) -> Option<String> {
+    // The verb at the end of a sentence.
+    const VERBS: &str = "です|입니다|이다|だ";
+    if !text.is_ascii()
+        && let Some(bare) = each(VERBS).find_map(|verb| text.strip_suffix(verb))
+    {
+        return Some(in_signs(bare).unwrap_or_else(|| bare.to_owned()));
+    }
+    let is_plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
+    if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) || is_formula(text) {
+        return None;
+    }
+    let mut out = None;
+    for rule in RULES {
+        if let Some(next) = rule(out.as_deref().unwrap_or(text)) {
+            out = Some(next);
+        }
+    }
+    out
+}
+
+/// Whether a text is a formula without words, as most answers are: no rule reads one.
+fn is_formula(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    // Spaces part words; the other signs are of money, of lengths and of tuples.
+    let is_sign = |byte: u8| !byte.is_ascii() || b" ~$'\",&/".contains(&byte);
+    // `Rs1200`, `US$5`, `INR5`, `Quotient3Rest2`, `demi-heure`, `1h30`
+    let is_letter = |byte: u8| b"URIQqd".contains(&byte);
+    // `\text`, `\mathrm`, `\angle`, and spaces.
+    let is_worded = |pair: &[u8]| pair[0] == b'\\' && !b"fspcldi(){}[]%".contains(&pair[1]);
+    let is_number = bytes[0].is_ascii_digit() && bytes.iter().any(u8::is_ascii_alphabetic);
+    !bytes.iter().any(|byte| is_sign(*byte) || is_letter(*byte))
+        && !is_number
+        && !bytes.windows(2).any(is_worded)
+}
+
+/// Whether a word of two letters or more follows a space, or a sign that may be none.
+fn has_words(text: &str) -> bool {
+    text.as_bytes().windows(3).any(|bytes| {
+        let is_word = bytes[1..].iter().all(u8::is_ascii_alphabetic) || !bytes[1].is_ascii();
+        b" ~{,;".contains(&bytes[0]) && is_word
+    })
+}
+
+/// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`.
+pub(super) fn bare(text: &str) -> String {
+    let mut out = text.to_owned();
+    for mark in ["\\textbf{", "\\text{", "\\mathrm{"] {
+        while let Some((before, inner)) = out.split_once(mark) {
+            let Some(close) = closing(inner) else { break };
+            out = format!("{before} {} {}", &inner[..close], &inner[close + 1..]);
+        }
+    }
+    for space in ["\\,", "\\;", "\\ ", "~"] {
+        if out.contains(space) {
+            out = out.replace(space, " ");
+        }
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The pattern, prepared at its first use.
+macro_rules! pattern {
+    ($text:expr) => {{
+        static PATTERN: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| regex::Regex::new($text).expect("an expression"));
+        &*PATTERN
+    }};
+}
+pub(super) use pattern;
+
+/// A text without the article that it begins with.
+pub(super) fn without_article(text: &str) -> &str {
+    const ARTICLES: &str =
+        "a |an |the |it has |it is |it |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
+    each(ARTICLES).find_map(|word| text.strip_prefix(word)).unwrap_or(text)
+}
+
+/// `k is equal to 4`, `n equals 7`.
+fn named(text: &str) -> Option<String> {
+    const EQUALS: &str = "equals to |equals |is equal to |is equivalent to |ist gleich |gleich |est égal à |es igual a |è \
+        uguale a |é igual a |равно |равен |等于";
+    let mut letters = text.trim_start_matches('$').chars();
+    let name = letters.next().filter(char::is_ascii_alphabetic)?;
+    let rest = letters.as_str().trim_start_matches(['$', ' ']);
+    if let Some((sign, bound)) = rest.strip_prefix("is ").and_then(relation) {
+        let sign = if sign == "∖" { "\\ne " } else { sign };
+        let is_number = bound.starts_with(|c: char| c.is_ascii_digit() || "-\\".contains(c));
+        return (is_number && !bound.contains(' ')).then(|| format!("{name} {sign} {bound}"));
+    }
+    let value = each(EQUALS).find_map(|words| rest.strip_prefix(words))?;
+    (!value.contains(" and ") && !value.contains(','))
+        .then(|| format!("{name} = {}", value.replace("negative ", "-")))
+}
+
+/// `2\angle 60^\circ`: a size and an angle.
+fn phasor(text: &str) -> Option<String> {
+    let (size, rest) = ["\\angle", "∠"].iter().find_map(|sign| text.split_once(*sign))?;
+    let size = size.trim_end();
+    size.ends_with(|c: char| c.is_ascii_digit() || "})".contains(c)).then_some(())?;
+    let braced =
+        rest.trim_start().strip_prefix('{').and_then(|inner| Some((inner, closing(inner)?)));
+    if let Some((inner, close)) = braced {
+        return Some(format!("{size}cis({}){}", &inner[..close], &inner[close + 1..]));
+    }
+    let ends = ["^\\circ", "^{\\circ}", "°", "º", "^o"];
+    let end = ends.iter().filter_map(|mark| Some(rest.find(mark)? + mark.len())).min();
+    let end = end.or_else(|| rest.find("\\text")).unwrap_or(rest.len());
+    let (angle, unit) = rest.split_at(end);
+    Some(format!("{size}cis({}){unit}", angle.trim()))
+}
+
+/// Sums of vectors written as tuples, `(1,2,3) + t(1,0,-1)`, with their vectors as columns.
+fn vectors(text: &str) -> Option<String> {
+    let is_likely =
+        text.contains(['+', '-']) && text.contains(',') && text.contains(['(', '⟨', 'l']);
+    (is_likely && !holds(text, "\\begin|\\cup|\\in |\\text|<|>|[|\\le |\\ge |\\infty|∞|∪|\\{"))
+        .then_some(())?;
+    let plain = text.replace("\\left", "").replace("\\right", "").replace("\\langle", "(");
+    let plain = plain.replace("angle", ")").replace('⟨', "(").replace('⟩', ")");
+    // What is left of `\rangle` where `\right` was taken off, or not.
+    let plain = plain.replace("\\r)", ")");
+    let mut out = String::new();
+    let (mut rest, mut sizes, mut outside) = (plain.as_str(), vec![], String::new());
+    while let Some(open) = rest.find('(') {
+        let inner = &rest[open + 1..];
+        let mut depth = 1;
+        let close = inner.bytes().position(|byte| {
+            depth += i32::from(byte == b'(') - i32::from(byte == b')');
+            depth == 0
+        })?;
+        let cells: Vec<&str> = inner[..close].split(',').collect();
+        out.push_str(&rest[..open]);
+        outside.push_str(&rest[..open]);
+        outside.push('#');
+        match cells.len() {
+            1 => out.push_str(&format!("({})", cells[0])),
+            size => {
+                sizes.push(size);
+                out.push_str(&format!("\\begin{{pmatrix}}{}\\end{{pmatrix}}", cells.join("\\\\")));
+            }
+        }
+        rest = &inner[close + 1..];
+    }
+    outside.push_str(rest);
+    let are_same = sizes.len() > 1 && sizes.iter().all(|size| *size == sizes[0]);
+    let outside = outside.replace(' ', "");
+    let is_sum = outside.contains("#+") || outside.contains("#-");
+    (are_same && is_sum && !outside.contains(',')).then(|| out + rest)
+}
+
+/// `half a mile`, `three quarters of an hour`, `a third of the cake`; with a unit, `eine halbe Stunde`, `media hora`.
+fn part_of(text: &str) -> Option<String> {
+    let may_be = !text.is_ascii() || text.contains([' ', '-', '\'']);
+    let is_words = || text.chars().all(|c| c.is_alphanumeric() || " -'’/.".contains(c));
+    (may_be && is_words()).then_some(())?;
+    // `半小时`, `一个半小时`
+    if let Some((whole, unit)) =
+        text.split_once('半').filter(|(_, unit)| is_unit(past(unit, "个").unwrap_or(unit)))
+    {
+        let unit = past(unit, "个").unwrap_or(unit);
+        let whole = whole.trim_end_matches('个');
+        let number =
+            if whole.is_empty() { 0 } else { number_word(whole).or_else(|| whole.parse().ok())? };
+        return Some(format!("{}/2 {unit}", 2 * number + 1));
+    }
+    const HALVES: &str = "media |medio |meia |meio |halbe |halber |halbes |halben |halve |demi-|demi |mezza |mezzo |mezz'|\
+        mezz’|pół |setengah ";
+    const MORE: &str =
+        "anderthalb |eineinhalb |anderhalf |anderhalve |полтора |полторы |półtorej |półtora ";
+    let lower = text.to_lowercase();
+    let unit = |table: &'static str, bare: &str| {
+        each(table)
+            .find_map(|word| bare.strip_prefix(word))
+            .filter(|unit| is_unit(unit))
+            .map(str::to_owned)
+    };
+    if let Some(unit) = unit(HALVES, without_article(&lower)) {
+        return Some(format!("1/2 {unit}"));
+    }
+    if let Some(unit) = unit(MORE, &lower) {
+        return Some(format!("3/2 {unit}"));
+    }
+    let is_part = holds(&lower, "half|quarter|third|fifth|th of|ths of|/|.");
+    is_part.then_some(())?;
+    let words: Vec<&str> = lower.split(' ').collect();
+    let link = words.iter().skip(1).position(|word| is_one_of(word, "of|a|an|the|one"))? + 1;
+    let noun = words[link..].iter().skip_while(|word| is_one_of(word, "of|a|an|the|one"));
+    let noun: Vec<&str> = noun.copied().collect();
+    let count = words.len() - link - noun.len();
+    let is_noun = (1..=3).contains(&noun.len())
+        && noun.iter().all(|word| word.chars().all(char::is_alphabetic))
+        && scale(noun[0]).is_none()
+        && words[link + count - 1] != "of";
+    is_noun.then_some(())?;
+    let part = words[..link].join(" ");
+    let noun = noun.join(" ");
+    if part.contains(|c: char| c.is_ascii_digit()) {
+        let is_number = part.chars().all(|c| c.is_ascii_digit() || " ./".contains(c));
+        return (is_number && words[link] == "of").then(|| format!("{part} {noun}"));
+    }
+    let part = part.strip_prefix("a ").map_or(part.clone(), |rest| format!("one {rest}"));
+    let value = spelled(&part).filter(|value| !value.is_int())?;
+    Some(format!("{}/{} {noun}", value.numerator(), value.denominator()))
+}
+
+/// `an hour and a half`, `two miles and a quarter`, `una hora y media`.
+fn and_a_half(text: &str) -> Option<String> {
+    const LINKS: &str = " and | y | e | et | und | и ";
+    const HALF: &str = "a half|half|one half|one-half|media|medio|mezza|mezzo|meia|meio|demi|demie|ein halb|ein halbes|половиной";
+    let may_link =
+        |pair: &[u8]| pair[0] == b' ' && (b"ayeuAYEU".contains(&pair[1]) || pair[1] > 127);
+    text.as_bytes().windows(2).any(may_link).then_some(())?;
+    let lower = text.to_lowercase();
+    let (before, part) = each(LINKS).find_map(|link| lower.split_once(link))?;
+    // `an hour and 30 minutes`
+    if let (Some(unit), Some((number, smaller))) =
+        (past(before, "an |a |one |una |une |eine |un'"), part.split_once(' '))
+        && is_unit(unit)
+        && is_unit(smaller)
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return Some(format!("1 {unit} {part}"));
+    }
+    let part = if is_one_of(part, HALF) {
+        "1/2".to_owned()
+    } else {
+        let part = part.strip_prefix("a ").map_or(part.to_owned(), |rest| format!("one {rest}"));
+        let value = spelled(&part).filter(|value| !value.is_int() && part.contains(' '))?;
+        format!("{}/{}", value.numerator(), value.denominator())
+    };
+    let before = before
+        .strip_prefix("un'")
+        .or(before.strip_prefix("un’"))
+        .map_or(before.to_owned(), |rest| format!("a {rest}"));
+    let (number, noun) = before.split_once(' ')?;
+    let is_one = is_one_of(number, "a|an|one|una|un|une|uma|um|ein|eine");
+    let number = if is_one { 1 } else { number.parse().ok().or_else(|| number_word(number))? };
+    let is_noun =
+        noun.chars().all(char::is_alphabetic) && spelled(noun).is_none() && scale(noun).is_none();
+    is_noun.then(|| format!("{number} {part} {noun}"))
+}
+
+/// `1 out of 4`, `one in six`, `2 von 5`, `1 de cada 4`: a part of all.
+fn out_of(text: &str) -> Option<String> {
+    const LINKS: &str = " out of every | out of each | out of | in every | in | von | de cada | em cada | sur | su | из |\
+        uit de | uit | op de | dari ";
+    (text.len() <= 60 && (has_words(text) || !text.is_ascii())).then_some(())?;
+    let text = bare(text);
+    if let Some((below, above)) = text.split_once("分の").or_else(|| text.split_once("분의")) {
+        let is_number =
+            |text: &str| text.trim().bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+        return (is_number(above) && is_number(below))
+            .then(|| format!("{}/{}", above.trim(), below.trim()));
+    }
+    (text.len() <= 40).then_some(())?;
+    let (link, above, below) = each(LINKS)
+        .find_map(|link| text.split_once(link).map(|(above, below)| (link, above, below)))?;
+    let number = |text: &str| {
+        text.replace(',', "").parse::<i64>().ok().or_else(|| number_word(&text.to_lowercase()))
+    };
+    let (above, below) = (number(above)?, number(below)?);
+    // "12 in 5" may be inches.
+    let is_part = above > 0 && above < below && (link != " in " || above == 1);
+    is_part.then(|| format!("{above}/{below}"))
+}
+
+/// `5 & 1/4 miles` and `3-1/2 cups`; without a unit `3-1/2` is a difference.
+fn mixed(text: &str) -> Option<String> {
+    text.contains('/').then_some(())?;
+    let text = bare(text);
+    let joined =
+        pattern!(r"^(-?[0-9]+) ?(?:\\?&|and|und|et|y|e) ?([0-9]+)/([0-9]+)((?: [^0-9+*/=()-]+)?)$");
+    let tight = pattern!(r"^([0-9]+)-([0-9]+)/([0-9]+)( ?[^0-9+*/=()-]+)$");
+    let found = joined.captures(&text).or_else(|| tight.captures(&text))?;
+    let number = |at: usize| found[at].parse::<u64>().ok();
+    (number(2)? < number(3)?)
+        .then(|| format!("{} {}/{}{}", &found[1], &found[2], &found[3], &found[4]))
+}
+
+/// Numbers with their units and no space between: `1h30min`, `5'6"`; and `18 remainder 2`, `18 R 2` as a pair.
+fn compound(text: &str) -> Option<String> {
+    // All of these have two numbers.
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty()).count();
+    (numbers > 1).then_some(())?;
+    let first = text.find(|c: char| !c.is_ascii_digit())?;
+    (first > 0 || begins(text, "quotient|Quotient|商")).then_some(())?;
+    let has_units = |c: char| c.is_alphabetic() || "'\"’′″”".contains(c);
+    (!text.contains('+') && text.contains(has_units)).then_some(())?;
+    let text = bare(text).replace(['’', '′'], "'").replace(['″', '”'], "\"");
+    let hours = pattern!(
+        r"^([0-9]+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?([0-9]+) ?m(?:ins?|n|inutes?)?\.?(?:,?(?: and)? ?([0-9]+) ?s(?:ecs?|econds?)?\.?)?$"
+    );
+    if let Some(found) = hours.captures(&text) {
+        let seconds =
+            found.get(3).map_or(String::new(), |found| format!(" {} seconds", found.as_str()));
+        return Some(format!("{} hours {} minutes{seconds}", &found[1], &found[2]));
+    }
+    let minutes = pattern!(r"^([0-9]+) ?m(?:ins?|n)?\.? ?([0-9]+) ?s(?:ecs?)?\.?$");
+    if let Some(found) = minutes.captures(&text) {
+        return Some(format!("{} minutes {} seconds", &found[1], &found[2]));
+    }
+    // `1 hora y 5 minutos`, `1小时35分钟`
+    let two = pattern!(
+        r"^([0-9.]+) ?([^0-9 ]+?)(?: (?:y|e|et|und|и|en|and|i|con))?,? ?([0-9.]+) ?([^0-9 ]+)$"
+    );
+    if let Some(found) =
+        two.captures(&text).filter(|found| is_unit(&found[2]) && is_unit(&found[4]))
+    {
+        return Some(format!(
+            "{}\\text{{ {} }}{}\\text{{ {}}}",
+            &found[1], &found[2], &found[3], &found[4]
+        ));
+    }
+    let feet = pattern!(
+        r#"^([0-9]+)(?:'|[ -]?(?:ft|foot|feet)\.?)[ -]?([0-9]{1,2}(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#
+    );
+    if let Some(found) =
+        feet.captures(&text).filter(|found| found[2].parse::<f64>().is_ok_and(|part| part < 12.0))
+    {
+        return Some(format!("{} feet {} inches", &found[1], &found[2]));
+    }
+    let rest = pattern!(
+        r"^([0-9][0-9,]*),?(?: ?R\.? ?| r\.? | ?(?:and )?(?:with )?(?:an? )?(?:remainder|rem\.|Rest|reste|resto|остаток|余数|余り|余|あまり|나머지)(?: of| is|:| =)? ?)([0-9]+)$"
+    );
+    let quotient = pattern!(
+        r"^(?:[Qq]uotient|商)(?: is|:| =|是|为)? ?([0-9]+),?(?: and)?(?: the)? ?(?:remainder|余数|余)(?: is|:| =|是|为)? ?([0-9]+)$"
+    );
+    let found = rest.captures(&text).or_else(|| quotient.captures(&text))?;
+    Some(format!("({}, {})", found[1].replace(',', ""), &found[2]))
+}
+
+/// A quantity with its direction, which becomes the last word of the unit: `5 m/s, to the east`.
+fn directed(text: &str) -> Option<String> {
+    text.starts_with(|c: char| c.is_ascii_digit() || c == '-').then_some(())?;
+    let likely = "orth|outh|ast|est|ard|eft|ight|up|down";
+    let is_word = text.trim_end().ends_with(|c: char| c.is_alphabetic() || c == '}');
+    (is_word && holds(text, likely)).then_some(())?;
+    let text = bare(text);
+    let way = pattern!(
+        r"^(-?[0-9.,]+(?: ?(?:×|\\times|x|\*) ?10\^\{?-?[0-9]+\}?)?) ?([A-Za-zμΩ/^[0-9]. {}²³⁻¹-]*?),? (?:(?:to(?:wards)? the |due |in the )?((?:north|south)?[ -]?(?:east|west)|north|south)(?:wards?|bound)?(?: direction)?|(up|down|for|back)wards?|to the (left|right))$"
+    );
+    let found = way.captures(&text)?;
+    let side = found.get(5).map(|side| format!("{}ward", side.as_str()));
+    let direction =
+        (3..=4).find_map(|at| found.get(at)).map(|way| way.as_str().replace([' ', '-'], ""));
+    let direction = direction.or(side)?;
+    Some(format!("{}\\text{{ {} {direction}}}", &found[1], found[2].trim()))
+}
