@@ -77,7 +77,7 @@ pub struct Question {
     pub prompt: String,
     /// The gold answer.
     pub answer: String,
-    /// The text of the right choice, where the gold answer is its letter and the choices stand in an order of the file's.
+    /// The text of the right choice, where the gold answer is its letter and each file has an order of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
     /// The messages of a prompt that is a conversation of several.

@@ -180,8 +180,8 @@ fn options_in(fix: &str) -> impl Iterator<Item = &str> {
     fix.split([' ', ';', ',']).filter_map(|word| word.strip_prefix("--"))
 }
 
-/// What to give in place of another tool's option, which is named without its dashes; nothing where that names an option
-/// which the command lacks.
+/// What to give in place of another tool's option, which is named without its dashes; nothing where that names an
+/// option which the command lacks.
 pub(super) fn fix(name: &str, has: impl Fn(&str) -> bool) -> Option<&'static str> {
     let all = [named(OF_SFT, name), named(HINTS, name)];
     all.into_iter().flatten().find(|fix| options_in(fix).all(&has))
