@@ -145,8 +145,7 @@ pub fn run(
         correction: options.engine.correction(),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup);
-    // The base's samples are kept too.
-    if tuned.as_ref().is_err_and(|error| error.is::<Interrupted>()) {
+    if matches!(&tuned, Err(error) if error.is::<Interrupted>()) {
         options.say_how_to_continue(output)?;
     }
     let tuned = tuned?;
@@ -237,7 +236,7 @@ fn holds_base_to_log(config: &RlvrConfig) -> Result<bool> {
 }
 
 impl TrainOptions {
-    /// After an interruption: the command that goes on.
+    /// After an interruption, also while the base is sampled: the command that goes on.
     fn say_how_to_continue(&self, output: &Path) -> Result<()> {
         tracing::info!(
             "continue with: tealight train --resume {}{}",

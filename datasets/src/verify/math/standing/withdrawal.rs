@@ -77,6 +77,10 @@ pub(in super::super) fn corrects(text: &str) -> bool {
     !text.is_empty() && (REVOCATION.is_match(text) || DOUBT.is_match(text))
 }
 
+/// What says of the value in front that it is wrong: "So 18 is wrong."
+const FALSE: &str = " is wrong| is too | is incorrect| is not correct| is not right| is false| is extraneous| is invalid| \
+    is impossible|cannot be right| can't be right| does not work| doesn't work| must be rejected";
+
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> {
     let behind = head(&text[mark.span.end..], MAX_BEHIND);
@@ -93,9 +97,6 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let small = lowered(behind);
     let of_it = (words & FAULTS != 0).then(|| REVOCATION_OF_IT.find_small(&small)).flatten();
     let of_it = of_it.map(|found| found.start);
-    // "So 18 is wrong."
-    const FALSE: &str = " is wrong| is too | is incorrect| is not correct| is not right| is false| is extraneous| is invalid| is impossible|\
-        cannot be right| can't be right| does not work| doesn't work| must be rejected";
     let mut again = behind.match_indices(&*mark.text).take(8);
     let denied =
         again.find(|(at, text)| begins(&behind[at + text.len()..], FALSE)).map(|(at, _)| at);
