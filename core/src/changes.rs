@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// One part of a sentence for each key whose value differs between two objects, in the order of the keys: `seed was 1, is
-/// 2`, or what a checksum stands for.
+/// One part of a sentence for each key whose value differs between two objects, in the order of the keys, such as
+/// `seed was 1, is 2`, or what a checksum stands for.
 pub fn changes(before: &Value, now: &Value) -> Vec<String> {
     let empty = Map::new();
     let [before, now] = [before, now].map(|one| one.as_object().unwrap_or(&empty));

@@ -126,7 +126,7 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
         "{resume} checkpoint-6 --seed 9 --rehearsal-batch-size 3"
         => "rehearsal_batch_size was 64, is 3, seed was 0, is 9"
     );
-    refused!("{resume} checkpoint-6 --dataset countdown/test" => "dataset_checksum was");
+    refused!("{resume} checkpoint-6 --dataset countdown/test" => "the dataset's problems (their ids");
 
     let moments = output.join("checkpoint-6/optimizer.safetensors");
     let mut bytes = std::fs::read(&moments).expect("moments");

@@ -197,7 +197,7 @@ pub(in crate::cli) struct Flags {
     /// Continue a study after a stop or a crash, with the settings in its directory. Without a value: the study in
     /// --output (default: `study`).
     #[arg(long, value_name = "STUDY", num_args = 0..=1, default_missing_value = "", help_heading = "Checkpoints")]
-    resume: Option<PathBuf>,
+    resume: Option<String>,
     /// Replace the study in --output: the files that Tealight wrote there are removed.
     #[arg(long, conflicts_with = "resume", help_heading = "Output")]
     overwrite: bool,
@@ -206,7 +206,7 @@ pub(in crate::cli) struct Flags {
 impl Flags {
     /// The folder of the study that is continued, where `output` is what --output says.
     fn resumed(&self, output: Option<&Path>) -> Result<Option<PathBuf>> {
-        let named = self.resume.as_deref().filter(|named| !named.as_os_str().is_empty());
+        let named = self.resume.as_deref().filter(|named| !named.is_empty()).map(Path::new);
         Ok(match (named, output) {
             (Some(named), Some(output)) if named != output => bail!(
                 "--resume {} and --output {}: name one study",
