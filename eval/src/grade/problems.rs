@@ -11,7 +11,8 @@ use tealight_datasets::verify::math;
 use tealight_datasets::{Database, Dataset, Problem, judge};
 
 use super::known::Known;
-use super::line::{Format, Line, hash, short};
+use super::line::{Format, Line, hash};
+use contradictions::check_choices;
 
 /// What completions are judged by.
 pub(super) struct Target {
@@ -127,16 +128,8 @@ impl<'a> Problems<'a> {
         if known.is_none() && line.golds.is_empty() && !self.is_known(line) {
             return Ok(Err(self.no_gold(line)));
         }
-        if let (Some(problem), Some(_), Some(letter)) = (known, &line.choice, line.golds.first())
-            && *letter != math::gold(&problem.answer)
-        {
-            bail!(
-                "the choices of {} stand in an order of this file's: `{}` is right here, and `{}` in the dataset; leave \
-                 --dataset out",
-                line.shown(),
-                short(letter),
-                short(&math::gold(&problem.answer))
-            );
+        if let Some(problem) = known {
+            check_choices(line, problem)?;
         }
         let before = self.list.len();
         let index = self.known_index(line, known)?;

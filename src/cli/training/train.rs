@@ -31,7 +31,7 @@ pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
 
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, directory) = resume::resolve::<TrainOptions>(matches)?;
-    warn_of_idle(&options, matches)?;
+    idle(&options, matches)?.iter().for_each(|warning| tracing::warn!("{warning}"));
     if Flags::from_arg_matches(matches)?.dry_run {
         return show(&training::dry_run(&options, &process.ranks)?);
     }
@@ -39,18 +39,16 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     training::run(&options, &directory, process, None).map(drop)
 }
 
-/// Warns of options on the command line that this run does not read. Settings files may hold them for other runs.
-fn warn_of_idle(options: &TrainOptions, matches: &ArgMatches) -> Result<()> {
+/// What is to be said of options on the command line that this run does not read. Settings files may hold them for other
+/// runs.
+fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
     let samples_base = options.rlvr.plan()?.needs_presamples();
     let evaluates = options.held_out.eval_steps > 0;
     let has_columns = !data_file::is_source(&options.data.dataset);
     let asks_server = options.engine.remote.engine.is_some();
+    let of_base = "an objective that trains on samples of the base";
     let rows: [(bool, &str, &[&str]); 4] = [
-        (
-            samples_base,
-            "an objective that trains on samples of the base",
-            &["num_presamples", "rehearsal_batch_size"],
-        ),
+        (samples_base, of_base, &["num_presamples", "rehearsal_batch_size"]),
         (
             evaluates,
             "--eval-steps",
@@ -59,13 +57,13 @@ fn warn_of_idle(options: &TrainOptions, matches: &ArgMatches) -> Result<()> {
         (has_columns, "a dataset with columns", &["prompt_column", "answer_column"]),
         (asks_server, "--engine", &["concurrency", "engine_timeout", "retries"]),
     ];
-    let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-    for (_, needed, ids) in rows.into_iter().filter(|(is_read, ..)| !is_read) {
-        for id in ids.iter().filter(|id| is_typed(id)) {
-            tracing::warn!("--{} has no effect without {needed}", id.replace('_', "-"));
-        }
-    }
-    Ok(())
+    let is_typed = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    let unread = rows.iter().filter(|(is_read, ..)| !is_read);
+    let sentences = unread.flat_map(|(_, needed, ids)| {
+        let typed = ids.iter().filter(is_typed);
+        typed.map(move |id| format!("--{} has no effect without {needed}", id.replace('_', "-")))
+    });
+    Ok(sentences.collect())
 }
 
 fn show(run: &DryRun) -> Result<()> {
@@ -108,4 +106,31 @@ fn show(run: &DryRun) -> Result<()> {
         writeln!(out, "training does not use the base: its weights are held once")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::commands;
+
+    #[test]
+    fn typed_options_that_a_run_does_not_read_are_named() {
+        let idle_of = |line: &str| {
+            let words = format!("tealight train --output run {line}");
+            let matches = commands::command().get_matches_from(words.split_whitespace());
+            let (_, matches) = matches.subcommand().expect("a command");
+            let (options, _) = resume::resolve::<TrainOptions>(matches).expect("options");
+            idle(&options, matches).expect("a plan").join("; ")
+        };
+        assert_eq!(idle_of("--num-generations 4"), "");
+        assert_eq!(idle_of("--objective rft --num-presamples 4"), "");
+        assert_eq!(
+            idle_of("--num-presamples 4 --retries 2"),
+            "--num-presamples has no effect without an objective that trains on samples of the base; --retries has no \
+             effect without --engine"
+        );
+        assert!(idle_of("--metric-for-best-model distinct").ends_with("without --eval-steps"));
+        assert!(idle_of("--prompt-column q").ends_with("without a dataset with columns"));
+        assert_eq!(idle_of("--dataset x.jsonl --prompt-column q"), "");
+    }
 }

@@ -11,6 +11,23 @@ use super::super::line::{Line, short};
 use super::{MANY_GOLDS, Problems, is_equal};
 use crate::number::counted;
 
+/// Refuses a dataset whose letter of the right choice is not that of a file with an order of its own.
+pub(super) fn check_choices(line: &Line, problem: &Problem) -> Result<()> {
+    let (Some(_), Some(letter)) = (&line.choice, line.golds.first()) else { return Ok(()) };
+    let gold = math::gold(&problem.answer);
+    let is_letter = gold.trim_matches(['(', ')', '.', ' ']).len() == 1;
+    if is_letter && !is_equal(letter, &gold) {
+        bail!(
+            "the choices of {} stand in an order of this file's: `{}` is right here, and `{}` in the dataset; leave \
+             --dataset out",
+            line.shown(),
+            short(letter),
+            short(&gold)
+        );
+    }
+    Ok(())
+}
+
 impl Problems<'_> {
     /// Notes where a document of lm-eval has another prompt than before.
     pub(super) fn compare_prompts(&mut self, line: &Line, index: usize) {

@@ -256,6 +256,16 @@ fn the_letter_of_a_shuffled_choice_is_not_the_datasets() {
     let alone = graded(&lines(std::slice::from_ref(&row)), None);
     assert_eq!(numbers(&alone), [(1, 1)]);
     assert_eq!(alone.problems[0].choice.as_deref(), Some("133"));
+    // The dataset's letter in another spelling.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ds.jsonl").display().to_string();
+    std::fs::write(
+        &path,
+        lines(&[json!({"id": "0", "question": "What is 0 + 1?", "answer": "(B)"})]),
+    )
+    .unwrap();
+    let same = tealight_datasets::open(&path, &Default::default(), None).unwrap();
+    assert_eq!(numbers(&graded(&lines(std::slice::from_ref(&row)), Some(&same))), [(1, 1)]);
     let graded = graded_with("f.jsonl", &lines(&[row]), Some(&sums(1)), |job| job);
     let why = format!("{:#}", graded.map(|_| ()).unwrap_err());
     assert!(
@@ -311,4 +321,9 @@ fn other_names_of_the_completion_are_known() {
     assert_eq!(counts(&[skyrl]), [(1, 1)]);
     assert_eq!(counts(&[json!({"_type": "meta", "config_hash": "a"}), nemo(0), nemo(1)]), [(2, 2)]);
     assert_eq!(counts(&[dspy]), [(1, 1)]);
+    let helm = json!({"adapter_spec": {}, "request_states": []});
+    assert!(
+        refused(&[helm])
+            .contains("a state of HELM is not read: write one line for each completion")
+    );
 }
