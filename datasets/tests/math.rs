@@ -90,6 +90,15 @@ fn hostile_text_gets_a_verdict() {
         "é".repeat(million / 2),
         "\u{0}\u{1}\\boxed{\u{202e}7}".into(),
         "é3½".into(),
+        "我不认为这是对的。答案是 \\boxed{5}".into(),
+        "\\boxed{primes from 999999999999999700 to 999999999999999950}".into(),
+        "\\boxed{integers greater than 9223372036854775807}".into(),
+        "\\boxed{integers less than -9223372036854775808 and greater than 1}".into(),
+        "\\boxed{integers from -9223372036854775808 to 9223372036854775807}".into(),
+        "\\boxed{9223372036854775807半小时}".into(),
+        "\\boxed{5 m^-2147483648}".into(),
+        "~~a~~".repeat(million / 5),
+        "3, i.e. ".repeat(million / 8),
     ] {
         for gold in ["1", "x^2", "9^{9^{9^{9}}}+1", "(a+b+c+d+e+f)^{60}", "\\{1,2\\}"] {
             assert_ne!(outcome(gold, &text), Outcome::Correct, "{gold}");

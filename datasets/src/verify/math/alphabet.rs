@@ -198,12 +198,15 @@ fn whole(letter: char, mark: char) -> Option<char> {
     let (at, of_mark) = (letter as u32, mark as u32);
     let next = |more: u32| char::from_u32(at + more);
     match mark {
-        '\u{3099}' => next(1),
-        '\u{309a}' => next(2),
+        '\u{3099}' if matches!(letter, 'か'..='ホ') => next(1),
+        '\u{309a}' if matches!(letter, 'は'..='ホ') => next(2),
         '\u{1161}'..='\u{1175}' => {
-            char::from_u32(0xac00 + (at.checked_sub(0x1100)? * 21 + of_mark - 0x1161) * 28)
+            let lead = at.checked_sub(0x1100).filter(|lead| *lead < 19)?;
+            char::from_u32(0xac00 + (lead * 21 + of_mark - 0x1161) * 28)
         }
-        '\u{11a8}'..='\u{11c2}' => next(of_mark - 0x11a7),
+        '\u{11a8}'..='\u{11c2}' if matches!(letter, '가'..='힣') && (at - 0xac00) % 28 == 0 => {
+            next(of_mark - 0x11a7)
+        }
         _ => {
             let row = COMPOSED.split('|').find(|row| row.starts_with(mark))?;
             let letters: Vec<char> = row.chars().skip(1).collect();

@@ -4,7 +4,7 @@ use super::scan::{begins, each, has_digits, holds, is_one_of};
 use super::spelled::number_word;
 use super::wording::{bare, pattern, without_article};
 
-/// Words for a change for the less, and for the more; with "of" or "by" behind them, or behind the value.
+/// Words for a decrease, and for an increase; with "of" or "by" behind them, or behind the value.
 const LESS: &str = "decrease|drop|decline|reduction|fall|loss|dip|decreased|dropped|declined|fell|reduced|down|Rückgang|\
     Abnahme|Verlust|baisse|diminution|perte|disminución|reducción|caída|pérdida|diminuição|redução|queda|perda|\
     diminuzione|riduzione|calo|perdita|снижение|уменьшение|убыток|daling|afname|spadek|strata|penurunan|kerugian";
@@ -56,7 +56,7 @@ pub(super) fn below_zero(text: &str) -> Option<String> {
     const ABOVE: &str = " above zero| above 0| über null| über Null| sobre cero| sopra zero| acima de zero| au-dessus de \
         zéro| выше нуля| boven nul| powyżej zera";
     (!text.is_ascii() || text.contains(' ')).then_some(())?;
-    let is_likely = holds(text, "ero| 0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
+    let is_likely = holds(text, "ero|era| 0|ull|éro|нуля|nul|nol|零下|영하|氷点下");
     is_likely.then_some(())?;
     let text = bare(text);
     let degrees = |rest: &str| rest.trim_end_matches('度').trim_end_matches('도').trim().to_owned();

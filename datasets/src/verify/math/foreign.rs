@@ -130,7 +130,8 @@ fn foreign(text: &str) -> Option<u32> {
     let text = text.strip_prefix("\\text{").and_then(|text| text.strip_suffix('}')).unwrap_or(text);
     let are_words = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
     (text.len() <= MAX_BYTES && are_words).then_some(())?;
-    FOREIGN.iter().find_map(|table| foreign_in(&text.to_lowercase(), table))
+    let lower = text.to_lowercase();
+    FOREIGN.iter().find_map(|table| foreign_in(&lower, table))
 }
 
 /// The same, by the words of one language.

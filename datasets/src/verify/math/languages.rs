@@ -49,7 +49,9 @@ static UNTRUE: Words = Words::new(
 /// Whether words before a value say that what follows is not so: "es stimmt nicht, dass die Antwort".
 pub(super) fn is_denied_ahead(before: &str) -> bool {
     UNTRUE.find(&lowered(before)).is_some_and(|at| {
-        let is_end = |(end, _): (usize, &str)| !begins(&before[at + end + 1..], " dass| что| że");
+        let is_end = |(end, mark): (usize, &str)| {
+            !begins(&before[at + end + mark.len()..], " dass| что| że")
+        };
         !before[at..].match_indices(['.', ';', '。', '\n', ',']).any(is_end)
     })
 }

@@ -8,6 +8,7 @@ use super::calendar::time;
 use super::compare::equal;
 use super::foreign::with_numerals;
 use super::fuel::Fuel;
+use super::lex::MAX_BYTES;
 use super::parse::structure;
 use super::scan::is_one_of;
 use super::sets::set_in_words;
@@ -74,7 +75,7 @@ fn read(text: &str) -> Option<Answer> {
 pub(super) fn restated(text: &str) -> Option<(Answer, Answer)> {
     const LINKS: [&str; 6] =
         [", i.e. ", ", i.e., ", " i.e. ", ", that is, ", ", that is ", ", or equivalently "];
-    text.contains(' ').then_some(())?;
+    (text.contains(' ') && text.len() <= MAX_BYTES).then_some(())?;
     let (value, again) = LINKS.iter().find_map(|link| text.split_once(link))?;
     let (value, again) = (parse(value)?, parse(again)?);
     equal(&value, &again, &mut Fuel::new(FUEL)).then_some((value, again))

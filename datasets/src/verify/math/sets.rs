@@ -10,6 +10,8 @@ use super::values::{signs, variables};
 const MAX_BYTES: usize = 160;
 /// Most integers of a set that is written out.
 const MAX_MEMBERS: i64 = 64;
+/// Largest integer of a set that is written out.
+const MAX_INTEGER: u64 = 1_000_000_000;
 
 /// Sets of numbers by name: the sign of the half of the line, or the letter of the set.
 const NUMBERS: &str = "nonnegative real=≥|nonpositive real=≤|nonzero real=≠|positive real=>|negative real=<|real=R|\
@@ -245,13 +247,10 @@ fn range(text: &str) -> Option<Range> {
 fn integers(letter: &str, rest: &str) -> Option<Answer> {
     if rest.is_empty() {
         let is_set = matches!(letter, "Z" | "N" | "Q" | "C");
-        return match letter {
-            "W" | "M" | "E" | "O" | "P" => None,
-            letter => is_set.then(|| Answer::Value(Expr::Variable(letter.to_owned()))),
-        };
+        return is_set.then(|| Answer::Value(Expr::Variable(letter.to_owned())));
     }
     (!matches!(letter, "Q" | "C")).then_some(())?;
-    let whole = |value: &Expr| match value {
+    let written = |value: &Expr| match value {
         Expr::Number(value, None) if value.is_int() => {
             i64::try_from(value.numerator().clone()).ok()
         }
@@ -263,6 +262,7 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         },
         _ => None,
     };
+    let whole = |value: &Expr| written(value).filter(|number| number.unsigned_abs() <= MAX_INTEGER);
     let (mut low, mut high) = match letter {
         "N" => (Some(1), None),
         "W" => (Some(0), None),

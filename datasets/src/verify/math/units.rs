@@ -204,12 +204,6 @@ fn measure(unit: &str) -> Option<Measure> {
         let mut has_unit = false;
         let mut last = None;
         for word in part.split([' ', '*', '·', '{', '}']).filter(|word| !word.is_empty()) {
-            let raised = word.strip_prefix("平方").map(|unit| (2, unit));
-            let raised = raised.or_else(|| Some((3, word.strip_prefix("立方")?)));
-            let word = raised.map_or(word, |(power, unit)| {
-                pending = power;
-                unit
-            });
             match word {
                 "square" | "sq" => pending = 2,
                 "cubic" | "cu" => pending = 3,
@@ -220,8 +214,10 @@ fn measure(unit: &str) -> Option<Measure> {
                 _ => {
                     last = Some(word);
                     let (name, power) = word.split_once('^').unwrap_or((word, "1"));
-                    let power =
-                        power.parse::<i32>().ok().filter(|power| (1..=4).contains(&power.abs()))?;
+                    let power = power
+                        .parse::<i32>()
+                        .ok()
+                        .filter(|power| (1..=4).contains(&power.unsigned_abs()))?;
                     has_unit = true;
                     multiply(&mut kinds, &mut size, name, sign * power * pending)?;
                     pending = 1;

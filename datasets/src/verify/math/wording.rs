@@ -24,11 +24,15 @@ const RULES: [Rule; 13] = [
 pub(super) fn in_signs(text: &str) -> Option<String> {
     // The verb at the end of a sentence.
     const VERBS: &str = "です|입니다|이다|だ";
-    if !text.is_ascii()
-        && let Some(bare) = each(VERBS).find_map(|verb| text.strip_suffix(verb))
-    {
-        return Some(in_signs(bare).unwrap_or_else(|| bare.to_owned()));
+    let bare = each(VERBS).filter(|_| !text.is_ascii()).find_map(|verb| text.strip_suffix(verb));
+    match bare {
+        Some(bare) => Some(by_rules(bare).unwrap_or_else(|| bare.to_owned())),
+        None => by_rules(text),
     }
+}
+
+/// What the rules make of a text, one after the other.
+fn by_rules(text: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
     if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) || is_formula(text) {
         return None;
@@ -185,7 +189,8 @@ fn part_of(text: &str) -> Option<String> {
         let whole = whole.trim_end_matches('个');
         let number =
             if whole.is_empty() { 0 } else { number_word(whole).or_else(|| whole.parse().ok())? };
-        return Some(format!("{}/2 {unit}", 2 * number + 1));
+        let above = number.checked_mul(2)?.checked_add(1)?;
+        return Some(format!("{above}/2 {unit}"));
     }
     const HALVES: &str = "media |medio |meia |meio |halbe |halber |halbes |halben |halve |demi-|demi |mezza |mezzo |mezz'|\
         mezz’|pół |setengah ";

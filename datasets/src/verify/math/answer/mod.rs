@@ -76,29 +76,38 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 /// A text with the digits of other scripts as those of ASCII, and without what is struck out, `~~5~~`; none where it
 /// has neither.
 fn with_plain_digits(text: &str) -> Option<String> {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, blanks, after)) = struck_out(rest) {
+        out.push_str(before);
+        out.extend(std::iter::repeat_n(' ', blanks));
+        rest = after;
+    }
+    let is_struck = !out.is_empty();
+    let plain = if is_struck { Cow::Owned(out + rest) } else { Cow::Borrowed(text) };
+    let is_other = |c: char| digit(c).is_some_and(|c| c.is_ascii_digit());
+    if plain.is_ascii() || !plain.chars().any(is_other) {
+        return is_struck.then(|| plain.into_owned());
+    }
+    Some(plain.chars().map(|c| digit(c).unwrap_or(c)).collect())
+}
+
+/// What stands before the first text that is struck out, its characters with its marks, and what stands behind.
+fn struck_out(text: &str) -> Option<(&str, usize, &str)> {
     const STRUCK: [(&str, &str); 4] =
         [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<!--", "-->")];
-    let mut marks = memchr2_iter(b'~', b'<', text.as_bytes());
     let opened = |at: usize| {
         let may_be = matches!(text.as_bytes().get(at + 1), Some(b'~' | b's' | b'd' | b'!'));
         let marks = if may_be { &STRUCK[..] } else { &[] };
         marks.iter().find(|(open, _)| text[at..].starts_with(open))
     };
-    if let Some((at, (open, close))) = marks.find_map(|at| Some((at, opened(at)?)))
-        && let (before, rest) = (&text[..at], &text[at + open.len()..])
-        && let Some((struck, after)) = rest.split_once(close)
-        && (open != close || !struck.contains(['\n', ' ']))
+    let mut marks = memchr2_iter(b'~', b'<', text.as_bytes());
+    let (at, (open, close)) = marks.find_map(|at| Some((at, opened(at)?)))?;
+    let (before, rest) = (&text[..at], &text[at + open.len()..]);
+    let (struck, after) = rest.split_once(close)?;
+    let is_struck = (open != close || !struck.contains(['\n', ' ']))
         && !struck.is_empty()
-        && !before.ends_with(|c: char| c.is_alphanumeric())
-    {
-        let blank = " ".repeat(struck.chars().count() + open.len() + close.len());
-        let text = format!("{before}{blank}{after}");
-        return Some(with_plain_digits(&text).unwrap_or(text));
-    }
-    if text.is_ascii() || !text.chars().any(|c| digit(c).is_some_and(|c| c.is_ascii_digit())) {
-        return None;
-    }
-    Some(text.chars().map(|c| digit(c).unwrap_or(c)).collect())
+        && !before.ends_with(|c: char| c.is_alphanumeric());
+    is_struck.then(|| (before, struck.chars().count() + open.len() + close.len(), after))
 }
 
 fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
