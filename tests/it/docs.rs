@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tealight_datasets::read::{ANSWERS, SOLUTIONS};
+use tealight_datasets::read::{ANSWERS, REFERENCES, SOLUTIONS};
 
 use crate::support::binary::{Folder, stderr_of};
 
@@ -274,5 +274,5 @@ fn columns_of_gold_answers_are_documented_in_their_order() {
     let (_, list) = text.split_once("The first of these columns: ").expect("the list");
     let (list, _) = list.split_once(", or the last turn").expect("its end");
     let named: Vec<&str> = list.split('`').skip(1).step_by(2).collect();
-    assert_eq!(named, [&ANSWERS[..], &SOLUTIONS].concat());
+    assert_eq!(named, [&ANSWERS[..], &REFERENCES, &SOLUTIONS].concat());
 }

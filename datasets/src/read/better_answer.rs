@@ -5,8 +5,9 @@ use super::{Row, nested};
 
 /// Columns that hold an answer in some datasets, and a category, a source or a verdict in others.
 pub(super) const WEAK_ANSWERS: [&str; 5] = ["result", "target", "Target", "targets", "label"];
-/// References that stand beside a completion or a conversation, whose answer may be another.
-pub(super) const REFERENCES: [&str; 4] =
+/// References that stand beside a completion or a conversation, whose answer may be another: columns of the gold answer
+/// behind [`super::ANSWERS`].
+pub const REFERENCES: [&str; 4] =
     ["metadata.expected_answer", "metadata.reference_answer", "metadata.ground_truth", "gts"];
 /// Rows that two columns are compared in, at most.
 const COMPARED: usize = 100;

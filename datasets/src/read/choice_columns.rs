@@ -32,9 +32,9 @@ const POSSIBLE_LISTS: [(&str, bool); 12] = [
     ("multiple_choice_options", false),
     ("mc_options", false),
     ("choices_text", false),
-    ("answer_candidates", false),
-    ("candidate_answers", false),
-    ("proposed_answers", false),
+    ("answer_candidates", true),
+    ("candidate_answers", true),
+    ("proposed_answers", true),
     ("alternatives", true),
     ("answers", true),
 ];
@@ -42,6 +42,10 @@ const POSSIBLE_LISTS: [(&str, bool); 12] = [
 /// what stands between.
 const WORDS: [&str; 10] =
     ["", "opt", "option", "choice", "answer", "ans", "candidate", "alternative", "alt", "sol"];
+/// Those of them whose columns hold choices for certain.
+const CERTAIN: [&str; 3] = ["opt", "option", "choice"];
+/// Least columns of choices without a word in their names.
+const LEAST_LETTERS: usize = 3;
 /// What comes before the letter or number in the names of columns that hold one choice each.
 const PREFIXES: [&str; 9] =
     ["", "op", "option", "option_", "Option ", "choice", "choice_", "answer", "ending"];
@@ -98,7 +102,7 @@ impl ChoiceColumns {
                 _ => {}
             }
         }
-        let each = PREFIXES.iter().find_map(|prefix| series(&first.values, prefix));
+        let each = PREFIXES.iter().find_map(|prefix| series(rows, prefix));
         Ok(each.map(Self::Each))
     }
 
@@ -170,27 +174,26 @@ pub(super) fn possible(rows: &[Row]) -> Vec<(ChoiceColumns, bool)> {
         if !is_first || word.is_empty() && is_number {
             return None;
         }
-        Some((
-            ChoiceColumns::Each(consecutive(&first.values, start, label, &name[bare.len()..])?),
-            word.is_empty(),
-        ))
+        let columns = consecutive(rows, start, label, &name[bare.len()..])?;
+        let is_likely = !word.is_empty() || columns.len() >= LEAST_LETTERS;
+        let needs_index = !CERTAIN.contains(&&*word.to_lowercase());
+        is_likely.then_some((ChoiceColumns::Each(columns), needs_index))
     });
     lists.chain(each).collect()
 }
 
 /// The columns from that of the label on, with their labels.
-fn consecutive(
-    values: &Map<String, Value>,
-    start: &str,
-    label: &str,
-    end: &str,
-) -> Option<Vec<(String, String)>> {
+fn consecutive(rows: &[Row], start: &str, label: &str, end: &str) -> Option<Vec<(String, String)>> {
     let from = label.chars().next()?;
     let last = if from.is_ascii_digit() { '9' } else { char::from(from as u8 + (MOST as u8 - 1)) };
     let names = (from..=last).map(|label| (label.to_string(), format!("{start}{label}{end}")));
-    let has = |name: &String| values.get(name).is_some_and(|value| plain(value).is_some());
-    let found: Vec<_> = names.take_while(|(_, name)| has(name)).collect();
+    let found: Vec<_> = names.take_while(|(_, name)| is_given(rows, name)).collect();
     (found.len() >= 2).then_some(found)
+}
+
+/// Whether a row has a text in the column; the first may have fewer choices than others.
+fn is_given(rows: &[Row], name: &str) -> bool {
+    rows.iter().any(|row| row.values.get(name).is_some_and(|value| plain(value).is_some()))
 }
 
 /// Whether a value holds nothing.
@@ -307,8 +310,7 @@ fn marked(text: &str) -> Option<Choices> {
 }
 
 /// Columns whose names end in consecutive letters or numbers, with their labels.
-fn series(values: &Map<String, Value>, prefix: &str) -> Option<Vec<(String, String)>> {
-    let has = |name: &String| values.get(name).is_some_and(|value| plain(value).is_some());
+fn series(rows: &[Row], prefix: &str) -> Option<Vec<(String, String)>> {
     let capitals = (b'A'..=b'Z').map(|byte| char::from(byte).to_string());
     let numbers = |from: u32| (from..from + 20).map(|number| number.to_string());
     let series: [Vec<String>; 4] = [
@@ -321,7 +323,7 @@ fn series(values: &Map<String, Value>, prefix: &str) -> Option<Vec<(String, Stri
     let possible = if prefix.is_empty() { &series[..1] } else { &series[..] };
     possible.iter().find_map(|labels| {
         let names = labels.iter().map(|label| (label.clone(), format!("{prefix}{label}")));
-        let mut found: Vec<_> = names.take_while(|(_, name)| has(name)).collect();
+        let mut found: Vec<_> = names.take_while(|(_, name)| is_given(rows, name)).collect();
         // Social IQa numbers `answerA`, `answerB` and `answerC` from 1.
         if prefix == "answer" && labels[0].starts_with(char::is_alphabetic) {
             found.iter_mut().zip(1..).for_each(|((label, _), number)| *label = number.to_string());

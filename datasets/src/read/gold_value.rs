@@ -1,6 +1,7 @@
 //! The value of an answer column to the gold answer, or to the reason why nothing can be compared with it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -144,7 +145,8 @@ fn is_program(text: &str) -> bool {
         line.ends_with(':') && ["def ", "class "].iter().any(|word| line.starts_with(word))
     };
     let is_import = |line: &str| {
-        line.starts_with("import ") || line.starts_with("from ") && line.contains(" import ")
+        let words: Vec<&str> = line.split_whitespace().collect();
+        matches!(words[..], ["import", _] | ["import", _, "as", _] | ["from", _, "import", ..])
     };
     let prints = |line: &str| line.starts_with("print(") && line.ends_with(')');
     is_header(first) || is_import(first) || prints(last.unwrap_or(first))
@@ -156,6 +158,25 @@ const TRUTHS: [&str; 4] = ["true", "false", "yes", "no"];
 /// Whether a value is one of the answers of a question of yes or no.
 pub(super) fn is_truth(value: &Value) -> bool {
     plain(value).is_some_and(|text| TRUTHS.contains(&text.trim().to_lowercase().as_str()))
+}
+
+/// Whether the values are answers beside which `unknown` is one too: of yes or no, or a few classes of words.
+pub(super) fn are_classes<'v>(values: impl Iterator<Item = Cow<'v, Value>>) -> bool {
+    const MOST: usize = 4;
+    let (mut classes, mut count) = (BTreeSet::new(), 0);
+    for value in values {
+        if is_truth(&value) {
+            return true;
+        }
+        if classes.len() <= MOST
+            && let Some(text) = plain(&value)
+        {
+            classes.insert(text.trim().to_lowercase());
+        }
+        count += 1;
+    }
+    let is_word = |text: &String| text.chars().all(|c| c.is_alphabetic() || "-_ ".contains(c));
+    classes.len() <= MOST && classes.len() < count && classes.iter().all(is_word)
 }
 
 /// The gold answer, where `unknown` is one.
@@ -249,7 +270,8 @@ pub(super) fn worked(text: &str) -> Gold {
     let Some(text) = thinking::parts(text, false).answer else {
         return missing(text, "the solution ends within a thought");
     };
-    if !text.contains("\\box") && is_program(text) {
+    let has_mark = ["####", "\\box", "\\fbox"].iter().any(|mark| text.contains(mark));
+    if !has_mark && is_program(text) {
         return missing(text, CODE);
     }
     match marked(text) {

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::Row;
-use crate::verify::short;
+use super::{Row, gold_value};
 
 /// Keys of a verdict on a completion, in a dataset and in a record of completions.
 pub const VERDICTS: [&str; 20] = [
@@ -28,31 +27,40 @@ pub const VERDICTS: [&str; 20] = [
     "reward",
     "score",
 ];
+/// Those of them whose fractions are pass rates, which say how hard a problem is.
+const RATES: [&str; 4] = ["correctness", "acc", "accuracy", "em"];
 /// Keys that hold one in some datasets, by their values: true or false, or a word.
-const OTHERS: [&str; 9] = [
-    "status",
-    "result",
-    "success",
-    "solved",
-    "grade",
-    "judge",
-    "judgement",
-    "solution_is_valid",
-    LABEL,
-];
-/// The key of them whose 0 and 1 are verdicts too.
+const OTHERS: [&str; 5] = ["result", "grade", "judge", "judgement", "solution_is_valid"];
+/// The same beside a completion; beside a solution they are classes, or say whether a model solved the problem.
+const OF_COMPLETIONS: [&str; 4] = ["status", "success", "solved", LABEL];
+/// The key of them whose 0 and 1 are verdicts too, but for conversations.
 const LABEL: &str = "label";
 
-/// The column of the rows that holds a judgement wherever it holds something: true or false, a word, or a number from
-/// -1 to 1.
-pub(super) fn column(rows: &[Row]) -> Option<&'static str> {
-    let is_of_verdict = |name: &&'static str| holds(rows, name, |value| judged(value).is_some());
+/// What verdicts are on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    Solution,
+    Completion,
+    Conversation,
+}
+
+/// The column of the rows that holds a judgement wherever it holds something: true or false, a word, -1, or a number
+/// from 0 to 1.
+pub(super) fn column(rows: &[Row], of: Judged) -> Option<&'static str> {
+    let is_whole =
+        |value: &Value| value.as_f64().is_none_or(|number| [-1.0, 0.0, 1.0].contains(&number));
+    let is_of_verdict = |name: &&'static str| {
+        let is_rate = RATES.contains(name);
+        holds(rows, name, |value| judged(value).is_some() && (!is_rate || is_whole(value)))
+    };
     let is_other = |name: &&'static str| {
-        let is_flag = |value: &Value| *name == LABEL && matches!(value.as_i64(), Some(0 | 1));
+        let has_flags = *name == LABEL && of == Judged::Completion;
+        let is_flag = |value: &Value| has_flags && matches!(value.as_i64(), Some(0 | 1));
         holds(rows, name, |value| !value.is_number() && judged(value).is_some() || is_flag(value))
     };
+    let of_completions = OF_COMPLETIONS.into_iter().filter(|_| of != Judged::Solution);
     let known = VERDICTS.into_iter().find(is_of_verdict);
-    known.or_else(|| OTHERS.into_iter().find(is_other))
+    known.or_else(|| OTHERS.into_iter().chain(of_completions).find(is_other))
 }
 
 /// Whether a column holds what may be verdicts: numbers of any size, besides.
@@ -69,10 +77,8 @@ fn holds(rows: &[Row], name: &str, is: impl Fn(&Value) -> bool) -> bool {
 
 /// Whether a column holds words that are verdicts, and nothing else.
 pub(super) fn are_words(rows: &[Row], name: &str) -> bool {
-    let is_answer =
-        |text: &str| ["true", "false", "yes", "no"].contains(&text.trim().to_lowercase().as_str());
     holds(rows, name, |value| {
-        value.as_str().is_some_and(|text| word(text).is_some() && !is_answer(text))
+        value.as_str().is_some_and(|text| word(text).is_some()) && !gold_value::is_truth(value)
     })
 }
 
@@ -89,8 +95,8 @@ fn judged(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(is_correct) => Some(*is_correct),
         Value::Number(number) => {
-            let number = number.as_f64().filter(|number| (-1.0..=1.0).contains(number))?;
-            Some(number > 0.0)
+            let is_share = |number: &f64| *number == -1.0 || (0.0..=1.0).contains(number);
+            number.as_f64().filter(is_share).map(|number| number > 0.0)
         }
         Value::String(text) => word(text),
         Value::Array(all) if !all.is_empty() => {
@@ -112,7 +118,9 @@ fn word(text: &str) -> Option<bool> {
 /// Refuses answers beside labels that call some of them incorrect: candidates, as MultiRC has them.
 pub(super) fn refuse_candidates(rows: &[Row], column: &str) -> Result<(), String> {
     let is_flag = |value: &Value| value.is_boolean() || matches!(value.as_i64(), Some(0 | 1));
-    let is_text = |value: &Value| value.as_str().is_some_and(|text| word(text).is_none());
+    let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
+    let is_text =
+        |value: &Value| value.as_str().is_some_and(|text| word(text).is_none() && !is_number(text));
     let is_against = rows.iter().any(|row| is_against(row, LABEL));
     if column == LABEL
         || !is_against
@@ -132,5 +140,5 @@ pub(super) fn known_error(row: &Row) -> Option<String> {
     let error = row.text("error_type")?.trim();
     let is_of_gold =
         ["wrong_groundtruth", "no_correct_answer", "multiple_correct_answers"].contains(&error);
-    is_of_gold.then(|| format!("column `error_type` says `{}`", short(error)))
+    is_of_gold.then(|| format!("column `error_type` says `{error}`"))
 }

@@ -6,11 +6,12 @@ use super::better_answer::{REFERENCES, WEAK_ANSWERS, marks_others, text_of_index
 use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
 use super::gold_value;
+use super::judgement::{self, Judged};
 use super::no_answers::{are_classes, other_kind, step_labels, without_answer};
 use super::second_question::{
     refuse_context, refuse_no_text, refuse_parts, refuse_second_context, refuse_two_questions,
 };
-use super::{Columns, Purpose, Row, chat, judgement, nested, variables};
+use super::{Columns, Purpose, Row, chat, nested, variables};
 use crate::{DataError, Result};
 
 /// Columns that hold the question, in order of preference.
@@ -175,14 +176,23 @@ impl Layout {
                 })
                 .map_err(refused)?,
         };
+        let is_completion = match &answer {
+            AnswerColumn::Worked(name) => COMPLETIONS.contains(&name.as_str()),
+            _ => COMPLETIONS.into_iter().any(|name| is_filled(rows, name)),
+        };
+        let of = match (is_completion, question.is_conversation()) {
+            (_, true) => Judged::Conversation,
+            (true, false) => Judged::Completion,
+            (false, false) => Judged::Solution,
+        };
         let judgement = match &answer {
-            _ if columns.answer.is_some() => None,
-            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => judgement::column(rows),
+            _ if named.is_some() => None,
+            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => judgement::column(rows, of),
             // What is learned is a completion beside its gold answer.
-            AnswerColumn::Exact(_) if columns.purpose == Purpose::Imitate => {
-                let is_learned = question.is_conversation()
-                    || COMPLETIONS.into_iter().any(|name| is_filled(rows, name));
-                if is_learned { judgement::column(rows) } else { None }
+            AnswerColumn::Exact(_)
+                if columns.purpose == Purpose::Imitate && of != Judged::Solution =>
+            {
+                judgement::column(rows, of)
             }
             AnswerColumn::Exact(_) => None,
         };
@@ -191,9 +201,7 @@ impl Layout {
         }
         let is_unknown_answer = match &answer {
             AnswerColumn::Exact(column) => {
-                let value =
-                    |row: &Row| nested(&row.values, column).map(std::borrow::Cow::into_owned);
-                rows.iter().filter_map(value).any(|value| gold_value::is_truth(&value))
+                gold_value::are_classes(rows.iter().filter_map(|row| nested(&row.values, column)))
             }
             _ => false,
         };
@@ -324,7 +332,10 @@ impl AnswerColumn {
             return Err(format!("no answer column found: {kind}"));
         }
         let solution = SOLUTIONS.into_iter().find(|name| is_filled(rows, name));
-        let is_solved = solution.is_some() || question.is_conversation();
+        // A class of words may be explained.
+        let is_explained = |name| ["rationale", "Rationale", "explanation"].contains(&name);
+        let is_solved =
+            solution.is_some_and(|name| !is_explained(name)) || question.is_conversation();
         let is_judgement = |name: &str| {
             name == "label" && are_classes(rows)
                 || is_solved && WEAK_ANSWERS.contains(&name) && judgement::are_words(rows, name)
@@ -333,10 +344,12 @@ impl AnswerColumn {
             ANSWERS.into_iter().find(|name| is(rows, name) && !is_judgement(name))
         };
         if let Some(name) = find(is_filled) {
-            let worked = solution.filter(|_| WEAK_ANSWERS.contains(&name));
-            return Ok(match worked.filter(|worked| marks_others(rows, worked, name)) {
+            let is_weak = WEAK_ANSWERS.contains(&name);
+            let worked = solution.filter(|worked| is_weak && marks_others(rows, worked, name));
+            return Ok(match worked {
                 Some(worked) => Self::Worked(worked.into()),
-                None => Self::Exact(text_of_index(rows, name)),
+                None if is_weak => Self::Exact(text_of_index(rows, name)),
+                None => Self::Exact(name.into()),
             });
         }
         if let Some(name) = REFERENCES.into_iter().find(|name| is_filled(rows, name)) {

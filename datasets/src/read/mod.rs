@@ -43,6 +43,7 @@ use layout::Layout;
 use problem::Read as RowRead;
 
 pub use self::csv::{row_error, separator};
+pub use better_answer::REFERENCES;
 pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_answer;
 pub use json::with_long_numbers;

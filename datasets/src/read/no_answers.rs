@@ -73,11 +73,6 @@ pub(super) fn without_answer(row: &Row, question: &str) -> String {
         let text = value.as_str().map(str::trim_start);
         text.is_some_and(|text| text.starts_with("{'"))
     });
-    if let Some((name, _)) = of_python {
-        return format!(
-            "no answer column found; `{name}` holds an object as Python prints it: write it as JSON"
-        );
-    }
     if row.values.get(question).is_some_and(|value| is_text(value) && !chat::is_chat(value)) {
         return format!(
             "column `{question}` holds turns without roles: write each as {{\"role\": .., \"content\": ..}}, with the \
@@ -89,5 +84,9 @@ pub(super) fn without_answer(row: &Row, question: &str) -> String {
                 --answer-column label"
             .into();
     }
-    format!("no answer column found; there is: {}. Name it with --answer-column", row.names())
+    let names = row.names();
+    let python = of_python.map_or(String::new(), |(name, _)| {
+        format!("; `{name}` holds an object as Python prints it: write it as JSON")
+    });
+    format!("no answer column found; there is: {names}. Name it with --answer-column{python}")
 }

@@ -32,10 +32,16 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
     if layout.choices.is_none() && !problems.is_empty() {
         let is_shown = |problem: &Problem| {
             let asked = problem.prompt.plain();
-            ["A)", "A.", "A:", "(a)", "a)", "a."].iter().any(|mark| asked.contains(mark))
+            let mut words = asked.split_whitespace();
+            words.any(|word| {
+                ["A)", "A.", "A:", "(A)", "(a)", "a)", "a."]
+                    .iter()
+                    .any(|mark| word.starts_with(mark))
+            })
         };
+        let shown = problems.iter().filter(|problem| is_shown(problem)).count();
         let are_letters = problems.iter().all(|problem| is_letter(&problem.answer));
-        if are_letters && !problems.iter().any(is_shown) {
+        if are_letters && 2 * shown < problems.len() {
             notes.push(
                 "the gold answers are letters, and no choices are shown: if the letters are those of choices, show \
                  them with --prompt-template"

@@ -177,7 +177,13 @@ impl Layout {
         if let Some(column) = self.judgement
             && judgement::is_against(row, column)
         {
-            let why = format!("column `{column}` says that the solution is incorrect");
+            let mend = match &self.answer {
+                AnswerColumn::Exact(name) | AnswerColumn::Worked(name) => {
+                    format!("; --answer-column {name} reads it all the same")
+                }
+                AnswerColumn::LastTurn => String::new(),
+            };
+            let why = format!("column `{column}` says that the solution is incorrect{mend}");
             return left_out(one_line(&raw), why);
         }
         let (solution, reply) = self.solution(row, last_turn, raw);

@@ -68,7 +68,11 @@ fn unwrap_bytes(value: &mut Value) {
         || literal.starts_with("b\"") && literal.ends_with('"')
     {
         let items = python_list::read(&format!("[{}]", &literal[1..]));
-        if let Some([inner]) = items.as_deref() {
+        // Each character is a byte.
+        let bytes = |inner: &String| inner.chars().map(u8::try_from).collect::<Result<_, _>>();
+        if let Some([inner]) = items.as_deref()
+            && let Ok(Ok(inner)) = bytes(inner).map(String::from_utf8)
+        {
             *text = inner.trim().to_owned();
         }
     }
