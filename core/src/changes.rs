@@ -12,10 +12,6 @@ pub fn changes(before: &Value, now: &Value) -> Vec<String> {
     keys.dedup();
     keys.into_iter()
         .filter(|key| before.get(*key) != now.get(*key))
-        // 0 stands for any number of steps: the schedule or the objective differs too, and decides whether they count.
-        .filter(|key| {
-            *key != "max_steps" || ![before, now].iter().any(|one| one.get(*key) == Some(&0.into()))
-        })
         .map(|key| match key.as_str() {
             "model_checksum" => {
                 "the model's weights, configuration, tokenizer or chat template have changed".into()
@@ -40,9 +36,8 @@ mod tests {
 
     #[test]
     fn changes_are_named_and_checksums_are_not_shown() {
-        let before = json!({"seed": 1, "max_steps": 0, "dataset_checksum": "a", "rate": 0.1});
-        let now =
-            json!({"seed": 2, "max_steps": 3, "dataset_checksum": "b", "rate": 0.1, "rank": 4});
+        let before = json!({"seed": 1, "dataset_checksum": "a", "rate": 0.1});
+        let now = json!({"seed": 2, "dataset_checksum": "b", "rate": 0.1, "rank": 4});
         let expected = [
             "the dataset's problems (their ids, prompts or answers) have changed",
             "rank was unset, is 4",

@@ -277,7 +277,14 @@ impl Checkpoints<'_> {
         if saved.config_hash != hash(&saved.config) {
             bail!("{}: the settings were changed after the checkpoint was written", file.display());
         }
-        let changes = changes(&saved.config, self.config);
+        let (mut before, mut now) = (saved.config.clone(), self.config.clone());
+        let sides = || [&saved.config, self.config].into_iter();
+        // 0 stands for any number of steps; the schedule or the objective, which differs then, decides that.
+        if sides().any(|config| config["max_steps"] == 0) {
+            let objects = [&mut before, &mut now].into_iter().filter_map(Value::as_object_mut);
+            objects.for_each(|config| drop(config.remove("max_steps")));
+        }
+        let changes = changes(&before, &now);
         if !changes.is_empty() {
             bail!(
                 "{} was made with other settings: {}; continue with those, or choose another --output",

@@ -136,10 +136,9 @@ fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>>
     let is_moved = before.engine.is_some() && now.engine.is_some();
     let has_no_sum = was["model_checksum"].is_null();
     let no_setting = [("sets", true), ("engine", is_moved), ("model_checksum", has_no_sum)];
-    for (key, _) in no_setting.iter().filter(|(_, is_out)| *is_out) {
-        [&mut was, &mut is].into_iter().filter_map(Value::as_object_mut).for_each(|one| {
-            one.remove(*key);
-        });
+    let is_setting = |key: &String| !no_setting.iter().any(|(out, is_out)| *is_out && key == out);
+    for one in [&mut was, &mut is].into_iter().filter_map(Value::as_object_mut) {
+        one.retain(|key, _| is_setting(key));
     }
     changed.extend(tealight_core::changes::changes(&was, &is));
     Ok(changed)

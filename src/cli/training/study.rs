@@ -207,6 +207,9 @@ impl Flags {
     /// The folder of the study that is continued, where `output` is what --output says.
     fn resumed(&self, output: Option<&Path>) -> Result<Option<PathBuf>> {
         let named = self.resume.as_deref().filter(|named| !named.is_empty()).map(Path::new);
+        if let Some(named) = named.filter(|named| !named.join("config.toml").is_file()) {
+            bail!("--resume {}: holds no study (config.toml)", named.display());
+        }
         Ok(match (named, output) {
             (Some(named), Some(output)) if named != output => bail!(
                 "--resume {} and --output {}: name one study",
