@@ -1,7 +1,6 @@
 //! The value of an answer column to the gold answer, or to the reason why nothing can be compared with it.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -158,25 +157,6 @@ const TRUTHS: [&str; 4] = ["true", "false", "yes", "no"];
 /// Whether a value is one of the answers of a question of yes or no.
 pub(super) fn is_truth(value: &Value) -> bool {
     plain(value).is_some_and(|text| TRUTHS.contains(&text.trim().to_lowercase().as_str()))
-}
-
-/// Whether the values are answers beside which `unknown` is one too: of yes or no, or a few classes of words.
-pub(super) fn are_classes<'v>(values: impl Iterator<Item = Cow<'v, Value>>) -> bool {
-    const MOST: usize = 4;
-    let (mut classes, mut count) = (BTreeSet::new(), 0);
-    for value in values {
-        if is_truth(&value) {
-            return true;
-        }
-        if classes.len() <= MOST
-            && let Some(text) = plain(&value)
-        {
-            classes.insert(text.trim().to_lowercase());
-        }
-        count += 1;
-    }
-    let is_word = |text: &String| text.chars().all(|c| c.is_alphabetic() || "-_ ".contains(c));
-    classes.len() <= MOST && classes.len() < count && classes.iter().all(is_word)
 }
 
 /// The gold answer, where `unknown` is one.

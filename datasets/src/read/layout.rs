@@ -7,7 +7,7 @@ use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
 use super::gold_value;
 use super::judgement::{self, Judged};
-use super::no_answers::{are_classes, other_kind, step_labels, without_answer};
+use super::no_answers::{are_classes, may_be_unknown, other_kind, step_labels, without_answer};
 use super::second_question::{
     refuse_context, refuse_no_text, refuse_parts, refuse_second_context, refuse_two_questions,
 };
@@ -201,7 +201,7 @@ impl Layout {
         }
         let is_unknown_answer = match &answer {
             AnswerColumn::Exact(column) => {
-                gold_value::are_classes(rows.iter().filter_map(|row| nested(&row.values, column)))
+                may_be_unknown(rows.iter().filter_map(|row| nested(&row.values, column)))
             }
             _ => false,
         };

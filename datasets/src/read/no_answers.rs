@@ -1,8 +1,11 @@
 //! Datasets without gold answers (preferences, programs, instructions, classes), told by their columns.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
-use super::{Row, chat, nested};
+use super::{Row, chat, gold_value, nested};
 
 /// Whether every `label` is true or false, or one of the first numbers: a judgement of a completion, or a class.
 pub(super) fn are_classes(rows: &[Row]) -> bool {
@@ -89,4 +92,23 @@ pub(super) fn without_answer(row: &Row, question: &str) -> String {
         format!("; `{name}` holds an object as Python prints it: write it as JSON")
     });
     format!("no answer column found; there is: {names}. Name it with --answer-column{python}")
+}
+
+/// Whether the values are answers beside which `unknown` is one too: of yes or no, or a few classes of words.
+pub(super) fn may_be_unknown<'v>(values: impl Iterator<Item = Cow<'v, Value>>) -> bool {
+    const MOST: usize = 4;
+    let (mut classes, mut count) = (BTreeSet::new(), 0);
+    for value in values {
+        if gold_value::is_truth(&value) {
+            return true;
+        }
+        if classes.len() <= MOST
+            && let Some(text) = gold_value::plain(&value)
+        {
+            classes.insert(text.trim().to_lowercase());
+        }
+        count += 1;
+    }
+    let is_word = |text: &String| text.chars().all(|c| c.is_alphabetic() || "-_ ".contains(c));
+    classes.len() <= MOST && classes.len() < count && classes.iter().all(is_word)
 }

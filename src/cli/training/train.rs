@@ -39,8 +39,8 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     training::run(&options, &directory, process, None).map(drop)
 }
 
-/// What is to be said of options on the command line that this run does not read. Settings files may hold them for other
-/// runs.
+/// What is to be said of options on the command line that this run does not read. Settings files may hold them for
+/// other runs.
 fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
     let samples_base = options.rlvr.plan()?.needs_presamples();
     let evaluates = options.held_out.eval_steps > 0;
