@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::better_answer::{REFERENCES, WEAK_ANSWERS, marks_others, text_of_index};
 use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
-use super::gold_value;
 use super::judgement::{self, Judged};
 use super::no_answers::{are_classes, may_be_unknown, other_kind, step_labels, without_answer};
 use super::second_question::{
