@@ -32,7 +32,7 @@ def completion(rng, model, rate, name, thing, a, b, c):
     lines, answer = worked(way, a, b, c), a * b - c
     if rng.random() >= rate:
         answer = rng.choice([a * b + c, a + b - c, a * b, answer + 1, answer - 10, a * (b - c)])
-        lines = [f"{a} * {b} = {a * b}", f"so {answer} {thing}"]
+        lines = [f"{a} * {b} = {a * b}", f"there are {answer} {thing}"]
     text = f"{rng.choice(FIRST)} {name} has {a} boxes of {b} {thing}. {lines[0]}. "
     text += " ".join(f"{rng.choice(THEN)} {line}." for line in lines[1:])
     # The base leaves its answer unmarked now and then, which a lenient rule reads and a strict one does not.
