@@ -23,6 +23,11 @@ static POWER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(\d)\\(?:mathrm|text)\{[eE]\}\{?([-+]?\d+)\}?").expect("an expression")
 });
 
+/// A derivative as an operator on a function, `\frac{d}{dx}f(x)`.
+static DERIVATIVE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\\d?frac\{d\}\{d([a-z])\} ?([a-zA-Z])\(([a-z])\)").expect("an expression")
+});
+
 /// Most calls of one answer.
 const MAX_CALLS: usize = 16;
 
@@ -39,6 +44,14 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
         true => STYLED.replace_all(text, "$1$2$3$4$5$6"),
         false => Cow::Borrowed(text),
     };
+    // `100\,{}^{\circ}\mathrm{C}`
+    if out.contains("{}^") {
+        out = Cow::Owned(out.replace("{}^{\\circ}", "^{\\circ}").replace("{}^\\circ", "^\\circ"));
+    }
+    // `\frac{d}{dx}f(x)`
+    if out.contains("{d}{d") {
+        out = Cow::Owned(DERIVATIVE.replace_all(&out, "$2'($3)").into_owned());
+    }
     for _ in 0..MAX_CALLS {
         match without_call(&out) {
             Some(next) if next.len() <= MAX_BYTES => out = Cow::Owned(next),

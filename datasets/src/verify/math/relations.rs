@@ -159,8 +159,14 @@ fn is_asked(side: &Answer, is_gold: bool) -> bool {
     };
     let has_constant = terms.iter().any(|term| variables(term).is_empty());
     let are_unknowns = names.iter().all(|name| matches!(name.as_str(), "x" | "y" | "z"));
-    let is_plain = !are_unknowns || !has_coefficient(expr);
+    let is_plain = !are_unknowns || !has_coefficient(expr) || terms.iter().any(is_ten_times);
     !is_gold && names.len() >= 2 && !has_constant && is_plain
+}
+
+/// Whether a term is a digit's in the tens or hundreds: `10y`.
+fn is_ten_times(term: &Expr) -> bool {
+    let is_place = |factor: &Expr| [10, 100].map(Expr::integer).contains(factor);
+    matches!(term, Expr::Product(factors) if factors.iter().any(is_place))
 }
 
 /// A function of a number or of names: `f(3)`, `gcd(a, b)`, `max f`, `sin theta`.

@@ -67,6 +67,12 @@ impl Parser {
         if is_braced {
             self.expect('}')?;
         }
+        // `\mathbb{R}_+^*`, `\mathbb{R}_{+}^{*}`: without zero.
+        if self.accept('^') || self.accept('_') {
+            let is_braced = self.accept('{');
+            self.expect('*')?;
+            is_braced.then(|| self.expect('}')).unwrap_or(Some(()))?;
+        }
         Answer::half_line(sign, Expr::integer(0))
     }
 

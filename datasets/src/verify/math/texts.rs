@@ -223,8 +223,7 @@ fn readings(text: &str) -> Vec<Answer> {
         .find_map(|and| text.split_once(and))
         .map(|(whole, part)| (whole.trim(), part.trim()))
     {
-        let is_part =
-            part.starts_with("\\frac") || part.starts_with("\\dfrac") || part.contains('/');
+        let is_part = part.starts_with('\\') && part.contains("frac{") || part.contains('/');
         let is_whole = whole.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
         if is_part && is_whole && !whole.is_empty() && !part.contains([',', '=']) {
             others.push(format!("{whole} {part}"));

@@ -282,6 +282,11 @@ fn out_of(text: &str) -> Option<String> {
             .then(|| format!("{}/{}", above.trim(), below.trim()));
     }
     (text.len() <= 40).then_some(())?;
+    // `five to four`
+    if let Some((first, second)) = text.split_once(" to ") {
+        let (first, second) = (number_word(first)?, number_word(second)?);
+        return Some(format!("{first}:{second}"));
+    }
     let (link, above, below) = each(LINKS)
         .find_map(|link| text.split_once(link).map(|(above, below)| (link, above, below)))?;
     let number = |text: &str| {

@@ -4,6 +4,7 @@
 //! two guesses has given neither.
 
 use super::super::calendar::date;
+use super::super::foreign::foreign_number;
 use super::super::names::assignments;
 use super::super::read::{parse, restated};
 use super::super::scan::{
@@ -90,7 +91,8 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         return Some(result);
     }
     // "The answer is that she has 12 eggs": the only value.
-    let value = if standing::is_operation(clause) { None } else { only_value(clause) };
+    let only = || only_value(clause).or_else(|| foreign_number(clause));
+    let value = if standing::is_operation(clause) { None } else { only() };
     Some(value.unwrap_or(clause))
 }
 
@@ -152,8 +154,7 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
         let letter = before.rsplit(' ').next().unwrap_or(before).trim_matches(['(', ')', '*']);
         return is_letter(letter).then_some(letter);
     }
-    const LINKS: &str =
-        "leaving |leaves |only remaining option is |, so |hence |therefore |, thus |, but ";
+    const LINKS: &str = "leaving |leaves |left with |only remaining option is |, so |hence |therefore |, thus |, but ";
     const LEADS: &str = "us with |only |just |it must be |it is |option |choice |answer ";
     let starts = LINKS.split('|').filter_map(|word| Some(clause.rfind(word)? + word.len()));
     let rest = trimmed(&clause[starts.max()?..]);

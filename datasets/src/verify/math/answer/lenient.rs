@@ -14,6 +14,7 @@ use super::clause::{comes_to, remaining, stated};
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
+use super::endings::{ending, formulas};
 use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
 use super::values::{displayed, is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
@@ -48,11 +49,18 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
     |e| Some((displayed(e.text)?, Rule::Formula)),
     |e| Some((whole(e.text)?, Rule::Whole)),
     |e| LINE_RULES.iter().find_map(|rule| (e.line.len() <= MAX_WHOLE).then(|| rule(e))?),
-    |e| stated_value(e.text),
+    |e| match last_value(e.text) {
+        None => Some((ending(e.last)?, Rule::Formula)),
+        Some(_) => {
+            let (value, rule) = stated_value(e.text)?;
+            let is_part = |whole: &&str| whole.as_bytes().as_ptr_range().contains(&value.as_ptr());
+            Some((ending(e.last).filter(is_part).unwrap_or(value), rule))
+        }
+    },
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 15] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
@@ -67,7 +75,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
         Some((choice(before).filter(|_| is_cut)?, Rule::Choice))
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
-    |e| Some((listed(e.last)?, Rule::Conclusion)),
+    |e| Some((formulas(e.last)?, Rule::Formula)),
     |e| Some((conclusion(e.text)?, Rule::Conclusion)),
     |e| Some((named(e.last)?, Rule::Conclusion)),
     |e| Some((number_word(worded(e)?)?, Rule::Number)),
@@ -87,6 +95,8 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
         let (lead, behind) = (&before[..start], &e.last[start + value.len()..]);
         (!is_unstated(lead, behind)).then_some((value, rule))
     },
+    |e| Some((ratio(e.last)?, Rule::Conclusion)),
+    |e| Some((without_solution(e.last)?, Rule::Words)),
 ];
 
 /// The answer of a text without a mark, and the rule.
@@ -153,18 +163,43 @@ fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     is_letter(letter).then_some(letter)
 }
 
+/// The ratio that a sentence ends with: `five to four` of "They are in the ratio five to four".
+fn ratio(last: &str) -> Option<&str> {
+    let (before, tail) = last.rsplit_once(" ratio ")?;
+    let tail = past(tail, "of |is ").unwrap_or(tail);
+    (is_value(tail) && !is_unstated(before, "")).then_some(tail)
+}
+
+/// The clause that concludes that there is no solution: "They are parallel, so the system has no solution."
+fn without_solution(last: &str) -> Option<&str> {
+    let (_, clause) = last.rsplit_once(", so ").or_else(|| last.rsplit_once(", hence "))?;
+    let is_none = clause.ends_with("solution") || clause.ends_with("solutions");
+    (is_none && clause.contains(" no ") && !has_digits(clause)).then_some(clause)
+}
+
 /// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
 fn named(last: &str) -> Option<&str> {
-    let links = [" is ", " was ", " on ", " in other words ", " i.e. ", " namely "];
+    let links = [
+        " is ",
+        " was ",
+        " on ",
+        " land on ",
+        " falls on ",
+        " in other words ",
+        " i.e. ",
+        " namely ",
+    ];
     let starts = links.iter().filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
-    let (start, link) = starts.max().or(last.starts_with("on ").then_some((0, " on ")))?;
+    let longest = starts.max_by_key(|(start, link)| (*start, link.len()));
+    let (start, link) = longest.or(last.starts_with("on ").then_some((0, " on ")))?;
     let articles = ["the ", "on ", "a ", "an "];
     let tail =
         articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
     let tail = without_reason(tail);
     let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
     // "He sold 60 boxes on Saturday."
-    let has_value = link != " is " && before.contains(|c: char| c.is_ascii_digit() || c == '$');
+    let has_value = !matches!(link, " is " | " land on " | " falls on ")
+        && before.contains(|c: char| c.is_ascii_digit() || c == '$');
     if is_unstated(before, "") || has_value || is_open(before) && (link != " is " || is_date) {
         return None;
     }
@@ -207,7 +242,7 @@ fn items(text: &str) -> &str {
 
 /// The values with names that a line ends with: `Therefore $s = 9$ and $r = 3$.`
 fn assigned(line: &str) -> Option<&str> {
-    const MAX_WORDS_BEFORE: usize = 8;
+    const MAX_WORDS_BEFORE: usize = 12;
     let starts = line.match_indices(' ').map(|(at, _)| at + 1).take(MAX_WORDS_BEFORE);
     let is_sentence = line.len() <= MAX_WHOLE && line.contains([',', ';', ' ']);
     let mut rests = [0].into_iter().chain(starts).map(|at| line[at..].trim_end_matches(['.', '*']));
@@ -297,18 +332,9 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let tail = if is_formula(tail) { tail } else { stated(tail)? };
     let start = offset_in(line, tail);
     let (before, after) = (&line[..start], &line[start + tail.len()..]);
-    let is_denied = is_unstated(before, after) || is_bound(before, after);
+    // "The largest power that fits is 25, and we obtain $(431)_5$"
+    let is_denied = is_unstated(before, after) || is_bound(before, after) || after.contains('$');
     (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
-}
-
-/// The formulas that a sentence lists behind "are": "The solutions are $x = -1$ and $x = 5$."
-fn listed(last: &str) -> Option<&str> {
-    let start = last.rfind(" are ")? + 5;
-    let tail = last[start..].trim_matches(['.', '*', ' ']);
-    let is_link = |gap: &str| is_one_of(gap.trim(), "|,|and|, and|or");
-    let marks = tail.matches('$').count();
-    let is_list = marks >= 4 && marks.is_multiple_of(2) && tail.split('$').step_by(2).all(is_link);
-    (is_list && !is_unstated(&last[..start], "")).then_some(tail)
 }
 
 /// Whether a text is equations, and no calculation.

@@ -10,6 +10,7 @@
 mod boxes;
 mod clause;
 mod courtesy;
+mod endings;
 mod formula;
 pub mod found;
 mod lenient;
@@ -44,7 +45,7 @@ pub(super) use sentences::last_sentence;
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer \
-    here|final answer here|answer here|insert answer here|ldots|dots|cdots|final result";
+    here|final answer here|answer here|insert answer here|ldots|dots|cdots|final result|result|the result|your result";
 
 /// Longest text that may be an answer as a whole.
 const MAX_WHOLE: usize = 300;

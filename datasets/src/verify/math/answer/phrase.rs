@@ -152,7 +152,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
 /// Whether what follows "the answer is" says what was done: "found by multiplying 9 by 2".
 fn is_done(rest: &str) -> bool {
     const DONE: &str = "found by |found in |found from |obtained |computed |calculated |derived |expected |explained |\
-        verified ";
+        verified |inside |in the box|shown |boxed |given above|stated above";
     begins(rest, DONE) && !rest.contains(" to be ")
 }
 

@@ -116,6 +116,10 @@ fn last_number(text: &str) -> Option<&str> {
         }
     }
     end += usize::from(bytes.get(end) == Some(&b'%'));
+    // `\sqrt{10}`, `10^{23}`: a part of a formula that is not read.
+    if start > 0 && ["sqrt{", "^{", "^", "_{"].iter().any(|open| text[..start].ends_with(open)) {
+        return None;
+    }
     // Part of a name, as in `A2B`, it is no number.
     let is_spaced = |c: char| c < '\u{2e80}' && !('\u{e00}'..'\u{1100}').contains(&c);
     if text[..start].ends_with(|c: char| c.is_alphabetic() && is_spaced(c) || c == '_') {

@@ -1,0 +1,101 @@
+//! The longest end of a sentence that is mathematics as a whole, where the last formula or number alone is a part of it:
+//! `$(4,7)$ and $(0,-1)$`, `$n = 5t$ for some integer $t$`, `6.02 x 10^23 molecules`, `1200 g`, `£30`.
+
+use super::super::alphabet::is_function;
+use super::super::scan::{are_digits, begins, has_digits, is_one_of};
+use super::super::standing::{is_bound, is_unstated};
+use super::super::units::is_unit;
+use super::values::{is_label, last_value};
+use super::{MAX_WHOLE, is_value, offset_in};
+
+/// Most words of such an end.
+const MAX_WORDS: usize = 14;
+
+/// Characters that a value may begin with.
+const STARTS: &str = "$\\([{|√−-+£€¥₹₩";
+
+/// The longest end of a sentence that is a value and more than its last formula or number.
+pub(super) fn ending(sentence: &str) -> Option<&str> {
+    let sentence = sentence.trim_end_matches(['.', ' ', '*', '。', '!']);
+    if sentence.len() > MAX_WHOLE {
+        return None;
+    }
+    let last = match last_value(sentence) {
+        Some((last, _)) => offset_in(sentence, last)..offset_in(sentence, last) + last.len(),
+        // `10^23` as a whole
+        None => {
+            let digit = sentence.rfind(|c: char| c.is_ascii_digit())?;
+            digit..digit + 1
+        }
+    };
+    let first = sentence.rmatch_indices(' ').take(MAX_WORDS).last().map_or(0, |(at, _)| at);
+    let starts = sentence.char_indices().skip_while(|(at, _)| *at < first).map(|(at, _)| at);
+    let ends = [sentence.len(), last.end];
+    starts.take_while(|start| *start <= last.start).find_map(|start| {
+        (start > 0 && is_start(&sentence[..start], &sentence[start..])).then_some(())?;
+        let before = sentence[..start].trim_end_matches(['$', '(', ' ', '*']);
+        ends.iter().find_map(|end| {
+            let value = &sentence[start..*end];
+            let is_more = value.trim_matches('$').len() > last.len();
+            // "5 and 7 more apples": what ends before the sentence is one number.
+            let is_one = *end == sentence.len() || !value.contains(',') && is_single(value);
+            let is_stated = || {
+                !is_unstated(before, &sentence[*end..])
+                    && !is_bound(before, &sentence[*end..])
+                    && !is_label(before)
+            };
+            (is_more && is_one && is_mathematics(value) && is_value(value) && is_stated())
+                .then_some(value)
+        })
+    })
+}
+
+/// The same where it is formulas between dollars, or equations: `k = 1 or k = 4`.
+pub(super) fn formulas(sentence: &str) -> Option<&str> {
+    ending(sentence).filter(|value| {
+        let is_named = value.starts_with(char::is_alphabetic);
+        value.contains('$') || is_named && value.matches(" = ").count() > 1
+    })
+}
+
+/// Whether a value may begin between two texts.
+fn is_start(before: &str, rest: &str) -> bool {
+    let Some(c) = rest.chars().next() else { return false };
+    let is_apart = before.ends_with(|c: char| c == ' ' || c >= '\u{2e80}');
+    let word = rest.split(' ').next().unwrap_or(rest);
+    let is_formula = c.is_ascii_alphabetic()
+        && (word.contains(['^', '*']) && has_digits(word) || rest[1..].starts_with(" = "));
+    is_apart
+        && !begins(rest, "- |− |+ ")
+        && (c.is_ascii_digit() || STARTS.contains(c) || is_formula)
+}
+
+/// Whether a text is formulas between dollars with what joins them, or has no words but units and links.
+fn is_mathematics(value: &str) -> bool {
+    let marks = value.matches('$').count();
+    // `$12 = $17` is money.
+    let is_money = |inner: &str| inner.trim_end().ends_with(['=', '+', '-', '*', '/', ',']);
+    match marks {
+        0 => is_plain(value),
+        _ => {
+            value.starts_with('$')
+                && marks % 2 == 0
+                && !value.split('$').skip(1).step_by(2).any(is_money)
+        }
+    }
+}
+
+/// Whether the words of a text are units, functions, or join two values.
+fn is_plain(value: &str) -> bool {
+    let words = value.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 1);
+    words.clone().all(|word| is_one_of(word, "and|or|mod") || is_unit(word) || is_function(word))
+}
+
+/// Whether a text is no list in words: `3 and 2/5` is a mixed number.
+fn is_single(value: &str) -> bool {
+    value.split_once(" and ").is_none_or(|(number, fraction)| {
+        let parts = fraction.split_once('/');
+        are_digits(number)
+            && parts.is_some_and(|(above, below)| are_digits(above) && are_digits(below))
+    }) && !value.contains(" or ")
+}
