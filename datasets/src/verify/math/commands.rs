@@ -215,10 +215,21 @@ impl Lexer<'_> {
         let words = with_greek(words);
         let trimmed = words.trim_matches(|c: char| c.is_whitespace() || c == '~');
         // `\frac{\mathrm{gb}}{f}`: letters inside of a formula.
+        let (is_pair, letters) = (trimmed.len() == 2, trimmed.bytes());
         let is_product = is_upright
-            && matches!(self.out.last(), Some(Token::Symbol('{')))
-            && trimmed.len() <= 3
-            && trimmed.bytes().all(|byte| byte.is_ascii_lowercase())
+            && match self.out.last() {
+                Some(Token::Symbol('{')) => {
+                    trimmed.len() <= 3 && letters.clone().all(|byte| byte.is_ascii_lowercase())
+                        || is_pair && letters.clone().all(|byte| byte.is_ascii_alphabetic())
+                }
+                // `F = \mathrm{ma}`
+                Some(Token::Symbol('=')) => {
+                    is_pair && letters.clone().all(|byte| byte.is_ascii_lowercase())
+                }
+                _ => false,
+            }
+            && !is_known(trimmed)
+            && !is_one_of(trimmed, "no|or|if|is|in|of|to|on")
             && !is_function(trimmed);
         if is_product {
             self.out.extend(trimmed.chars().map(|c| Token::Name(c.to_string())));

@@ -48,6 +48,13 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
     if out.contains("{}^") {
         out = Cow::Owned(out.replace("{}^{\\circ}", "^{\\circ}").replace("{}^\\circ", "^\\circ"));
     }
+    // `x \equiv 10 \equiv 3`
+    if let [left, _, right] = out.split("\\equiv").collect::<Vec<_>>()[..] {
+        out = Cow::Owned(format!("{left}\\equiv{right}"));
+    }
+    if out.contains("m\\angle ") {
+        out = Cow::Owned(out.replace("m\\angle ", "\\angle "));
+    }
     // `\frac{d}{dx}f(x)`
     if out.contains("{d}{d") {
         out = Cow::Owned(DERIVATIVE.replace_all(&out, "$2'($3)").into_owned());

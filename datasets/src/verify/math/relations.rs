@@ -139,6 +139,11 @@ fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     };
     let primed = |answer: &Answer| match answer {
         Answer::Value(Expr::Variable(name)) => Some(name.clone()),
+        // `s'(t)`
+        Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
+            [Expr::Variable(name), Expr::Variable(_)] if name.ends_with('\'') => Some(name.clone()),
+            _ => None,
+        },
         _ => None,
     };
     let is_one = |a, b| quotient(a).is_some_and(|name| primed(b) == Some(name));
@@ -180,10 +185,18 @@ fn is_application(expr: &Expr) -> bool {
             }
             _ => false,
         },
+        // `AB^2`, `r^2`: what is asked for may be a square.
+        Expr::Power(base, exponent) => {
+            matches!(&**base, Expr::Variable(name) if !is_unknown(name))
+                && matches!(**exponent, Expr::Number(..))
+        }
         Expr::Product(factors) => match factors.as_slice() {
             [Expr::Variable(function), argument] => {
                 !is_unknown(function)
-                    && (matches!(argument, Expr::Number(..) | Expr::Negative(_))
+                    && (matches!(
+                        argument,
+                        Expr::Number(..) | Expr::Negative(_) | Expr::Quotient(..)
+                    ) && variables(argument).is_empty()
                         || is_application(argument))
             }
             _ => false,

@@ -94,7 +94,11 @@ fn with_points(pair: &Pair<'_>) -> bool {
 
 /// Other readings of a text that leaves a choice.
 fn reread(pair: &Pair<'_>) -> bool {
-    let (golds, answers) = (readings(pair.gold), readings(pair.answer));
+    let (golds, mut answers) = (readings(pair.gold), readings(pair.answer));
+    // A program's `log` is the natural one.
+    if pair.answer.contains("log(") && pair.gold.contains("ln") && !pair.gold.contains("log") {
+        answers.extend(parse(&pair.answer.replace("\\log", "log").replace("log(", "ln(")));
+    }
     golds.iter().map(Some).chain([None]).any(|gold| {
         answers.iter().map(Some).chain([None]).any(|answer| {
             // Both as first read were compared before.
@@ -223,7 +227,7 @@ fn readings(text: &str) -> Vec<Answer> {
         .find_map(|and| text.split_once(and))
         .map(|(whole, part)| (whole.trim(), part.trim()))
     {
-        let is_part = part.starts_with('\\') && part.contains("frac{") || part.contains('/');
+        let is_part = part.starts_with('\\') && part.contains("frac") || part.contains('/');
         let is_whole = whole.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
         if is_part && is_whole && !whole.is_empty() && !part.contains([',', '=']) {
             others.push(format!("{whole} {part}"));
@@ -243,7 +247,8 @@ fn readings(text: &str) -> Vec<Answer> {
     let text = text.replace("{,}", ",");
     let text = text.as_str();
     others.extend(without_separators(text));
-    if let Some(value) = text.strip_prefix('=') {
+    let spaced = text.trim_start_matches(['\\', ';', ',', '!', ' ']);
+    if let Some(value) = spaced.strip_prefix('=') {
         others.push(value.to_owned());
     }
     if text.contains("\\text{ and a") {

@@ -180,9 +180,10 @@ fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         return Some((start, Some(domain)));
     }
     // `x for x > 0` is a restriction, not a qualifier.
-    let is_restricted = tokens[start..]
-        .iter()
-        .any(|token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠' | '=')));
+    let is_restricted = tokens[start..].iter().any(|token| match token {
+        Token::Symbol('≠') => !is_general,
+        token => matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '=')),
+    });
     let says_kind = domain.is_some() || has("constant") || has("arbitrary");
     ((is_general || says_kind) && !is_restricted).then_some((start, domain))
 }

@@ -15,9 +15,9 @@ const MAX_BYTES: usize = 160;
 type Rule = fn(&str) -> Option<String>;
 
 /// The rules, one after another, each on what the ones before it have made of the text.
-const RULES: [Rule; 13] = [
-    named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half, out_of,
-    mixed, compound, directed,
+const RULES: [Rule; 14] = [
+    counted, named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half,
+    out_of, mixed, compound, directed,
 ];
 
 /// The text in signs, where it is a wording of a value.
@@ -101,6 +101,14 @@ pub(super) fn without_article(text: &str) -> &str {
     const ARTICLES: &str =
         "a |an |the |it has |it is |it |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
     each(ARTICLES).find_map(|word| text.strip_prefix(word)).unwrap_or(text)
+}
+
+/// `nine grams`.
+fn counted(text: &str) -> Option<String> {
+    let (number, unit) = text.rsplit_once(' ')?;
+    let is_words = number.bytes().all(|byte| byte.is_ascii_alphabetic() || b" -".contains(&byte));
+    let value = (is_words && is_unit(unit)).then(|| number_word(number))??;
+    Some(format!("{value} {unit}"))
 }
 
 /// `k is equal to 4`, `n equals 7`.

@@ -17,7 +17,7 @@ use super::courtesy::is_broken;
 use super::formula::closing;
 use super::remarks::{goes_on, remarks, trimmed};
 use super::sentences::choice;
-use super::values::{first_number, formula_at, only_value};
+use super::values::{first_number, formula_at, only_value, with_unit};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value, offset_in};
 
 /// Words before an answer that say nothing of it.
@@ -47,6 +47,15 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     }
     if assignments(clause).is_some() {
         return Some(clause);
+    }
+    // "一共需要三十六天", "B选项"
+    if !clause.is_ascii() && !has_digits(clause) {
+        let letter = clause.strip_suffix("选项").or(clause.strip_suffix('项'));
+        let number =
+            || foreign_number(clause).filter(|number| number.starts_with(|c: char| c > '\u{2e80}'));
+        if let Some(value) = letter.filter(|letter| is_letter(letter)).or_else(number) {
+            return Some(value);
+        }
     }
     // "k is -3", "the value of $k$ is -3"
     if let Some((name, value)) = clause.split_once(" is ")
@@ -93,7 +102,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // "The answer is that she has 12 eggs": the only value.
     let only = || only_value(clause).or_else(|| foreign_number(clause));
     let value = if standing::is_operation(clause) { None } else { only() };
-    Some(value.unwrap_or(clause))
+    Some(value.map_or(clause, |value| with_unit(clause, value)))
 }
 
 /// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.
@@ -140,7 +149,10 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
 
 /// What is left of several choices: D of "rules out C, leaving D".
 pub(super) fn remaining(clause: &str) -> Option<&str> {
-    let clause = without_reason(trimmed(clause));
+    let whole = trimmed(clause);
+    let clause = Some(whole)
+        .filter(|whole| whole.contains(", which leaves "))
+        .unwrap_or_else(|| without_reason(whole));
     let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, ";
     let linked = past(clause, links).unwrap_or(clause);
     let it_is = past(linked, "It's |It is |it's |it is ").unwrap_or(linked);

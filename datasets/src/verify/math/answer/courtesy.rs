@@ -6,6 +6,10 @@ use super::super::scan::{begins, has_digits, holds, is_one_of, past};
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
     let mut text = text.trim();
+    // What ends a proof.
+    for mark in ["$\\blacksquare$", "$\\square$", "∎", "■", "□", "QED"] {
+        text = text.strip_suffix(mark).map_or(text, str::trim_end);
+    }
     // A last paragraph may be one of several sentences.
     if let Some((before, last)) = text.rsplit_once("\n\n")
         && has_digits(before)

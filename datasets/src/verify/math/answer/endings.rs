@@ -36,7 +36,8 @@ pub(super) fn ending(sentence: &str) -> Option<&str> {
         let before = sentence[..start].trim_end_matches(['$', '(', ' ', '*']);
         ends.iter().find_map(|end| {
             let value = &sentence[start..*end];
-            let is_more = value.trim_matches('$').len() > last.len();
+            let is_more = value.trim_matches('$').len() > last.len()
+                || begins_as_money(value) && start < last.start;
             // "5 and 7 more apples": what ends before the sentence is one number.
             let is_one = *end == sentence.len() || !value.contains(',') && is_single(value);
             let is_stated = || {
@@ -54,7 +55,9 @@ pub(super) fn ending(sentence: &str) -> Option<&str> {
 pub(super) fn formulas(sentence: &str) -> Option<&str> {
     ending(sentence).filter(|value| {
         let is_named = value.starts_with(char::is_alphabetic);
-        value.contains('$') || is_named && value.matches(" = ").count() > 1
+        value.contains("$") && !begins_as_money(value)
+            || value.contains("\\(")
+            || is_named && value.matches(" = ").count() > 1
     })
 }
 
@@ -70,25 +73,45 @@ fn is_start(before: &str, rest: &str) -> bool {
         && (c.is_ascii_digit() || STARTS.contains(c) || is_formula)
 }
 
-/// Whether a text is formulas between dollars with what joins them, or has no words but units and links.
+/// Whether a text is formulas between marks with what joins or qualifies them, money, or has no words but units and links.
 fn is_mathematics(value: &str) -> bool {
-    let marks = value.matches('$').count();
-    // `$12 = $17` is money.
-    let is_money = |inner: &str| inner.trim_end().ends_with(['=', '+', '-', '*', '/', ',']);
-    match marks {
+    const QUALIFIERS: &str = "and|or|for|all|every|any|each|some|where|with|is|are|an|integer|integers|real|reals|natural|\
+        number|numbers|positive|constant|constants|arbitrary|nonzero|non|negative";
+    let plain = value.replace("\\$", "").replace("\\(", "$").replace("\\)", "$");
+    let mut parts = plain.split('$');
+    match plain.matches('$').count() {
         0 => is_plain(value),
-        _ => {
-            value.starts_with('$')
+        1 => begins_as_money(&plain) && is_plain(value),
+        marks => {
+            let is_known = |part: &str| {
+                let words = part.split(|c: char| !c.is_alphabetic() || !c.is_ascii());
+                words.filter(|word| word.len() > 1).all(|word| is_one_of(word, QUALIFIERS))
+            };
+            // `$12 = $17` is money.
+            let is_money = |inner: &str| inner.trim_end().ends_with(['=', '+', '-', '*', '/', ',']);
+            plain.starts_with('$')
                 && marks % 2 == 0
-                && !value.split('$').skip(1).step_by(2).any(is_money)
+                && parts.clone().step_by(2).all(is_known)
+                && !parts.by_ref().skip(1).step_by(2).any(is_money)
         }
     }
+}
+
+/// Whether a text begins with an amount of dollars.
+fn begins_as_money(text: &str) -> bool {
+    text.strip_prefix('$').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Whether the words of a text are units, functions, or join two values.
 fn is_plain(value: &str) -> bool {
     let words = value.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 1);
-    words.clone().all(|word| is_one_of(word, "and|or|mod") || is_unit(word) || is_function(word))
+    let has_base = value.contains(" in base ");
+    words.clone().all(|word| {
+        is_one_of(word, "and|or|mod")
+            || has_base && is_one_of(word, "in|base")
+            || is_unit(word)
+            || is_function(word)
+    })
 }
 
 /// Whether a text is no list in words: `3 and 2/5` is a mixed number.

@@ -5,10 +5,10 @@ use super::super::calendar::{date, same_date};
 use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, has_digits, holds, is_letter, is_one_of, past};
+use super::super::scan::{are_digits, begins, has_digits, holds, is_letter, is_one_of, past};
 use super::super::spelled::spelled;
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
-use super::super::text;
+use super::super::text::{self, opening};
 use super::super::tree::Answer;
 use super::clause::{comes_to, remaining, stated};
 use super::courtesy::{
@@ -60,7 +60,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 15] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 16] = [
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
@@ -76,6 +76,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 15] = [
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
     |e| Some((formulas(e.last)?, Rule::Formula)),
+    |e| Some((concluded(e.last)?, Rule::Conclusion)),
     |e| Some((conclusion(e.text)?, Rule::Conclusion)),
     |e| Some((named(e.last)?, Rule::Conclusion)),
     |e| Some((number_word(worded(e)?)?, Rule::Number)),
@@ -121,7 +122,10 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
         let is_open = is_doubted(ending.last) || last_value(text).is_some_and(is_denied);
         text.len() <= MAX_WORDS && !is_open
     };
-    found.or_else(|| is_short().then_some((text, Rule::Words)))
+    // "No, they are not congruent. Their angles agree, but their areas differ."
+    let first = || text.split(". ").next().filter(|first| opening(first).is_some());
+    let polar = || Some((first()?.split(',').next()?, Rule::Words));
+    found.or_else(|| is_short().then_some((text, Rule::Words))).or_else(polar)
 }
 
 /// The kept side of a contrast: 18 of "Not 17 but 18".
@@ -143,7 +147,7 @@ fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
     let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
     let is_list = text.starts_with("1. ") && text.contains("\n2. ");
-    let is_sentence = is_list || holds(text, " is | are ");
+    let is_sentence = is_list || holds(text, " is | are | has | have | needs ");
     let is_whole = || {
         is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
     };
@@ -177,36 +181,48 @@ fn without_solution(last: &str) -> Option<&str> {
     (is_none && clause.contains(" no ") && !has_digits(clause)).then_some(clause)
 }
 
+/// A sentence without the clause behind it that says why: "on Friday, because Thursday is a holiday".
+fn without_cause(last: &str) -> &str {
+    let before = without_reason(last);
+    let reason = last[before.len()..].trim_start_matches([',', ' ', ';']);
+    if begins(reason, "because|since|as |for ") { before } else { last }
+}
+
+/// Links to a name that the numbers before it do not answer for: "100 days on we land on a Saturday".
+const CONCLUDING: [&str; 8] = [
+    " land on ",
+    " lands on ",
+    " falls on ",
+    " fall on ",
+    " must be ",
+    " must have been ",
+    " has to be ",
+    " can only be ",
+];
+
 /// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
 fn named(last: &str) -> Option<&str> {
-    let links = [
-        " is ",
-        " was ",
-        " on ",
-        " land on ",
-        " falls on ",
-        " in other words ",
-        " i.e. ",
-        " namely ",
-    ];
-    let starts = links.iter().filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
+    let last = without_cause(last);
+    const LINKS: [&str; 6] = [" is ", " was ", " on ", " in other words ", " i.e. ", " namely "];
+    let links = LINKS.iter().chain(&CONCLUDING);
+    let starts = links.filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
     let longest = starts.max_by_key(|(start, link)| (*start, link.len()));
     let (start, link) = longest.or(last.starts_with("on ").then_some((0, " on ")))?;
+    let concludes = CONCLUDING.contains(&link);
     let articles = ["the ", "on ", "a ", "an "];
     let tail =
         articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
-    let tail = without_reason(tail);
     let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
     // "He sold 60 boxes on Saturday."
-    let has_value = !matches!(link, " is " | " land on " | " falls on ")
-        && before.contains(|c: char| c.is_ascii_digit() || c == '$');
+    let has_value =
+        link != " is " && !concludes && before.contains(|c: char| c.is_ascii_digit() || c == '$');
     if is_unstated(before, "") || has_value || is_open(before) && (link != " is " || is_date) {
         return None;
     }
-    if link.len() > 5 && tail.chars().all(char::is_alphabetic) || is_date {
+    if link.len() > 5 && !concludes && tail.chars().all(char::is_alphabetic) || is_date {
         return Some(tail);
     }
-    (link == " is ").then_some(())?;
+    (link == " is " || concludes).then_some(())?;
     let is_word = || {
         tail.starts_with(char::is_uppercase)
             && tail.chars().all(char::is_alphabetic)
@@ -215,6 +231,32 @@ fn named(last: &str) -> Option<&str> {
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
     (text::is_choice(tail) || is_word() || is_number()).then_some(tail)
+}
+
+/// What a sentence concludes with though numbers stand before: a name behind "must be", a date, a set in words, circled
+/// numbers.
+fn concluded(last: &str) -> Option<&str> {
+    let bare = without_cause(last).trim_end_matches('。');
+    if CONCLUDING.iter().any(|link| bare.contains(link))
+        && let Some(name) = named(bare).filter(|name| !has_digits(name) && spelled(name).is_none())
+    {
+        return Some(name);
+    }
+    let circled =
+        bare.trim_end_matches(|c: char| ('①'..='⑳').contains(&c) || "、，, 和".contains(c));
+    let numbers = bare[circled.len()..].trim_start_matches(|c: char| !('①'..='⑳').contains(&c));
+    if circled.ends_with(['是', '为', '：']) && !numbers.is_empty() {
+        return Some(numbers);
+    }
+    // "due on October 3rd", "the range consists of all positive real numbers"
+    let starts = bare.rmatch_indices(' ').take(6).map(|(at, _)| &bare[at + 1..]);
+    let mut tails = starts.filter(|tail| {
+        let is_date = || date(tail).is_some() && !are_digits(tail);
+        tail.starts_with("all ") && is_value(tail)
+            || is_date() && !has_digits(&bare[..offset_in(bare, tail)])
+    });
+    let tail = tails.by_ref().last()?;
+    (!is_unstated(&bare[..offset_in(bare, tail)], "")).then_some(tail)
 }
 
 /// The last sentence, where it is words alone.
@@ -248,7 +290,11 @@ fn assigned(line: &str) -> Option<&str> {
     let mut rests = [0].into_iter().chain(starts).map(|at| line[at..].trim_end_matches(['.', '*']));
     // `x=2, y=1 or x=1, y=2` is a list.
     let is_list = |rest: &str| line[..offset_in(line, rest)].contains('=');
-    rests.find(|rest| is_sentence && !is_list(rest) && assignments(rest).is_some())
+    let is_word = |word: &str| word.len() > 4 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_prose = |rest: &str| rest.split(' ').filter(|word| is_word(word)).count() > 2;
+    rests.find(|rest| {
+        is_sentence && !is_list(rest) && !is_prose(rest) && assignments(rest).is_some()
+    })
 }
 
 /// The value of a line such as `A: 7`, `ans = 7`.
@@ -306,7 +352,7 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     if let Some(total) = comes_to(line) {
         return Some(total);
     }
-    let line = before_remark(line);
+    let line = without_cause(before_remark(line));
     let marks = [" is ", " are ", "= ", ": "];
     let starts = marks.iter().filter_map(|mark| Some(line.rfind(mark)? + mark.len()));
     let starts: Vec<usize> = starts.collect();
@@ -388,6 +434,12 @@ fn bold(line: &str) -> Option<&str> {
         return (is_last && !is_pair && is_value(inner)).then_some(inner);
     }
     let is_open = is_open(line);
-    let is_name = inner.len() <= MAX_WORDS && !outside.iter().any(|text| has_digits(text));
+    // "so the curve is an **ellipse**"
+    let is_said = after.trim_matches(['.', ' ']).is_empty()
+        && ["is", "is a", "is an", "is the", "be", "was"].iter().any(|verb| {
+            line[..open].trim_end().strip_suffix(verb).is_some_and(|rest| rest.ends_with(' '))
+        });
+    let is_name =
+        inner.len() <= MAX_WORDS && (is_said || !outside.iter().any(|text| has_digits(text)));
     (is_name && !is_open && line[..open].matches("**").count() == 0).then_some(inner)
 }

@@ -5,6 +5,7 @@ use super::super::scan::{begins, holds, is_letter, is_one_of};
 use super::super::spelled::{is_number_part, spelled};
 use super::super::standing::{self, without_reason};
 use super::super::text::{opening, says};
+use super::super::units::is_unit;
 use super::Rule;
 
 /// Words behind "is" that are no answer.
@@ -86,7 +87,12 @@ pub(super) fn number_word(sentence: &str) -> Option<&str> {
         (found.is_none() && is_number).then_some(())?;
         found = Some(text);
     }
-    found.or_else(|| foreign_number(sentence))
+    let found = found.or_else(|| foreign_number(sentence))?;
+    let end = super::offset_in(sentence, found) + found.len();
+    let unit = sentence[end..].strip_prefix(' ').and_then(|rest| rest.split(' ').next());
+    let unit = unit.map(|unit| unit.trim_end_matches('.')).filter(|unit| is_unit(unit));
+    let length = unit.map_or(0, |unit| unit.len() + 1);
+    Some(&sentence[end - found.len()..end + length])
 }
 
 pub(in super::super) fn last_sentence(line: &str) -> &str {

@@ -71,7 +71,12 @@ pub(super) fn formula_in(text: &str) -> Option<(usize, &str)> {
     [dollars(), pair("\\(", "\\)"), pair("\\[", "\\]")]
         .into_iter()
         .flatten()
-        .filter(|(_, inner)| parse(inner).is_some())
+        .filter_map(|(start, inner)| {
+            // `P(A \cup B) = \frac{1}{2}`: a left side that is not read.
+            let right = || inner.rsplit_once('=').map(|(_, right)| right.trim());
+            let read = [Some(inner), right()].into_iter().flatten();
+            read.into_iter().find(|part| parse(part).is_some()).map(|part| (start, part))
+        })
         .max_by_key(|(start, _)| *start)
 }
 
@@ -117,7 +122,9 @@ fn last_number(text: &str) -> Option<&str> {
     }
     end += usize::from(bytes.get(end) == Some(&b'%'));
     // `\sqrt{10}`, `10^{23}`: a part of a formula that is not read.
-    if start > 0 && ["sqrt{", "^{", "^", "_{"].iter().any(|open| text[..start].ends_with(open)) {
+    if start > 0
+        && ["sqrt{", "}{", "^{", "^", "_{"].iter().any(|open| text[..start].ends_with(open))
+    {
         return None;
     }
     // Part of a name, as in `A2B`, it is no number.
@@ -129,9 +136,11 @@ fn last_number(text: &str) -> Option<&str> {
 }
 
 /// A number with the unit behind it, and with the same in a larger unit before it: `4 dollars and 50 cents`.
-fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
+pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
     const MIN_UNIT: usize = 4;
-    let is_name = |word: &str| word.len() >= MIN_UNIT && is_unit(word);
+    let is_name = |word: &str| {
+        word.len() >= MIN_UNIT && (is_unit(word) || is_one_of(word, "degrees|degree|radians"))
+    };
     let start = offset_in(text, value);
     let end = start + value.len();
     let rest = text[end..].strip_prefix(' ').unwrap_or_default();
