@@ -32,6 +32,10 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                     return true;
                 }
             }
+            // `y = 3 \cdot 4x^3 = 12x^3` is `y = 12x^3`, if both sides are.
+            if is_assignment(a, p) && all_equal(q) && b.len() > 2 && equal(&a[0], &b[0], fuel) {
+                return b[1..].iter().all(|side| equal(&a[1], side, fuel));
+            }
             // An equation or inequality that is not solved may be the question's own.
             if is_solved(a, p) && !is_solved(b, q) {
                 return is_interval(b, q) && same_region(gold, answer, fuel);
