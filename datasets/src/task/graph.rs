@@ -3,7 +3,6 @@
 /// Most nodes.
 pub(super) const MAX_NODES: usize = 8;
 
-/// The letter of a node.
 pub(super) fn letter(node: usize) -> char {
     (b'a' + node as u8) as char
 }
