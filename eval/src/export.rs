@@ -129,32 +129,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Summary, Tally};
+    use crate::fixtures::{self, tally};
 
     fn results() -> Results {
-        let problems = vec![
-            Tally { problem: "a".into(), samples: 4, correct: 2, ..Tally::default() },
-            Tally { problem: "b".into(), samples: 4, correct: 0, ..Tally::default() },
-        ];
-        Results {
-            schema_version: crate::results::VERSION,
-            tealight: "test".into(),
-            model: "m, 1".into(),
-            config: json!({}),
-            seconds: 1.5,
-            sets: vec![SetResult {
-                name: "countdown/test".into(),
-                dataset: "countdown/test".into(),
-                domain: Some("in".into()),
-                verifier: "countdown".into(),
-                temperature: Some(1.0),
-                summary: Summary::new(&problems, &[1, 4]).unwrap(),
-                questions: vec![],
-                problems,
-                unusable: vec![],
-                samples: None,
-            }],
-        }
+        let problems = vec![tally("a", 4, 2), tally("b", 4, 0)];
+        let set = SetResult {
+            domain: Some("in".into()),
+            temperature: Some(1.0),
+            ..fixtures::set("countdown/test", problems, &[1, 4])
+        };
+        fixtures::results("m, 1", set)
     }
 
     #[test]
