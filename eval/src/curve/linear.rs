@@ -50,9 +50,6 @@ impl Contender {
     }
 
     /// Adds a run: the i-th checkpoint of every seed is one point, and the fewest checkpoints of any seed are used.
-    ///
-    /// # Errors
-    /// A run of another configuration, or of a seed that is there already.
     pub(super) fn add(&mut self, path: &RunPath, scores: Vec<Vec<Score>>) -> Result<()> {
         let name = &self.objective;
         ensure!(

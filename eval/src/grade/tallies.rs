@@ -104,9 +104,6 @@ impl<'a> Tallies<'a> {
     }
 
     /// Counts samples: those of a problem in their order, those of different problems at once.
-    ///
-    /// # Errors
-    /// A file of names that cannot be written or read.
     pub(super) fn add(&mut self, judged: &mut Judged) -> Result<()> {
         let Judged { new, problems, samples } = judged;
         self.chunks += 1;

@@ -127,9 +127,6 @@ fn message(value: &Value) -> Option<Message> {
 }
 
 /// A count of tokens, where one is given.
-///
-/// # Errors
-/// A number that counts nothing: negative, or with a fraction.
 pub(super) fn tokens(value: &Value) -> Result<usize> {
     match value {
         Value::Null => Ok(0),

@@ -207,7 +207,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The next record.
     pub(super) fn next(&mut self) -> Result<Option<Record>> {
         loop {
             let record = self.next_of_file()?;
