@@ -1,5 +1,7 @@
 //! Results in the forms that other tools read: CSV, Markdown.
 
+use std::borrow::Cow;
+
 use tealight_core::display;
 
 use crate::Estimate;
@@ -19,22 +21,10 @@ pub fn csv(results: &Results) -> String {
         for (measure, k, estimate) in measures(set) {
             let [value, low, high] =
                 [estimate.value, estimate.low, estimate.high].map(|x| x.to_string());
-            writer
-                .write_record(
-                    [
-                        &results.model,
-                        &set.name,
-                        &domain,
-                        &temperature,
-                        &measure,
-                        &k,
-                        &value,
-                        &low,
-                        &high,
-                    ]
-                    .map(|cell| display::csv_text(cell).into_owned()),
-                )
-                .expect(into_memory);
+            let of_set = [&results.model, &set.name, &domain, &temperature];
+            let of_number = [&measure, &k, &value, &low, &high];
+            let row = of_set.into_iter().chain(of_number).map(|cell| display::csv_text(cell));
+            writer.write_record(row.map(Cow::into_owned)).expect(into_memory);
         }
     }
     let bytes = writer.into_inner().expect(into_memory);
