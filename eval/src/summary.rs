@@ -216,7 +216,6 @@ struct OverProblems<'a> {
 }
 
 impl OverProblems<'_> {
-    /// The value of each problem.
     fn each(&self, value: &(dyn Fn(&Tally) -> f64 + Sync)) -> Vec<f64> {
         self.tallies.par_iter().map(value).collect()
     }

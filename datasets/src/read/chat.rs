@@ -42,7 +42,6 @@ pub(super) fn is_chat(value: &Value) -> bool {
 /// A message, and whether its row says that it is trained.
 pub(super) type Turn = (Message, Option<bool>);
 
-/// The messages of a chat.
 pub(super) fn messages(value: &Value) -> Result<Vec<Message>, String> {
     read(value, message)
 }

@@ -209,7 +209,6 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The choices of one column.
 fn of_list(value: &Value) -> Option<Choices> {
     match value {
         Value::Array(items) => of_items(items),

@@ -336,7 +336,6 @@ impl Row {
         self.values.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// The text in a column.
     fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(Value::as_str)
     }

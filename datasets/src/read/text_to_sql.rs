@@ -19,7 +19,6 @@ const FOLDERS: [&str; 6] = [
     "test_databases",
 ];
 
-/// Whether a row is of this layout.
 pub(super) fn is_layout(row: &Row) -> bool {
     row.values.contains_key("db_id") && query_column(row).is_some()
 }

@@ -10,7 +10,6 @@ pub(super) struct Brackets {
     pattern: Vec<u8>,
 }
 
-/// Most pairs.
 const MAX_PAIRS: usize = 8;
 
 impl Task for Brackets {

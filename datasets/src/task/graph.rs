@@ -1,6 +1,5 @@
 //! Nodes `a` to `h` and lists of pairs of them: `ab,ac,bd`.
 
-/// Most nodes.
 pub(super) const MAX_NODES: usize = 8;
 
 pub(super) fn letter(node: usize) -> char {

@@ -173,7 +173,6 @@ pub fn find(name: &str) -> Option<&'static Kind> {
     TASKS.into_iter().find(|kind| kind.name == name)
 }
 
-/// The row of a task.
 const fn kind_of<T: Task>() -> &'static Kind {
     const {
         &Kind {

@@ -130,7 +130,6 @@ fn hash(words: &[&str]) -> u64 {
     fnv(words.iter().flat_map(|word| word.bytes().chain([b' '])))
 }
 
-/// The words of each prompt.
 fn words(set: &SetResult) -> Vec<Vec<&str>> {
     set.questions.iter().map(|question| question.prompt.split_whitespace().collect()).collect()
 }

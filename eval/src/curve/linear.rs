@@ -91,7 +91,6 @@ impl Contender {
         self.seeds.iter().flatten().count()
     }
 
-    /// The path of its mean from the base.
     pub(super) fn path(&self, base: &[Score]) -> Path {
         let at = |checkpoint: usize| mean(self.scores.iter().flat_map(|seed| &seed[checkpoint]));
         let points = std::iter::once(mean(base.iter())).chain((0..self.steps.len()).map(at));

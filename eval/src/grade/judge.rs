@@ -13,7 +13,6 @@ use crate::{Completion, Sample, Tally};
 
 /// A completion to judge.
 pub(super) struct Task {
-    /// The index of its problem.
     pub(super) problem: usize,
     pub(super) target: Arc<Target>,
     /// Which of the problem's completions it is.

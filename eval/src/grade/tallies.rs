@@ -14,7 +14,6 @@ use crate::number::counted;
 use super::scratch::{CHANGED, Place, Scratch, list, number};
 use crate::{Counts, Level, Sample, Tally, note_unjudged};
 
-/// The tallies of all problems.
 pub(super) struct Tallies<'a> {
     pub(super) list: Vec<Tally>,
     /// Where the names of each problem are.

@@ -128,7 +128,6 @@ impl Source {
         self.sampled.as_ref().is_none_or(|sampled| sampled.problems().next().is_none())
     }
 
-    /// The samples of a problem.
     fn samples(&self, id: &str) -> Result<Samples> {
         let read = |index: &Option<Arc<Index>>| match index {
             Some(index) => index.samples(id),

@@ -20,7 +20,6 @@ pub(super) fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     }
 }
 
-/// A text or a number as text.
 pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -52,7 +52,6 @@ enum Records<'a> {
     Ended,
 }
 
-/// A record and where it stands.
 pub(super) struct Record {
     pub(super) place: Place,
     pub(super) content: Content,
