@@ -137,7 +137,6 @@ impl Classes {
         self.value.add(value.bytes());
     }
 
-    /// The counts of every level.
     pub(crate) fn all_mut(&mut self) -> [&mut Counts; 4] {
         [&mut self.text, &mut self.folded, &mut self.solution, &mut self.value]
     }

@@ -183,31 +183,15 @@ pub fn are_identical(first: &SetResult, second: &SetResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Question;
-    use crate::{Summary, Tally};
+    use crate::fixtures;
 
     fn run(temperature: f64, prompt: &str, config: Value) -> Results {
-        let problems =
-            vec![Tally { problem: "a".into(), samples: 4, correct: 2, ..Tally::default() }];
         let set = SetResult {
-            name: "s".into(),
-            dataset: "s".into(),
-            domain: None,
-            verifier: "math".into(),
             temperature: Some(temperature),
-            summary: Summary::new(&problems, &[1]).unwrap(),
-            questions: vec![Question {
-                prompt: prompt.into(),
-                answer: "1".into(),
-                choice: None,
-                turns: vec![],
-            }],
-            problems,
-            unusable: vec![],
-            samples: None,
+            questions: vec![fixtures::question(prompt, "1")],
+            ..fixtures::set("s", vec![fixtures::tally("a", 4, 2)], &[1])
         };
-        let (tealight, model) = (String::new(), "m".to_owned());
-        Results { schema_version: 1, tealight, model, config, seconds: 0.0, sets: vec![set] }
+        Results { config, ..fixtures::results("m", set) }
     }
 
     #[test]

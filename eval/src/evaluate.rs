@@ -112,10 +112,10 @@ fn judged(
     answers.into_par_iter().enumerate().map(judged).collect()
 }
 
-/// The judged samples of one problem, or of one block of a file, by its index.
+/// The judged samples of one problem, by its index.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SampleBatch {
-    /// Index of the problem or block.
+    /// Index of the problem.
     pub index: usize,
     /// Judged samples, in order.
     pub samples: Vec<Sample>,

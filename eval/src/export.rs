@@ -1,5 +1,7 @@
 //! Results in the forms that other tools read: CSV, Markdown.
 
+use std::borrow::Cow;
+
 use tealight_core::display;
 
 use crate::Estimate;
@@ -19,22 +21,10 @@ pub fn csv(results: &Results) -> String {
         for (measure, k, estimate) in measures(set) {
             let [value, low, high] =
                 [estimate.value, estimate.low, estimate.high].map(|x| x.to_string());
-            writer
-                .write_record(
-                    [
-                        &results.model,
-                        &set.name,
-                        &domain,
-                        &temperature,
-                        &measure,
-                        &k,
-                        &value,
-                        &low,
-                        &high,
-                    ]
-                    .map(|cell| display::csv_text(cell).into_owned()),
-                )
-                .expect(into_memory);
+            let of_set = [&results.model, &set.name, &domain, &temperature];
+            let of_number = [&measure, &k, &value, &low, &high];
+            let row = of_set.into_iter().chain(of_number).map(|cell| display::csv_text(cell));
+            writer.write_record(row.map(Cow::into_owned)).expect(into_memory);
         }
     }
     let bytes = writer.into_inner().expect(into_memory);
@@ -129,32 +119,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Summary, Tally};
+    use crate::fixtures::{self, tally};
 
     fn results() -> Results {
-        let problems = vec![
-            Tally { problem: "a".into(), samples: 4, correct: 2, ..Tally::default() },
-            Tally { problem: "b".into(), samples: 4, correct: 0, ..Tally::default() },
-        ];
-        Results {
-            schema_version: crate::results::VERSION,
-            tealight: "test".into(),
-            model: "m, 1".into(),
-            config: json!({}),
-            seconds: 1.5,
-            sets: vec![SetResult {
-                name: "countdown/test".into(),
-                dataset: "countdown/test".into(),
-                domain: Some("in".into()),
-                verifier: "countdown".into(),
-                temperature: Some(1.0),
-                summary: Summary::new(&problems, &[1, 4]).unwrap(),
-                questions: vec![],
-                problems,
-                unusable: vec![],
-                samples: None,
-            }],
-        }
+        let problems = vec![tally("a", 4, 2), tally("b", 4, 0)];
+        let set = SetResult {
+            domain: Some("in".into()),
+            temperature: Some(1.0),
+            ..fixtures::set("countdown/test", problems, &[1, 4])
+        };
+        fixtures::results("m, 1", set)
     }
 
     #[test]

@@ -18,6 +18,8 @@ mod error;
 pub mod evaluate;
 pub mod exact;
 pub mod export;
+#[cfg(test)]
+mod fixtures;
 pub mod grade;
 pub mod inference;
 pub mod interval;

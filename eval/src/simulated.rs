@@ -3,6 +3,12 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+/// How many studies are simulated: as many as TEALIGHT_STUDIES says.
+pub(crate) fn studies(default: usize) -> usize {
+    let asked = std::env::var("TEALIGHT_STUDIES").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 /// A stream of draws, reproducible.
 pub(crate) struct Draws(ChaCha8Rng);
 

@@ -216,7 +216,6 @@ struct OverProblems<'a> {
 }
 
 impl OverProblems<'_> {
-    /// The value of each problem.
     fn each(&self, value: &(dyn Fn(&Tally) -> f64 + Sync)) -> Vec<f64> {
         self.tallies.par_iter().map(value).collect()
     }
@@ -235,7 +234,6 @@ impl OverProblems<'_> {
         self.ks.iter().map(|k| (*k, interval::distinct(&count(*k), most, *k))).collect()
     }
 
-    /// The sum of a count.
     fn sum(&self, count: fn(&Tally) -> usize) -> usize {
         self.tallies.iter().map(count).sum()
     }
@@ -290,10 +288,7 @@ fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tally(problem: &str, samples: usize, correct: usize) -> Tally {
-        Tally { problem: problem.into(), samples, correct, ..Tally::default() }
-    }
+    use crate::fixtures::tally;
 
     #[test]
     fn problems_with_unequal_samples_have_equal_weights() {

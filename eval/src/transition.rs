@@ -214,37 +214,11 @@ impl Aligned<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::fixtures;
 
     fn results(name: &str, correct: &[(&str, usize)]) -> Results {
-        let problems: Vec<Tally> = correct
-            .iter()
-            .map(|(id, correct)| Tally {
-                problem: (*id).into(),
-                samples: 8,
-                correct: *correct,
-                ..Tally::default()
-            })
-            .collect();
-        Results {
-            schema_version: crate::results::VERSION,
-            tealight: String::new(),
-            model: name.into(),
-            config: json!({}),
-            seconds: 0.0,
-            sets: vec![SetResult {
-                name: "set".into(),
-                dataset: "set".into(),
-                domain: None,
-                verifier: "math".into(),
-                temperature: None,
-                summary: Summary::new(&problems, &[1, 8]).unwrap(),
-                questions: vec![],
-                problems,
-                unusable: vec![],
-                samples: None,
-            }],
-        }
+        let problems = correct.iter().map(|(id, correct)| fixtures::tally(id, 8, *correct));
+        fixtures::results(name, fixtures::set("set", problems.collect(), &[1, 8]))
     }
 
     #[test]

@@ -141,7 +141,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
             ks: &[],
             config: serde_json::to_value(options)?,
         };
-        let graded = options.grading.grade(source, to_grade, folder.path(), process)?;
+        let graded = options.grading.grade(source, to_grade, folder.path(), &process.stop)?;
         notes.extend(graded.notes.iter().map(|note| format!("{name}: {note}")));
         judged.push(JudgedFile::new(name, graded, folder)?);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::names;
@@ -11,8 +11,8 @@ use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Judged};
 use crate::app::grading::{self, DRAFT, FileToGrade, GradingOptions};
 use crate::system::files::{readable_folder, writable_subfolder};
-use crate::system::process::Process;
 use crate::system::range::COUNT;
+use crate::system::stop::Stop;
 
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -49,28 +49,15 @@ pub struct GradeOptions {
 
 /// Judges the completions in `file`, standard input where that is `-`, and writes results, report and judged samples.
 /// docs/how-to/grade.md lists the formats.
-pub fn run(
-    options: &GradeOptions,
-    file: &str,
-    existing: Existing,
-    process: &Process,
-) -> Result<Judged> {
-    let Process { ranks, stop } = process;
+pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) -> Result<Judged> {
     Destination::check(options.output.as_deref(), existing)?;
     let dataset = options.grading.dataset()?;
     let verifier = options.grading.verifier(dataset.as_ref())?;
-    if file == "-" && ranks.size() > 1 {
-        bail!("standard input goes to one process: name a FILE, which all of them can read");
-    }
     let source = grading::source(file)?;
     let destination = Destination::resolve(options.output.as_deref(), stop)?;
     let output = destination.path();
-    let mut claim = None;
-    ranks.first(|| {
-        directory::refuse_run(output, existing)?;
-        claim = Some(directory::fresh(output, existing)?);
-        Ok(())
-    })?;
+    directory::refuse_run(output, existing)?;
+    let claim = directory::fresh(output, existing)?;
     // Judged samples go to a folder of their own until all of the file has been accepted: a mistake in its last line
     // costs no earlier results.
     let judging = readable_folder().tempdir_in(output);
@@ -90,18 +77,16 @@ pub fn run(
         ks: &options.k,
         config: serde_json::to_value(options)?,
     };
-    let graded = options.grading.grade(source, to_grade, judging.path(), process)?;
+    let graded = options.grading.grade(source, to_grade, judging.path(), stop)?;
     let (results, unjudged) = (graded.results, graded.unjudged);
     tracing::info!("intervals: 95 %, over problems");
-    ranks.first(|| {
-        directory::begin(claim.as_ref(), output, existing)?;
-        let Some(path) = &path else { return Ok(()) };
+    directory::begin(Some(&claim), output, existing)?;
+    if let Some(path) = &path {
         writable_subfolder(&output.join("samples"))?;
         std::fs::rename(judging.path().join(DRAFT), path)
-            .with_context(|| path.display().to_string())
-    })?;
-    let indices = Some(vec![graded.index]);
-    ranks.first(|| outcome::write(&results, indices, &destination))?;
+            .with_context(|| path.display().to_string())?;
+    }
+    outcome::write(&results, Some(vec![graded.index]), &destination)?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }

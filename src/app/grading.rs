@@ -20,8 +20,8 @@ use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
 use crate::system::choices::choice;
-use crate::system::process::Process;
 use crate::system::range::at_least;
+use crate::system::stop::Stop;
 
 /// How often the progress of grading is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -125,11 +125,11 @@ impl GradingOptions {
         mut source: Source<'_>,
         to_grade: FileToGrade<'_>,
         judging: &Path,
-        Process { ranks, stop }: &Process,
+        stop: &Stop,
     ) -> Result<GradedFile> {
         let draft = judging.join(DRAFT);
-        let keeps = to_grade.samples.is_some() && ranks.is_first();
-        let mut follower = Follower::new(keeps.then_some(draft.as_path()))?;
+        let draft = to_grade.samples.is_some().then_some(draft.as_path());
+        let mut follower = Follower::new(draft)?;
         // For problems that come again after many others.
         let temporary = || {
             tempfile::tempfile_in(judging)
@@ -145,7 +145,6 @@ impl GradingOptions {
             requires_gold: self.require_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
             missing: self.missing,
-            ranks,
             encodes: follower.out.is_some(),
             files: Some(files.each_ref()),
             ..GradeJob::new(to_grade.verifier)

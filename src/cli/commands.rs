@@ -22,7 +22,7 @@ pub(super) struct Entry {
 }
 
 /// Commands that several processes can do together.
-const SHARED: [&str; 4] = ["study", "train", "eval", "grade"];
+const SHARED: [&str; 3] = ["study", "train", "eval"];
 
 impl Entry {
     /// Whether several processes can do it together.

@@ -17,7 +17,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::presample;
 use crate::learn::train::checkpoint::{self, Checkpoints, State};
 use crate::learn::train::{AdamW, AdamWConfig};
-use crate::system::process::Process;
+use crate::system::stop::Stop;
 use tealight_core::ranks::Ranks;
 
 /// The files that are changed, by the first byte of an input.
@@ -77,7 +77,7 @@ fn whole() -> &'static Path {
             no_samples: false,
             json: false,
         };
-        run(&options, &input.display().to_string(), Existing::Keep, &Process::alone())
+        run(&options, &input.display().to_string(), Existing::Keep, &Stop::default())
             .expect("graded");
         let (output, config) = (folder.path().join("run"), settings());
         let (model, ranks) = (embedded(), Ranks::alone());

@@ -102,7 +102,7 @@ fn an_error_on_all_ranks_is_reported_once() {
     for (arguments, words) in [
         (&["train", "--output", "/dev/null/x"][..], "/dev/null/x"),
         (&["sft", "--output", "x"], "`sft` runs in one: start it without a launcher"),
-        (&["grade", "-", "--output", "x"], "standard input goes to one process"),
+        (&["grade", "f.jsonl"], "`grade` runs in one: start it without a launcher"),
     ] {
         let done = mpirun(2, arguments).output().expect("mpirun");
         let stderr = String::from_utf8_lossy(&done.stderr);

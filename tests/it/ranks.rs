@@ -8,10 +8,9 @@ use clap::{Args, Command, FromArgMatches};
 use serde_json::Value;
 use tealight::app::directory::{Existing, RunDirectory, Start};
 use tealight::app::evaluate::EvalOptions;
-use tealight::app::grade::GradeOptions;
 use tealight::app::study::StudyOptions;
 use tealight::app::training::TrainOptions;
-use tealight::app::{evaluate, grade, study, training};
+use tealight::app::{evaluate, study, training};
 use tealight::nn::model::weights;
 use tealight::system::process::Process;
 use tealight::system::stop::{Interrupted, Stop};
@@ -195,7 +194,7 @@ fn results(folder: &Path) -> Value {
 }
 
 #[test]
-fn evaluations_and_grades_of_ranks_are_those_of_one_process() {
+fn evaluations_of_ranks_are_those_of_one_process() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str, size: usize| folder.path().join(format!("{name}-{size}"));
     for size in [1, 3] {
@@ -216,28 +215,6 @@ fn evaluations_and_grades_of_ranks_are_those_of_one_process() {
     assert_eq!(results(&path("eval", 1)), results(&path("eval", 3)));
     let samples = "samples/countdown-test.jsonl";
     assert!(bytes(&path("eval", 1).join(samples)) == bytes(&path("eval", 3).join(samples)));
-
-    let lines = folder.path().join("lines.jsonl");
-    let line = |i: usize| {
-        format!(
-            "{{\"id\": {}, \"completion\": \"is {}/3\", \"gold\": \"{}\"}}\n",
-            i % 90,
-            i % 7,
-            i % 2
-        )
-    };
-    std::fs::write(&lines, (0..9000).map(line).collect::<String>()).expect("written");
-    for size in [1, 2] {
-        let output = path("grade", size).display().to_string();
-        let (line, file) = (format!("--output {output}"), lines.display().to_string());
-        on_ranks(size, |process| {
-            let settings: GradeOptions = options(&line);
-            grade::run(&settings, &file, Existing::Keep, process).expect("grades");
-        });
-    }
-    assert_eq!(results(&path("grade", 1)), results(&path("grade", 2)));
-    let samples = "samples/lines.jsonl";
-    assert!(bytes(&path("grade", 1).join(samples)) == bytes(&path("grade", 2).join(samples)));
 }
 
 #[test]

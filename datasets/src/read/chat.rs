@@ -42,18 +42,11 @@ pub(super) fn is_chat(value: &Value) -> bool {
 /// A message, and whether its row says that it is trained.
 pub(super) type Turn = (Message, Option<bool>);
 
-/// The messages of a chat.
-///
-/// # Errors
-/// No role or text, a role that is not known, content that is no text.
 pub(super) fn messages(value: &Value) -> Result<Vec<Message>, String> {
     read(value, message)
 }
 
 /// The same with the marks of training.
-///
-/// # Errors
-/// Those of [`messages`], a mark of training that is not one.
 pub(super) fn turns(value: &Value) -> Result<Vec<Turn>, String> {
     read(value, |item| {
         let message = message(item)?;
@@ -71,9 +64,6 @@ fn read<T>(value: &Value, one: impl Fn(&Value) -> Result<T, String>) -> Result<V
 
 /// A solution that is a chat: its only turn, which is the assistant's (TRL's conversational `completion`). None for a
 /// value that is no chat.
-///
-/// # Errors
-/// A chat of several turns or of another role, content that is no text.
 pub(super) fn solution(value: &Value) -> Option<Result<Turn, String>> {
     is_chat(value).then(|| match <[Turn; 1]>::try_from(turns(value)?) {
         Ok([turn]) if turn.0.role == "assistant" => Ok(turn),

@@ -74,9 +74,6 @@ pub(super) enum ChoiceColumns {
 
 impl ChoiceColumns {
     /// The columns of the rows' choices, where there are any.
-    ///
-    /// # Errors
-    /// A column of that name in a form that is not read.
     pub(super) fn detect(rows: &[Row]) -> Result<Option<Self>, String> {
         let Some(first) = rows.first() else { return Ok(None) };
         let has = |name: &&str| first.values.get(*name).is_some_and(|value| !value.is_null());
@@ -182,11 +179,16 @@ pub(super) fn possible(rows: &[Row]) -> Vec<(ChoiceColumns, bool)> {
     lists.chain(each).collect()
 }
 
-/// The columns from that of the label on, with their labels.
-fn consecutive(rows: &[Row], start: &str, label: &str, end: &str) -> Option<Vec<(String, String)>> {
-    let from = label.chars().next()?;
-    let last = if from.is_ascii_digit() { '9' } else { char::from(from as u8 + (MOST as u8 - 1)) };
-    let names = (from..=last).map(|label| (label.to_string(), format!("{start}{label}{end}")));
+/// The columns whose names have this label and those after it, with their labels.
+fn consecutive(rows: &[Row], start: &str, first: &str, end: &str) -> Option<Vec<(String, String)>> {
+    let labels: Vec<String> = match first.parse::<usize>() {
+        Ok(first) => (first..first + MOST).map(|number| number.to_string()).collect(),
+        Err(_) => (first.chars().next()?..).take(MOST).map(String::from).collect(),
+    };
+    let names = labels.into_iter().map(|label| {
+        let name = format!("{start}{label}{end}");
+        (label, name)
+    });
     let found: Vec<_> = names.take_while(|(_, name)| is_given(rows, name)).collect();
     (found.len() >= 2).then_some(found)
 }
@@ -207,7 +209,6 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The choices of one column.
 fn of_list(value: &Value) -> Option<Choices> {
     match value {
         Value::Array(items) => of_items(items),
@@ -311,23 +312,13 @@ fn marked(text: &str) -> Option<Choices> {
 
 /// Columns whose names end in consecutive letters or numbers, with their labels.
 fn series(rows: &[Row], prefix: &str) -> Option<Vec<(String, String)>> {
-    let capitals = (b'A'..=b'Z').map(|byte| char::from(byte).to_string());
-    let numbers = |from: u32| (from..from + 20).map(|number| number.to_string());
-    let series: [Vec<String>; 4] = [
-        capitals.clone().collect(),
-        capitals.map(|letter| letter.to_lowercase()).collect(),
-        numbers(0).collect(),
-        numbers(1).collect(),
-    ];
+    let firsts = ["A", "a", "0", "1"];
     // Without a word before them only capitals are choices.
-    let possible = if prefix.is_empty() { &series[..1] } else { &series[..] };
-    possible.iter().find_map(|labels| {
-        let names = labels.iter().map(|label| (label.clone(), format!("{prefix}{label}")));
-        let mut found: Vec<_> = names.take_while(|(_, name)| is_given(rows, name)).collect();
-        // Social IQa numbers `answerA`, `answerB` and `answerC` from 1.
-        if prefix == "answer" && labels[0].starts_with(char::is_alphabetic) {
-            found.iter_mut().zip(1..).for_each(|((label, _), number)| *label = number.to_string());
-        }
-        (found.len() >= 2).then_some(found)
-    })
+    let firsts = if prefix.is_empty() { &firsts[..1] } else { &firsts[..] };
+    let mut found = firsts.iter().find_map(|first| consecutive(rows, prefix, first, ""))?;
+    // Social IQa numbers `answerA`, `answerB` and `answerC` from 1.
+    if prefix == "answer" && found[0].0.starts_with(char::is_alphabetic) {
+        found.iter_mut().zip(1..).for_each(|((label, _), number)| *label = number.to_string());
+    }
+    Some(found)
 }

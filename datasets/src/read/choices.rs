@@ -84,9 +84,6 @@ pub(super) struct ChoiceLayout {
 
 impl ChoiceLayout {
     /// The layout of rows with choices in `columns`; `key` is the column that was asked for.
-    ///
-    /// # Errors
-    /// No column that says which choice is right, or one that can be read in two ways.
     pub(super) fn detect(
         rows: &[Row],
         columns: ChoiceColumns,

@@ -65,7 +65,6 @@ fn has_other_answer(row: &Row, task: &Task) -> bool {
         .any(|name| is_other(name))
 }
 
-/// The dataset of all rows.
 pub(super) fn dataset(files: &[PathBuf], rows: &[Row], columns: &Columns) -> Result<Dataset> {
     let name = files[0].display().to_string();
     let first = rows.first().and_then(|row| Some((row, Task::detect(row)?)));
@@ -76,10 +75,7 @@ pub(super) fn dataset(files: &[PathBuf], rows: &[Row], columns: &Columns) -> Res
     });
     let mut problems = Vec::with_capacity(rows.len());
     for row in rows {
-        let malformed = |what: String| {
-            let path = files[row.file].clone();
-            DataError::Malformed { path, line: row.line, what }
-        };
+        let malformed = |what| row.malformed(files, what);
         problems.push(problem(row, &task, asked.as_deref(), columns).map_err(malformed)?);
     }
     let prompt = match (&columns.prompting.template, &asked) {

@@ -38,9 +38,6 @@ pub(super) fn plain(value: &Value) -> Option<String> {
 }
 
 /// The gold answer of a column that holds answers.
-///
-/// # Errors
-/// An object.
 pub(super) fn exact(value: &Value) -> Result<Gold, String> {
     match value {
         Value::Null => Ok(missing("null", "there is no answer")),

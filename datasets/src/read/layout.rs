@@ -147,9 +147,6 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The roles of the columns of `rows`.
-    ///
-    /// # Errors
-    /// Columns that are not there, or that leave open what they are.
     pub(super) fn detect(path: &std::path::Path, rows: &[Row], columns: &Columns) -> Result<Self> {
         let refused = |what: String| DataError::File { path: path.into(), what };
         let mut question = QuestionColumns::detect(rows, columns).map_err(refused)?;

@@ -126,9 +126,6 @@ pub const IDS: [&str; 10] = [
 const SURE_IDS: usize = 3;
 
 /// The files of the dataset that lies in a folder, by name: those of one split.
-///
-/// # Errors
-/// A folder that cannot be listed, without such files, or with those of several splits.
 pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |source| DataError::Io { path: folder.into(), source };
     let wrong = |what: String| DataError::File { path: folder.into(), what };
@@ -258,10 +255,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     for row in &rows {
-        let malformed = |what: String| {
-            let path = files[row.file].clone();
-            DataError::Malformed { path, line: row.line, what }
-        };
+        let malformed = |what| row.malformed(files, what);
         for read in layout.read(row, columns).map_err(malformed)? {
             match read {
                 RowRead::Problem(problem) => dataset.problems.push(*problem),
@@ -342,9 +336,13 @@ impl Row {
         self.values.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
     }
 
-    /// The text in a column.
     fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(Value::as_str)
+    }
+
+    /// What is wrong with it, and where it stands.
+    fn malformed(&self, files: &[PathBuf], what: String) -> DataError {
+        DataError::Malformed { path: files[self.file].clone(), line: self.line, what }
     }
 
     /// The line, which later files of a dataset have as well: theirs begins with the number of the file.

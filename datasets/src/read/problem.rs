@@ -91,9 +91,6 @@ type TrainedTurns = (Vec<Message>, Vec<usize>);
 
 impl Layout {
     /// Reads a row: several problems where several turns of a conversation are trained.
-    ///
-    /// # Errors
-    /// A column that is missing or holds what it should not, an empty question.
     pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Vec<Read>, String> {
         // Before the chat is read: a message may hold a picture alone.
         let asked = self.question.column().and_then(|column| nested(&row.values, column));

@@ -27,10 +27,7 @@ pub(super) fn dataset(files: &[PathBuf], rows: &[Row]) -> Result<Dataset> {
     let mut problems = Vec::with_capacity(rows.len());
     let mut first: Option<&'static Kind> = None;
     for row in rows {
-        let malformed = |what: String| {
-            let path = files[row.file].clone();
-            DataError::Malformed { path, line: row.line, what }
-        };
+        let malformed = |what| row.malformed(files, what);
         let kind = kind(row).map_err(malformed)?;
         let expected = first.get_or_insert(kind);
         if expected.name != kind.name {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::Row;
 use crate::verify::sql::{Compare, Sql, schema_of};
@@ -20,7 +19,6 @@ const FOLDERS: [&str; 6] = [
     "test_databases",
 ];
 
-/// Whether a row is of this layout.
 pub(super) fn is_layout(row: &Row) -> bool {
     row.values.contains_key("db_id") && query_column(row).is_some()
 }
@@ -40,10 +38,7 @@ pub(super) fn dataset(
     let mut schemas: HashMap<String, String> = HashMap::new();
     let mut problems = Vec::with_capacity(rows.len());
     for row in rows {
-        let malformed = |what: String| {
-            let path = files[row.file].clone();
-            DataError::Malformed { path, line: row.line, what }
-        };
+        let malformed = |what| row.malformed(files, what);
         let text = |name: &str| match row.values.get(name).and_then(|value| value.as_str()) {
             Some(text) => Ok(text.trim()),
             None => Err(malformed(format!("no text in column `{name}`"))),
@@ -70,18 +65,9 @@ pub(super) fn dataset(
             )
         });
     }
-    Ok(Dataset {
-        name: first.display().to_string(),
-        problems,
-        notes: vec![format!("{} databases in {}", schemas.len(), folder.display())],
-        verifier: Arc::new(Sql::in_folder(folder).comparing(compare)),
-        unusable: Vec::new(),
-        answers: None,
-        spellings: None,
-        outputs: None,
-        instruction: None,
-        has_answer_texts: false,
-    })
+    let notes = vec![format!("{} databases in {}", schemas.len(), folder.display())];
+    let verifier = Sql::in_folder(folder).comparing(compare);
+    Ok(Dataset { notes, ..Dataset::plain(first.display().to_string(), problems, verifier) })
 }
 
 fn database_folder(path: &Path) -> Result<PathBuf> {

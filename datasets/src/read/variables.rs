@@ -14,9 +14,6 @@ const TOOLS: &str = "tools";
 const VARIABLES: &str = "chat_template_kwargs";
 
 /// The variables of a row; none for most.
-///
-/// # Errors
-/// Variables that are no object.
 pub(super) fn of_row(row: &Row) -> Result<Map<String, Value>, String> {
     let mut variables = match row.values.get(VARIABLES) {
         None | Some(Value::Null) => Map::new(),

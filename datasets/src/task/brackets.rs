@@ -10,14 +10,12 @@ pub(super) struct Brackets {
     pattern: Vec<u8>,
 }
 
-/// Most pairs.
 const MAX_PAIRS: usize = 8;
 
 impl Task for Brackets {
     const NAME: &'static str = "brackets";
     const ABOUT: &'static str = "fill in balanced brackets, at most so many open at once";
     const TAG: char = 'b';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "pairs", default: 6, range: (3, MAX_PAIRS) },
         Knob { letter: 'd', about: "largest depth", default: 4, range: (2, MAX_PAIRS) },

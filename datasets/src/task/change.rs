@@ -23,7 +23,6 @@ impl Task for Change {
     const ABOUT: &'static str =
         "pay the amount in the given coins, smallest first, with at most so many coins";
     const TAG: char = 'm';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "kinds of coins", default: 4, range: (2, 8) },
         Knob { letter: 'm', about: "largest amount", default: 24, range: (10, 40) },

@@ -18,7 +18,6 @@ impl Task for Colouring {
     const ABOUT: &'static str =
         "colour the nodes a, b, c, ... of a graph so that neighbours differ";
     const TAG: char = 'c';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "nodes", default: 6, range: (3, MAX_NODES) },
         Knob { letter: 'm', about: "edges", default: 7, range: (2, 16) },

@@ -1,9 +1,7 @@
 //! Nodes `a` to `h` and lists of pairs of them: `ab,ac,bd`.
 
-/// Most nodes.
 pub(super) const MAX_NODES: usize = 8;
 
-/// The letter of a node.
 pub(super) fn letter(node: usize) -> char {
     (b'a' + node as u8) as char
 }

@@ -70,8 +70,6 @@ pub trait Task: Sized {
     const ABOUT: &'static str;
     /// First character of every statement, another one for every task, so that one model can learn all of them.
     const TAG: char;
-    /// Whether the embedded model `tasks` is trained on it (recipes/tasks-base.toml).
-    const IN_EMBEDDED_MODEL: bool = false;
     /// The parameters of its difficulty, with defaults.
     const KNOBS: &'static [Knob];
     /// Least and most answers (classes) of an instance that is drawn.
@@ -111,8 +109,6 @@ pub struct Kind {
     pub about: &'static str,
     /// First character of every statement.
     pub tag: char,
-    /// Whether the embedded model `tasks` is trained on it.
-    pub in_embedded_model: bool,
     /// The parameters of its difficulty.
     pub knobs: &'static [Knob],
     /// Least and most answers (classes) of an instance that is drawn.
@@ -177,14 +173,12 @@ pub fn find(name: &str) -> Option<&'static Kind> {
     TASKS.into_iter().find(|kind| kind.name == name)
 }
 
-/// The row of a task.
 const fn kind_of<T: Task>() -> &'static Kind {
     const {
         &Kind {
             name: T::NAME,
             about: T::ABOUT,
             tag: T::TAG,
-            in_embedded_model: T::IN_EMBEDDED_MODEL,
             knobs: T::KNOBS,
             answers: T::ANSWERS,
             source: Source {

@@ -32,7 +32,6 @@ impl Task for Operators {
     const ABOUT: &'static str =
         "put +, -, * or nothing between the digits so that the result is the target";
     const TAG: char = 'i';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "digits", default: 6, range: (3, MAX_DIGITS) },
         Knob { letter: 'm', about: "largest target", default: 30, range: (9, 99) },

@@ -16,7 +16,6 @@ impl Task for Orders {
     const ABOUT: &'static str =
         "order the letters a, b, c, ... so that the left of each pair comes first";
     const TAG: char = 'o';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "letters", default: 6, range: (3, MAX_NODES) },
         Knob { letter: 'm', about: "pairs", default: 6, range: (1, 12) },

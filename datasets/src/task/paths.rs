@@ -17,7 +17,6 @@ impl Task for Paths {
     const ABOUT: &'static str =
         "a path from the first node to the second along the edges, no node twice";
     const TAG: char = 'p';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "nodes", default: 6, range: (4, MAX_NODES) },
         Knob { letter: 'm', about: "edges", default: 8, range: (4, 14) },

@@ -32,7 +32,6 @@ impl Task for Queens {
     const ABOUT: &'static str =
         "place queens that do not attack each other: the rows of columns a, b, c, ...";
     const TAG: char = 'q';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "queens", default: 7, range: (5, MAX_NODES) },
         Knob { letter: 'g', about: "given queens", default: 1, range: (0, 3) },

@@ -35,7 +35,6 @@ impl Task for Sat {
     const ABOUT: &'static str =
         "set the variables a, b, c, ... to 0 or 1 so that every clause holds a true one";
     const TAG: char = 't';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "variables", default: 5, range: (3, MAX_NODES) },
         Knob { letter: 'm', about: "clauses", default: 5, range: (1, 12) },

@@ -116,7 +116,6 @@ impl Task for Strings {
     const NAME: &'static str = "strings";
     const ABOUT: &'static str = "a string of the given length that the regular expression matches";
     const TAG: char = 'r';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "letters of the string", default: 6, range: (2, 10) },
         Knob { letter: 's', about: "letters of the expression", default: 5, range: (2, 8) },

@@ -18,7 +18,6 @@ impl Task for Subset {
     const ABOUT: &'static str =
         "choose some of the numbers, in any order, so that they add up to the target";
     const TAG: char = 's';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "numbers", default: 7, range: (3, MAX_NUMBERS) },
         Knob { letter: 'm', about: "largest number", default: 12, range: (8, 20) },

@@ -30,7 +30,6 @@ impl Task for Sudoku {
     const NAME: &'static str = "sudoku";
     const ABOUT: &'static str = "fill a 4 x 4 Sudoku, row by row; a control with one answer";
     const TAG: char = 'u';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] =
         &[Knob { letter: 'e', about: "empty cells", default: 8, range: (1, 12) }];
     const ANSWERS: (usize, usize) = (1, 1);

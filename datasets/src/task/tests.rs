@@ -16,7 +16,6 @@ use tealight_core::Prompt;
 /// Characters of all statements, prompts and answers.
 const ALPHABET: &str = "0123456789abcdefghijklmnopqrstuvwxyz+-*/(),=:|>!";
 
-/// The listed answers to a statement.
 pub(super) fn answers(name: &str, statement: &str) -> Vec<String> {
     let listed = find(name).unwrap().list(statement);
     listed.expect(statement).into_iter().map(|answer| answer.text).collect()

@@ -104,7 +104,6 @@ impl Task for Zebra {
     const ABOUT: &'static str =
         "who lives where, by clues: groups of letters, house by house; a control with one answer";
     const TAG: char = 'z';
-    const IN_EMBEDDED_MODEL: bool = true;
     const KNOBS: &'static [Knob] = &[
         Knob { letter: 'n', about: "houses", default: 3, range: (2, MAX_HOUSES) },
         Knob { letter: 'g', about: "groups of letters", default: 2, range: (1, MAX_GROUPS) },

@@ -17,9 +17,6 @@ pub(crate) struct WithClasses {
 
 impl WithClasses {
     /// Opens the function that `spec` names.
-    ///
-    /// # Errors
-    /// No Python function, or one that cannot be loaded.
     pub(crate) fn open(spec: &str, verifier: Arc<dyn Verifier>) -> Result<Arc<dyn Verifier>> {
         let refused = |what| DataError::Verifier { spec: spec.into(), what };
         let argument = spec.strip_prefix("python:").ok_or_else(|| {

@@ -103,7 +103,6 @@ struct Reply {
     raised: bool,
     /// The names that a function of a group reads: of the first line.
     reads: Option<Vec<String>>,
-    /// The advantages of a group.
     advantages: Option<Vec<f64>>,
 }
 

@@ -12,7 +12,6 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number from `low` to `high`.
     pub(crate) fn int(&mut self, low: i64, high: i64) -> i64 {
         low + (self.next() % (high - low + 1) as u64) as i64
     }

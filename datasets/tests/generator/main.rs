@@ -64,7 +64,6 @@ const KINDS: [Kind; 40] = [
     ("rational functions", relations::combination),
 ];
 
-/// A labelled pair.
 struct Pair {
     kind: &'static str,
     gold: String,

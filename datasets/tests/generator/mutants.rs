@@ -73,7 +73,8 @@ fn mutated_pairs_never_panic() {
         };
         let (verdicts, time) = timed();
         let Ok([strict, flexible]) = verdicts else { panic!("{gold:?} {answer:?}") };
-        assert!(strict != Outcome::Correct || flexible != Outcome::NoAnswer, "{gold:?} {answer:?}");
+        // The flexible rules accept all that the strict ones do.
+        assert!(strict != Outcome::Correct || flexible == Outcome::Correct, "{gold:?} {answer:?}");
         // Both modes, the quickest of four: other work on the machine slows one of them.
         if time > Duration::from_millis(20) {
             let best = (0..3).map(|_| timed().1).min().map_or(time, |other| other.min(time));

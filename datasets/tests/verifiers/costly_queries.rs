@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use tealight_core::Prompt;
 use tealight_datasets::verify::sql::Sql;
 use tealight_datasets::{Database, Problem, Verdict, Verifier};
+
+use super::problem;
 
 /// Most seconds of a query: ten, and what is left of the step in which they end.
 const MOST: f64 = 12.0;
@@ -46,7 +47,7 @@ fn judged(query: &str) -> (Verdict, f64) {
     let work = || {
         let problem = Problem {
             context: Some(Database::Script("CREATE TABLE t(x)".into())),
-            ..Problem::new("p", Prompt::question("?"), "SELECT 1")
+            ..problem("SELECT 1")
         };
         let (sql, started) = (Sql::from_scripts(), Instant::now());
         (sql.verify(&problem, query), seconds(started))

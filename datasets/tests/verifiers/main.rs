@@ -13,3 +13,19 @@ mod python;
 mod solutions;
 mod specifications;
 mod sql;
+
+use tealight_core::Prompt;
+use tealight_datasets::{Problem, Verdict};
+
+fn problem(gold: &str) -> Problem {
+    Problem::new("p", Prompt::Text("?".into()), gold)
+}
+
+/// Why a completion was not judged.
+#[cfg(unix)]
+fn unjudged(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Unjudged { why, .. } => why,
+        other => panic!("{other:?}"),
+    }
+}

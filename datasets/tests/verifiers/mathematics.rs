@@ -1,12 +1,12 @@
 //! Answers that are found, and those that are equal.
 
-use tealight_core::Prompt;
 use tealight_datasets::verify::math::{Math, Mode, answer};
-use tealight_datasets::{Problem, Verdict, Verifier};
+use tealight_datasets::{Verdict, Verifier};
+
+use super::problem;
 
 fn verdict(gold: &str, completion: &str) -> Verdict {
-    let problem = Problem::new("p", Prompt::question("?"), gold);
-    Math::default().verify(&problem, completion)
+    Math::default().verify(&problem(gold), completion)
 }
 
 #[test]

@@ -3,13 +3,10 @@
 use std::process::Command;
 use std::time::Duration;
 
-use tealight_core::Prompt;
 use tealight_datasets::verify::Program;
-use tealight_datasets::{CompletionText, Problem, Verdict, Verifier};
+use tealight_datasets::{CompletionText, Verdict, Verifier};
 
-fn problem() -> Problem {
-    Problem::new("p", Prompt::question("?"), "7")
-}
+use super::{problem, unjudged};
 
 const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,*}; case "$line" in
     *boom*) exit 3 ;;
@@ -29,8 +26,8 @@ const GRADER: &str = r#"while read -r line; do n=${line#*\"request\":}; n=${n%%,
 #[test]
 fn program_failures_are_unjudged_not_zero() {
     let program = Program::new(&format!("timeout=1:{GRADER}")).unwrap();
-    assert_eq!(program.verify(&problem(), "7"), Verdict::correct("seven", "7"));
-    assert_eq!(program.verify(&problem(), "8"), Verdict::because("not 7".into()));
+    assert_eq!(program.verify(&problem("7"), "7"), Verdict::correct("seven", "7"));
+    assert_eq!(program.verify(&problem("7"), "8"), Verdict::because("not 7".into()));
     assert_eq!(program.complaint(), None);
     for (completion, why) in [
         ("boom", "ended"),
@@ -38,18 +35,16 @@ fn program_failures_are_unjudged_not_zero() {
         ("mute", "repeats no `\"request\":"),
         ("long", "more than"),
     ] {
-        match program.verify(&problem(), completion) {
-            Verdict::Unjudged { why: reason, .. } => assert!(reason.contains(why), "{reason}"),
-            other => panic!("{completion}: {other:?}"),
-        }
+        let reason = unjudged(program.verify(&problem("7"), completion));
+        assert!(reason.contains(why), "{completion}: {reason}");
     }
-    assert!(program.verify(&problem(), "7").is_correct(), "it is started again");
+    assert!(program.verify(&problem("7"), "7").is_correct(), "it is started again");
 }
 
 #[test]
 fn the_trial_call_warns_of_a_gold_answer_that_is_incorrect() {
     let program = Program::new(&format!("timeout=1:{GRADER}")).unwrap();
-    let probed = |gold: &str| program.probe(&Problem::new("p", Prompt::question("?"), gold));
+    let probed = |gold: &str| program.probe(&problem(gold));
     assert_eq!(probed("7"), Ok(None));
     let warning = probed("9").unwrap().unwrap();
     for words in ["gold answer `9`", "problem `p`", "incorrect (not 7)"] {
@@ -64,9 +59,9 @@ fn the_trial_call_warns_of_a_gold_answer_that_is_incorrect() {
 fn extra_output_lines_are_reported() {
     let program = Program::new(GRADER).unwrap();
     for _ in 0..5 {
-        assert!(!program.verify(&problem(), "twice").is_correct());
-        assert!(program.verify(&problem(), "7").is_correct());
-        assert!(!program.verify(&problem(), "8").is_correct());
+        assert!(!program.verify(&problem("7"), "twice").is_correct());
+        assert!(program.verify(&problem("7"), "7").is_correct());
+        assert!(!program.verify(&problem("7"), "8").is_correct());
     }
     assert!(program.complaint().unwrap().contains("repeats no"));
 }
@@ -75,7 +70,7 @@ fn extra_output_lines_are_reported() {
 fn program_that_reads_nothing_times_out() {
     let program = Program::new("timeout=1:sleep 30").unwrap();
     let long = "x".repeat(1 << 20);
-    assert!(matches!(program.verify(&problem(), &long), Verdict::Unjudged { .. }));
+    unjudged(program.verify(&problem("7"), &long));
 }
 
 /// Whether a process with `mark` among its arguments runs.
@@ -96,7 +91,7 @@ fn timed_out_program_is_killed_with_its_children() {
     // The command itself, a child of it in the background, and a busy one.
     let command = format!("timeout=0.2:sleep {mark}.5 & while :; do sleep {mark}.25; done");
     let program = Program::new(&command).unwrap();
-    assert!(matches!(program.verify(&problem(), "7"), Verdict::Unjudged { .. }));
+    unjudged(program.verify(&problem("7"), "7"));
     drop(program);
     std::thread::sleep(Duration::from_millis(300));
     assert!(!runs(&format!("sleep {mark}")), "something goes on");
@@ -112,7 +107,7 @@ fn many_threads_get_their_own_answers() {
                 for round in 0..50 {
                     let right = (thread + round) % 2 == 0;
                     let answer = if right { "7" } else { "8" };
-                    assert_eq!(program.verify(&problem(), answer).is_correct(), right);
+                    assert_eq!(program.verify(&problem("7"), answer).is_correct(), right);
                 }
             });
         }
@@ -124,13 +119,13 @@ fn invalid_commands_and_outputs_are_refused() {
     assert!(Program::new("timeout=1e19:cat").is_err());
     assert!(Program::new(" ").is_err() && Program::new("timeout=x:cat").is_err());
     let cat = Program::new("cat").unwrap();
-    assert!(matches!(cat.verify(&problem(), "7"), Verdict::Unjudged { .. }));
+    unjudged(cat.verify(&problem("7"), "7"));
 }
 
 #[test]
 fn program_rewards_outside_0_to_1_are_unjudged() {
     let grade = |program: &Program, completion: &str| {
-        program.grade(&problem(), CompletionText { full: completion, answer: None })
+        program.grade(&problem("7"), CompletionText { full: completion, answer: None })
     };
     let program = Program::new(GRADER).unwrap();
     let half = grade(&program, "half");
@@ -145,15 +140,8 @@ fn program_rewards_outside_0_to_1_are_unjudged() {
     ] {
         let grade = grade(&program, completion);
         assert_eq!(grade.reward, 0.0, "{completion}");
-        match grade.verdict {
-            Verdict::Unjudged { why: reason, .. } => {
-                assert!(
-                    reason.contains(why) && reason.contains("while read"),
-                    "{completion}: {reason}"
-                );
-            }
-            other => panic!("{completion}: {other:?}"),
-        }
+        let reason = unjudged(grade.verdict);
+        assert!(reason.contains(why) && reason.contains("while read"), "{completion}: {reason}");
     }
     let loose = program.from_reward(Some(0.5));
     assert!(grade(&loose, "half").verdict.is_correct());

@@ -7,6 +7,8 @@ use serde_json::json;
 use tealight_core::Prompt;
 use tealight_datasets::{CompletionText, Problem, Verdict, Verifier, verify};
 
+use super::{problem, unjudged};
+
 /// Opens `FILE:FUNCTION`; an error is its message.
 fn open(argument: &str) -> Result<Arc<dyn Verifier>, String> {
     verify::open(&format!("python:{argument}")).map_err(|error| error.to_string())
@@ -79,12 +81,8 @@ fn judge() -> Option<(tempfile::TempDir, Arc<dyn Verifier>)> {
     }
 }
 
-fn problem() -> Problem {
-    Problem::new("p", Prompt::Text("?".into()), "7")
-}
-
 fn verdict(program: &Arc<dyn Verifier>, completion: &str) -> Verdict {
-    program.verify(&problem(), completion)
+    program.verify(&problem("7"), completion)
 }
 
 #[test]
@@ -113,10 +111,8 @@ fn function_failures_are_unjudged_not_zero() {
         ("none", "returned None"),
         ("many", "more than"),
     ] {
-        match verdict(&program, completion) {
-            Verdict::Unjudged { why: reason, .. } => assert!(reason.contains(why), "{reason}"),
-            other => panic!("{completion}: {other:?}"),
-        }
+        let reason = unjudged(verdict(&program, completion));
+        assert!(reason.contains(why), "{completion}: {reason}");
         assert!(verdict(&program, "7").is_correct(), "after {completion}");
     }
 }
@@ -126,7 +122,7 @@ fn a_function_grades_and_the_threshold_decides() {
     let Some((folder, program)) = judge() else { return };
     let judged = |completion: &str| {
         let answer = CompletionText { full: completion, answer: Some(completion) };
-        (verdict(&program, completion), program.grade(&problem(), answer).reward)
+        (verdict(&program, completion), program.grade(&problem("7"), answer).reward)
     };
     assert_eq!(judged("7"), (verdict(&program, "7"), 1.0));
     assert_eq!(judged("8"), (Verdict::wrong(), 0.0));
@@ -135,8 +131,8 @@ fn a_function_grades_and_the_threshold_decides() {
     assert_eq!(judged("nan").1, 0.0);
     let spec = format!("python:{}:judge", folder.path().join("it's mine.py").display());
     let loose = verify::open_graded(&spec, Some(0.5)).unwrap();
-    assert!(loose.verify(&problem(), "half").is_correct());
-    let class = loose.verify(&problem(), "class");
+    assert!(loose.verify(&problem("7"), "half").is_correct());
+    let class = loose.verify(&problem("7"), "class");
     assert_eq!(class, Verdict::correct("c", "7"));
     assert_eq!(loose.grading().threshold, Some(0.5));
 }
@@ -212,27 +208,27 @@ fn functions_of_trl_are_called_with_lists() {
     let named = |name: &str| open(&format!("{}:{name}", file.display()));
     for name in ["texts", "conversations"] {
         let program = named(name).unwrap();
-        assert_eq!(program.probe(&problem()), Ok(None), "{name}");
+        assert_eq!(program.probe(&problem("7")), Ok(None), "{name}");
         assert!(verdict(&program, "it is 7").is_correct(), "{name}");
         assert_eq!(verdict(&program, "it is 8"), Verdict::wrong(), "{name}");
         assert_eq!(program.complaint(), None);
     }
-    assert!(named("waits").unwrap().probe(&problem()).is_ok());
+    assert!(named("waits").unwrap().probe(&problem("7")).is_ok());
     let message = named("unfit").err().expect("refused");
     assert!(message.contains("needs `question`"), "{message}");
     // Columns have their rows' values, also those with the name of a gold answer.
     let difficult = named("difficult").unwrap();
-    let message = difficult.probe(&problem()).unwrap_err();
+    let message = difficult.probe(&problem("7")).unwrap_err();
     assert!(message.contains("needs `difficulty`"), "{message}");
     let row = json!({"prompt": "?", "answer": "so 7", "label": "easy", "difficulty": 3});
     let columns = row.as_object().cloned().map(Arc::new);
-    assert!(difficult.verify(&Problem { columns, ..problem() }, "7").is_correct());
+    assert!(difficult.verify(&Problem { columns, ..problem("7") }, "7").is_correct());
     for (name, why) in [
         ("two", "returned 2 rewards for one completion"),
         ("broken", "ZeroDivisionError: division by zero (rewards.py, line 19)"),
     ] {
         let program = named(name).unwrap();
-        let message = program.probe(&problem()).unwrap_err();
+        let message = program.probe(&problem("7")).unwrap_err();
         assert!(message.contains(why) && message.contains("gold answer `7`"), "{message}");
         assert!(program.complaint().is_some_and(|complaint| complaint.contains(why)));
     }
@@ -241,10 +237,7 @@ fn functions_of_trl_are_called_with_lists() {
 #[test]
 fn the_trial_call_warns_of_a_gold_answer_that_is_incorrect() {
     let Some((_folder, program)) = judge() else { return };
-    let probed = |gold: &str| {
-        let problem = Problem::new("p", Prompt::Text("?".into()), gold);
-        program.probe(&problem).unwrap().unwrap_or_default()
-    };
+    let probed = |gold: &str| program.probe(&problem(gold)).unwrap().unwrap_or_default();
     for quiet in ["7", "half", "none"] {
         assert_eq!(probed(quiet), "", "{quiet}");
     }
@@ -268,8 +261,7 @@ fn prompts_and_golds_are_the_same_however_a_command_holds_them() {
         assert!(program.verify(&problem, "7").is_correct(), "{problem:?}");
     }
     let (_folder, by_gold) = judge().unwrap();
-    let problem = Problem::new("p", Prompt::Text("?".into()), "3 + 4 = 7\n#### 7");
-    assert!(by_gold.verify(&problem, "it is 7").is_correct());
+    assert!(by_gold.verify(&problem("3 + 4 = 7\n#### 7"), "it is 7").is_correct());
 }
 
 #[test]
@@ -278,7 +270,7 @@ fn hanging_function_costs_one_timeout() {
     let started = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| assert!(matches!(verdict(&program, "hang"), Verdict::Unjudged { .. })));
+            scope.spawn(|| unjudged(verdict(&program, "hang")));
         }
     });
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());

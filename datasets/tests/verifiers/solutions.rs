@@ -1,18 +1,19 @@
 //! What worked solutions compute, and why answers differ, in words.
 
-use tealight_core::Prompt;
 use tealight_datasets::verify::math::{Mode, check, kind_of, solution, why};
-use tealight_datasets::{Problem, Verdict, verify};
+use tealight_datasets::{Verdict, verify};
+
+use super::problem;
 
 /// Without equations the answer's value is the class: a phrase more is no other solution.
 #[test]
 fn words_without_equations_are_one_solution_for_each_value() {
-    let class = |verifier: &str, gold: &str, text: &str| {
-        let problem = Problem::new("p", Prompt::Text("?".into()), gold);
-        match verify::open(verifier).unwrap().verify(&problem, text) {
-            Verdict::Correct { class, .. } => class,
-            other => panic!("{text}: {other:?}"),
-        }
+    let class = |verifier: &str, gold: &str, text: &str| match verify::open(verifier)
+        .unwrap()
+        .verify(&problem(gold), text)
+    {
+        Verdict::Correct { class, .. } => class,
+        other => panic!("{text}: {other:?}"),
     };
     for (gold, texts) in [
         (

@@ -2,18 +2,16 @@
 
 use std::path::Path;
 
-use tealight_core::Prompt;
 use tealight_datasets::verify::sql::{Compare, Sql, canonical, extract, orders};
 use tealight_datasets::{Database, Problem, Verdict, Verifier};
+
+use super::problem;
 
 const SCRIPT: &str = "CREATE TABLE pets(name TEXT, kind TEXT, age INTEGER, weight REAL);
     INSERT INTO pets VALUES ('Ada','dog',3,2.5),('Bo','cat',5,4),('Cy','dog',7,NULL),('Di','cow',5,1e9);";
 
 fn verdict(verifier: &Sql, gold: &str, completion: &str) -> Verdict {
-    let problem = Problem {
-        context: Some(Database::Script(SCRIPT.into())),
-        ..Problem::new("p", Prompt::question("?"), gold)
-    };
+    let problem = Problem { context: Some(Database::Script(SCRIPT.into())), ..problem(gold) };
     verifier.verify(&problem, completion)
 }
 
@@ -136,10 +134,7 @@ fn scripts_make_tables_and_nothing_else() {
         "CREATE TRIGGER t AFTER INSERT ON u BEGIN SELECT 1; END".into(),
     ] {
         for context in [Database::Script(script.clone()), Database::File(script.clone())] {
-            let problem = Problem {
-                context: Some(context),
-                ..Problem::new("p", Prompt::question("?"), "SELECT 1")
-            };
+            let problem = Problem { context: Some(context), ..problem("SELECT 1") };
             let judged = sql.verify(&problem, "SELECT 1");
             assert!(matches!(judged, Verdict::Unjudged { .. }), "{script}: {judged:?}");
         }

@@ -38,7 +38,6 @@ pub struct DiversityChange {
     pub correct_alike: Effect,
 }
 
-/// The parts of one problem.
 #[derive(Debug, Clone, Copy, Default)]
 struct Parts {
     diversity: [f64; 2],

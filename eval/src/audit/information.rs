@@ -246,6 +246,7 @@ impl ModelScores {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::question;
 
     /// A policy that writes a template with chance `1 - copies`, else the number of its prompt.
     struct Policy {
@@ -278,13 +279,7 @@ mod tests {
     }
 
     fn measured(copies: f64, write: &dyn Fn(usize, usize) -> String) -> PromptInformation {
-        let question = |i: usize| Question {
-            prompt: i.to_string(),
-            answer: String::new(),
-            choice: None,
-            turns: Vec::new(),
-        };
-        let questions: Vec<Question> = (0..40).map(question).collect();
+        let questions: Vec<Question> = (0..40).map(|i| question(&i.to_string(), "")).collect();
         // Problems have one completion or two.
         let texts: Vec<Vec<String>> =
             (0..40).map(|i| (0..1 + i % 2).map(|j| write(i, j)).collect()).collect();

@@ -123,6 +123,7 @@ mod tests {
     use std::borrow::Cow;
 
     use super::*;
+    use crate::fixtures;
     use crate::simulated::Draws;
 
     fn set(runs: [Vec<Tally>; 2], second: Option<Vec<Tally>>) -> Aligned<'static> {
@@ -178,12 +179,7 @@ mod tests {
 
     #[test]
     fn lost_problems_are_ordered_by_how_unlikely_they_are() {
-        let tally = |problem: &str, correct| Tally {
-            problem: problem.into(),
-            samples: 4,
-            correct,
-            ..Tally::default()
-        };
+        let tally = |problem, correct| fixtures::tally(problem, 4, correct);
         let base = vec![tally("a", 1), tally("b", 4), tally("c", 0), tally("d", 2)];
         let tuned = vec![tally("a", 0), tally("b", 0), tally("c", 0), tally("d", 1)];
         let lost = Lost::new(&set([base, tuned], None), 1).unwrap();

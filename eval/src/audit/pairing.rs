@@ -130,7 +130,6 @@ fn hash(words: &[&str]) -> u64 {
     fnv(words.iter().flat_map(|word| word.bytes().chain([b' '])))
 }
 
-/// The words of each prompt.
 fn words(set: &SetResult) -> Vec<Vec<&str>> {
     set.questions.iter().map(|question| question.prompt.split_whitespace().collect()).collect()
 }
@@ -197,29 +196,14 @@ impl Pairing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Question;
-    use crate::{Summary, Tally};
+    use crate::fixtures;
 
     fn set(problems: &[(&str, &str, &str)]) -> SetResult {
-        let tally = |id: &str| Tally { problem: id.into(), samples: 1, ..Tally::default() };
-        let tallies: Vec<Tally> = problems.iter().map(|(id, ..)| tally(id)).collect();
-        let question = |(_, prompt, gold): &(&str, &str, &str)| Question {
-            prompt: (*prompt).into(),
-            answer: (*gold).into(),
-            choice: None,
-            turns: Vec::new(),
-        };
+        let tallies = problems.iter().map(|(id, ..)| fixtures::tally(id, 1, 0)).collect();
+        let question = |(_, prompt, gold): &(&str, &str, &str)| fixtures::question(prompt, gold);
         SetResult {
-            name: "s".into(),
-            dataset: "s".into(),
-            domain: None,
-            verifier: "math".into(),
-            temperature: None,
-            summary: Summary::new(&tallies, &[1]).unwrap(),
             questions: problems.iter().map(question).collect(),
-            problems: tallies,
-            unusable: vec![],
-            samples: None,
+            ..fixtures::set("s", tallies, &[1])
         }
     }
 

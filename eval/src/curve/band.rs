@@ -29,7 +29,6 @@ pub(super) fn base(base: &[(f64, f64)], request: &Request) -> BasePoint {
     }
 }
 
-/// A contender's curve.
 pub(super) fn curve(one: &Contender, base: &[(f64, f64)], request: &Request) -> Curve {
     let path = one.path(base);
     let refined = path.refined();

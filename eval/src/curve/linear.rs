@@ -50,9 +50,6 @@ impl Contender {
     }
 
     /// Adds a run: the i-th checkpoint of every seed is one point, and the fewest checkpoints of any seed are used.
-    ///
-    /// # Errors
-    /// A run of another configuration, or of a seed that is there already.
     pub(super) fn add(&mut self, path: &RunPath, scores: Vec<Vec<Score>>) -> Result<()> {
         let name = &self.objective;
         ensure!(
@@ -94,7 +91,6 @@ impl Contender {
         self.seeds.iter().flatten().count()
     }
 
-    /// The path of its mean from the base.
     pub(super) fn path(&self, base: &[Score]) -> Path {
         let at = |checkpoint: usize| mean(self.scores.iter().flat_map(|seed| &seed[checkpoint]));
         let points = std::iter::once(mean(base.iter())).chain((0..self.steps.len()).map(at));

@@ -6,11 +6,7 @@ use rayon::prelude::*;
 use super::data::{contenders, reference};
 use super::world::{COLLAPSES, KEEPS, Objective, Study};
 use super::{Answers, Comparison, Measure, Request, RunPath, comparisons};
-
-fn studies(default: usize) -> usize {
-    let asked = std::env::var("TEALIGHT_STUDIES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
+use crate::simulated::studies;
 
 /// The comparisons of [`super::curves`] with the reference, without the intervals of each curve.
 fn with_reference(measure: Measure, base: &[Answers], paths: &[RunPath]) -> Vec<Comparison> {

@@ -1,25 +1,18 @@
-//! Completions to samples, on all threads: every rank judges a part.
+//! Completions to samples, on all threads.
 
 use std::sync::Arc;
 
-use anyhow::Result;
 use rayon::prelude::*;
 use tealight_datasets::Verifier;
 
 use super::GradeJob;
 use super::problems::Target;
 use super::tallies::Judged;
-use crate::evaluate::SampleBatch;
 use crate::rules::Rules;
 use crate::{Completion, Sample, Tally};
-use tealight_core::ranks::Ranks;
-
-/// Completions that are judged one after the other.
-const BLOCK: usize = 16;
 
 /// A completion to judge.
 pub(super) struct Task {
-    /// The index of its problem.
     pub(super) problem: usize,
     pub(super) target: Arc<Target>,
     /// Which of the problem's completions it is.
@@ -41,75 +34,19 @@ pub(super) struct Judge<'a> {
     rules: Rules,
 }
 
-/// This process's share of a chunk: rounds of blocks, each with its index.
-pub(super) struct Share {
-    new: Vec<Tally>,
-    problems: Vec<usize>,
-    blocks: usize,
-    rounds: Vec<Vec<(usize, Vec<Task>)>>,
-}
-
-/// The same, judged.
-pub(super) struct JudgedShare {
-    new: Vec<Tally>,
-    problems: Vec<usize>,
-    blocks: usize,
-    rounds: Vec<Vec<SampleBatch>>,
-}
-
-impl Share {
-    pub(super) fn new(work: Work, ranks: &Ranks) -> Self {
-        let problems = work.tasks.iter().map(|task| task.problem).collect();
-        let (mut tasks, mut blocks) = (work.tasks.into_iter(), Vec::new());
-        loop {
-            let block: Vec<Task> = tasks.by_ref().take(BLOCK).collect();
-            if block.is_empty() {
-                break;
-            }
-            blocks.push(block);
-        }
-        let all: Vec<usize> = (0..blocks.len()).collect();
-        let mut block = |index: usize| (index, std::mem::take(&mut blocks[index]));
-        let mut round = |share: Vec<usize>| share.into_iter().map(&mut block).collect();
-        let rounds = ranks.shares(&all, BLOCK).into_iter().map(&mut round).collect();
-        Self { new: work.new, problems, blocks: all.len(), rounds }
-    }
-}
-
-impl JudgedShare {
-    /// The samples of all processes, in the order of the file.
-    ///
-    /// # Errors
-    /// Another process has disconnected.
-    pub(super) fn gather(self, ranks: &Ranks) -> Result<Judged> {
-        let mut judged: Vec<Vec<Sample>> = vec![Vec::new(); self.blocks];
-        for batches in self.rounds {
-            for batch in ranks.gather(batches)?.into_iter().flatten() {
-                judged[batch.index] = batch.samples;
-            }
-        }
-        let samples = judged.into_iter().flatten().collect();
-        Ok(Judged { new: self.new, problems: self.problems, samples })
-    }
-}
-
 impl<'a> Judge<'a> {
     pub(super) fn new(job: &GradeJob<'a>) -> Self {
         Self { verifier: job.verifier, rules: job.rules }
     }
 
-    pub(super) fn share(self, share: Share) -> JudgedShare {
-        let batch = |(index, block): (usize, Vec<Task>)| SampleBatch {
-            index,
-            samples: block.into_iter().map(|task| self.sample(task)).collect(),
-        };
-        let round = |blocks: Vec<(usize, Vec<Task>)>| blocks.into_par_iter().map(batch).collect();
-        let Share { new, problems, blocks, rounds } = share;
-        JudgedShare { new, problems, blocks, rounds: rounds.into_iter().map(round).collect() }
+    pub(super) fn all(self, Work { new, tasks }: Work) -> Judged {
+        let problems = tasks.iter().map(|task| task.problem).collect();
+        let samples = tasks.into_par_iter().map(|task| self.sample(task)).collect();
+        Judged { new, problems, samples }
     }
 
     /// Judges a completion by its problem's gold answer, or by the first of several that it is right by.
-    pub(super) fn sample(self, Task { target, number, mut answer, .. }: Task) -> Sample {
+    fn sample(self, Task { target, number, mut answer, .. }: Task) -> Sample {
         // A request that failed counts by the same rule as an answer that was refused.
         answer.is_missing = false;
         let Target { problem, alternatives } = &*target;

@@ -8,6 +8,7 @@ use tealight_core::Prompt;
 use tealight_datasets::{Dataset, Problem};
 
 use super::line::{Line, hash};
+use super::notes::Noted;
 
 /// Most places of a prompt at which a question may begin: the last ones.
 const MAX_STARTS: usize = 256;
@@ -17,6 +18,7 @@ const MAX_SHORTER: usize = 64;
 const LABEL: usize = 40;
 
 /// The problems of a dataset.
+#[derive(Default)]
 pub(super) struct Known<'a> {
     pub(super) name: &'a str,
     by_id: HashMap<&'a str, &'a Problem>,
@@ -31,12 +33,10 @@ pub(super) struct Known<'a> {
     pub(super) longer_prompt: Option<String>,
     /// The ids of problems that lines have named.
     seen: HashSet<&'a str>,
-    /// Records whose prompt is that of another problem than their id's, and the first such.
-    pub(super) contradictions: usize,
-    pub(super) contradiction: Option<String>,
-    /// Records whose id is that of a problem with a number behind it, and the first such.
-    pub(super) numbered: usize,
-    pub(super) numbered_example: Option<(String, String)>,
+    /// Records whose prompt is that of another problem than their id's.
+    pub(super) contradictions: Noted,
+    /// Records whose id is that of a problem with a number behind it.
+    pub(super) numbered: Noted<(String, String)>,
     /// The id under which each prompt came that shows no question of the dataset.
     prompts: HashMap<u64, String>,
 }
@@ -76,30 +76,12 @@ impl<'a> Known<'a> {
             || dataset.problems.iter().map(|problem| problem.id.parse::<u64>().unwrap_or(0));
         let is_ascending = numbers().zip(numbers().skip(1)).all(|(a, b)| a < b);
         let has_row_numbers = numbers().next().is_some_and(|first| first > 0) && is_ascending;
-        let (name, seen) = (dataset.name.as_str(), HashSet::new());
-        Ok(Self {
-            name,
-            by_id,
-            by_question,
-            has_row_numbers,
-            is_by_number: false,
-            tail: None,
-            longer_prompt: None,
-            seen,
-            contradictions: 0,
-            contradiction: None,
-            numbered: 0,
-            numbered_example: None,
-            prompts: HashMap::new(),
-        })
+        let name = dataset.name.as_str();
+        Ok(Self { name, by_id, by_question, has_row_numbers, ..Self::default() })
     }
 
     /// The problem that a line names: by its id, unless its prompt is another problem's; by its prompt where it has no
     /// id, or none of the dataset's.
-    ///
-    /// # Errors
-    /// Ids that count from 0 or number samples, where no prompt says which problems they are; a prompt of several
-    /// problems.
     pub(super) fn find(&mut self, line: &Line) -> Result<Option<&'a Problem>> {
         let by_id = line.id.as_ref().and_then(|id| self.by_name(id));
         let text = line.prompt.as_ref().map(asked).unwrap_or_default();
@@ -117,8 +99,7 @@ impl<'a> Known<'a> {
                 // Behind the question that was found, and not among worked examples before it.
                 let is_shown = place(of_id) > place(of_prompt);
                 if !is_shown {
-                    self.contradictions += 1;
-                    self.contradiction.get_or_insert_with(|| {
+                    self.contradictions.note(|| {
                         format!("a record with the id `{id}` has the prompt of `{}`", of_prompt.id)
                     });
                 }
@@ -165,8 +146,7 @@ impl<'a> Known<'a> {
             return Some(problem);
         }
         let problem = self.by_id.get(before_number(id)?).filter(|_| !self.has_row_numbers)?;
-        self.numbered += 1;
-        self.numbered_example.get_or_insert_with(|| (id.to_owned(), problem.id.clone()));
+        self.numbered.note(|| (id.to_owned(), problem.id.clone()));
         Some(problem)
     }
 

@@ -47,8 +47,6 @@ pub(super) struct Lines<'a> {
     /// that did.
     failed: Vec<Task>,
     answered: HashMap<usize, usize>,
-    /// Why the first record without a gold answer has none.
-    no_gold: Option<anyhow::Error>,
     /// Completions that began with their prompts, and those with several turns.
     with_prompts: usize,
     with_turns: usize,
@@ -73,7 +71,6 @@ impl<'a> Lines<'a> {
             runs: Runs::default(),
             failed: Vec::new(),
             answered: HashMap::new(),
-            no_gold: None,
             with_prompts: 0,
             with_turns: 0,
             has_begun: false,
@@ -106,8 +103,9 @@ impl<'a> Lines<'a> {
                 Err(error) => return Err(error).with_context(|| place.in_file(&self.name)),
             }
         }
-        let has_none = self.counts.is_empty() && self.notes.without_gold >= MANY_WITHOUT_GOLD;
-        match self.no_gold.take_if(|_| has_none) {
+        let without = &mut self.notes.without_gold;
+        let has_none = self.counts.is_empty() && without.count >= MANY_WITHOUT_GOLD;
+        match without.first.take_if(|_| has_none) {
             Some(error) => Err(error),
             None => Ok(work),
         }
@@ -132,9 +130,6 @@ impl<'a> Lines<'a> {
     }
 
     /// Notes what another judge's verdict is of.
-    ///
-    /// # Errors
-    /// One that is of no single completion.
     fn note_verdict(&mut self, line: &Line) -> Result<()> {
         match line.partial_verdict {
             Some(PartialVerdict::OfNone) => bail!(
@@ -166,8 +161,7 @@ impl<'a> Lines<'a> {
             Ok(problem) => problem,
             Err(error) if self.job.requires_gold => return Err(error),
             Err(error) => {
-                self.notes.without_gold += 1;
-                self.no_gold.get_or_insert_with(|| error.context(at()));
+                self.notes.without_gold.note(|| error.context(at()));
                 return Ok(());
             }
         };
@@ -223,9 +217,6 @@ impl<'a> Lines<'a> {
     }
 
     /// The completions that were held back until the end of the file.
-    ///
-    /// # Errors
-    /// A gold answer that differs from that of an earlier line.
     pub(super) fn last(&mut self) -> Result<Work> {
         let mut work = Work::default();
         for line in self.runs.finish() {
@@ -273,11 +264,9 @@ impl<'a> Lines<'a> {
             };
             bail!("{}: no line has the filter `{filter}`; {there}", self.name);
         }
-        if let Some(error) = self.no_gold.take() {
-            if self.counts.is_empty() {
-                return Err(error);
-            }
-            self.notes.no_gold_example = Some(format!("{error:#}"));
+        let has_none = self.counts.is_empty();
+        if let Some(error) = self.notes.without_gold.first.take_if(|_| has_none) {
+            return Err(error);
         }
         let several = self
             .problems

@@ -27,7 +27,7 @@ use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 
 use crate::rules::{Missing, Rules};
 use crate::{Completion, Sample, Tally};
-use judge::{Judge, Share, Work};
+use judge::{Judge, Work};
 pub use judged::{EncodedSamples, JudgedChunk};
 use known::Known;
 use line::Keys;
@@ -37,7 +37,6 @@ use lines::{Lines, Parsed, parsed};
 use source::Record;
 pub use source::Source;
 use tallies::{Judged, Tallies};
-use tealight_core::ranks::Ranks;
 
 /// Most records of a chunk.
 const CHUNK: usize = 4096;
@@ -75,8 +74,6 @@ pub struct GradeJob<'a> {
     pub rules: Rules,
     /// What becomes of the dataset's problems without a completion.
     pub missing: Missing,
-    /// The processes that judge together: every one reads all of the file.
-    pub ranks: &'a Ranks,
     /// Whether the sink is given the samples as JSON as well.
     pub encodes: bool,
     /// Two empty files for what has to be remembered of problems that may come again; without them it is in memory.
@@ -109,7 +106,7 @@ pub struct Graded {
 }
 
 impl<'a> GradeJob<'a> {
-    /// Judges with the usual rules, in this process.
+    /// Judges with the usual rules.
     pub fn new(verifier: &'a dyn Verifier) -> Self {
         Self {
             dataset: None,
@@ -121,7 +118,6 @@ impl<'a> GradeJob<'a> {
             requires_gold: false,
             rules: Rules::default(),
             missing: Missing::default(),
-            ranks: Ranks::one(),
             encodes: false,
             files: None,
             max_open: MAX_OPEN,
@@ -208,10 +204,10 @@ impl Grading<'_> {
         sink: &mut JudgedSink<'_>,
     ) -> Result<Stages> {
         let Stages { records, parsed: lines, work, judged, counted } = stages;
-        let (ranks, encodes, judge) = (self.job.ranks, self.job.encodes, Judge::new(self.job));
-        let share = work.map(|work| Share::new(work, ranks));
-        let (mut next, mut judged_share, mut count) = (Stages::default(), None, Ok(None));
-        let (parsed_records, tallies) = (&mut next.parsed, &mut self.tallies);
+        let (encodes, judge) = (self.job.encodes, Judge::new(self.job));
+        let (mut next, mut count) = (Stages::default(), Ok(None));
+        let (parsed_records, next_judged) = (&mut next.parsed, &mut next.judged);
+        let tallies = &mut self.tallies;
         let (mut handed, mut refused) = (Ok(()), None);
         let keys = Keys { gold: self.job.gold_key, verdict: self.job.verdict_key };
         rayon::in_place_scope(|scope| {
@@ -219,7 +215,7 @@ impl Grading<'_> {
                 let parse = |record| parsed(record, keys);
                 *parsed_records = records.map(|all| all.into_par_iter().map(parse).collect());
             });
-            scope.spawn(|_| judged_share = share.map(|share| judge.share(share)));
+            scope.spawn(|_| *next_judged = work.map(|work| judge.all(work)));
             scope.spawn(|_| count = judged.map(|it| tallies.count(it, encodes)).transpose());
             if let Some(counted) = counted {
                 handed = sink(&counted);
@@ -242,20 +238,16 @@ impl Grading<'_> {
             (next.parsed, *end) = (None, Some(Err(error)));
         }
         next.counted = count?;
-        next.judged = judged_share.map(|share| share.gather(ranks)).transpose()?;
         Ok(next)
     }
 
     /// Judges and counts the completions that were held back until the end of the file.
     fn add_last(&mut self, sink: &mut JudgedSink<'_>) -> Result<()> {
-        let Work { new, tasks } = self.lines.last()?;
-        if tasks.is_empty() && new.is_empty() {
+        let work = self.lines.last()?;
+        if work.tasks.is_empty() && work.new.is_empty() {
             return Ok(());
         }
-        let problems: Vec<usize> = tasks.iter().map(|task| task.problem).collect();
-        let judge = Judge::new(self.job);
-        let samples = tasks.into_par_iter().map(|task| judge.sample(task)).collect();
-        let judged = Judged { new, problems, samples };
+        let judged = Judge::new(self.job).all(work);
         sink(&self.tallies.count(judged, self.job.encodes)?)
     }
 
@@ -263,8 +255,7 @@ impl Grading<'_> {
     fn add_missing(&mut self, sink: &mut JudgedSink<'_>) -> Result<()> {
         let Self { job, lines, tallies } = self;
         let missing = lines.problems.dataset.as_ref().map_or_else(Vec::new, Known::missing);
-        lines.notes.missing = missing.len();
-        lines.notes.missing_example = missing.first().map(|problem| problem.id.clone());
+        missing.iter().for_each(|problem| lines.notes.missing.note(|| problem.id.clone()));
         let least = lines.counts.iter().copied().min();
         let (Some(least), Missing::Wrong) = (least, job.missing) else { return Ok(()) };
         for problem in missing {

@@ -35,15 +35,32 @@ pub(super) struct Notes {
     pub(super) classes: usize,
     /// Failed requests that another one answered.
     pub(super) answered_again: usize,
-    /// Records without a gold answer, and the first of them.
-    pub(super) without_gold: usize,
-    pub(super) no_gold_example: Option<String>,
+    /// Records without a gold answer, and why the first has none.
+    pub(super) without_gold: Noted<anyhow::Error>,
     failures: usize,
     failure_examples: Vec<String>,
     unknown_endings: BTreeMap<String, usize>,
-    /// Problems of the dataset without a completion, and one of them.
-    pub(super) missing: usize,
-    pub(super) missing_example: Option<String>,
+    /// Problems of the dataset without a completion.
+    pub(super) missing: Noted,
+}
+
+/// How often something was met, and what is said of the first time.
+pub(super) struct Noted<T = String> {
+    pub(super) count: usize,
+    pub(super) first: Option<T>,
+}
+
+impl<T> Noted<T> {
+    pub(super) fn note(&mut self, describe: impl FnOnce() -> T) {
+        self.count += 1;
+        self.first.get_or_insert_with(describe);
+    }
+}
+
+impl<T> Default for Noted<T> {
+    fn default() -> Self {
+        Self { count: 0, first: None }
+    }
 }
 
 impl Notes {
@@ -139,10 +156,10 @@ impl Notes {
                 self.answered_again
             ));
         }
-        if let Some(example) = &self.no_gold_example {
+        if let Some(error) = &self.without_gold.first {
             notes.push(format!(
-                "left out for want of a gold answer (--require-gold refuses such records): {}; {example}",
-                counted(self.without_gold, "record"),
+                "left out for want of a gold answer (--require-gold refuses such records): {}; {error:#}",
+                counted(self.without_gold.count, "record"),
             ));
         }
         if self.classes > 0 {
@@ -179,11 +196,11 @@ impl Notes {
     /// Which problems records are of.
     fn of_problems(&self, problems: &Problems<'_>, job: &GradeJob<'_>) -> Vec<String> {
         let mut notes = Vec::new();
-        if let Some((id, own)) = &problems.shared_example {
+        if let Some((id, own)) = &problems.shared_ids.first {
             notes.push(format!(
                 "{} ids are shared by several problems, which their prompts distinguish: another problem `{id}` is \
                  renamed `{own}`",
-                problems.shared_ids
+                problems.shared_ids.count
             ));
         }
         if problems.grouped > 0 {
@@ -193,26 +210,26 @@ impl Notes {
                 counted(problems.grouped, "record")
             ));
         }
-        if let Some(example) = &problems.other_gold_example {
+        if let Some(example) = &problems.other_golds.first {
             notes.push(format!(
                 "{} have different gold answers in the file and in the dataset; the dataset's is used: {example}",
-                counted(problems.other_golds, "problem")
+                counted(problems.other_golds.count, "problem")
             ));
         }
-        if let Some(example) = &problems.other_prompt_example {
+        if let Some(example) = &problems.other_prompts.first {
             notes.push(format!(
                 "{} with another prompt than an earlier record of the same document, such as `{example}`: samples of \
                  several tasks or settings count as those of one problem",
-                counted(problems.other_prompts, "record")
+                counted(problems.other_prompts.count, "record")
             ));
         }
         if let Some(known) = &problems.dataset
-            && let Some(example) = &known.contradiction
+            && let Some(example) = &known.contradictions.first
         {
             notes.push(format!(
                 "ids and prompts contradict each other in {}; the prompts are used: {example} of {} (evalscope's \
                  ids number samples)",
-                counted(known.contradictions, "record"),
+                counted(known.contradictions.count, "record"),
                 known.name
             ));
         }
@@ -222,21 +239,21 @@ impl Notes {
                 self.empty
             ));
         }
-        if let Some(id) = &self.missing_example {
+        if let Some(id) = &self.missing.first {
             let rule = match job.missing {
                 Missing::LeftOut => "are left out (--missing wrong counts them as incorrect)",
                 Missing::Wrong => "count as incorrect (--missing left-out leaves them out)",
             };
             notes.push(format!(
                 "{} problems of the dataset have no completion, such as `{id}`, and {rule}",
-                self.missing
+                self.missing.count
             ));
         }
         let Some(known) = &problems.dataset else { return notes };
-        if let Some((id, problem)) = &known.numbered_example {
+        if let Some((id, problem)) = &known.numbered.first {
             notes.push(format!(
                 "the ids of {} name a problem of the dataset and the number of a sample, such as `{id}` of `{problem}`",
-                counted(known.numbered, "record")
+                counted(known.numbered.count, "record")
             ));
         }
         if known.is_by_number {

@@ -12,6 +12,7 @@ use tealight_datasets::{Database, Dataset, Problem, judge};
 
 use super::known::Known;
 use super::line::{Format, Line, hash};
+use super::notes::Noted;
 use contradictions::check_choices;
 
 /// What completions are judged by.
@@ -22,6 +23,7 @@ pub(super) struct Target {
 }
 
 /// The problems that lines have named so far, and those of a dataset.
+#[derive(Default)]
 pub(super) struct Problems<'a> {
     /// The problems, in the order of their first lines.
     pub(super) list: Vec<Arc<Target>>,
@@ -32,10 +34,8 @@ pub(super) struct Problems<'a> {
     /// Records with a verdict and an `answer` that is no gold answer then, and those whose `answer` was taken for one.
     judged: usize,
     gold_answers: usize,
-    /// Ids that name several problems.
-    pub(super) shared_ids: usize,
-    /// One of them, with the id that a later problem was given.
-    pub(super) shared_example: Option<(String, String)>,
+    /// Ids that name several problems, the first with the id that a later problem was given.
+    pub(super) shared_ids: Noted<(String, String)>,
     pub(super) dataset: Option<Known<'a>>,
     /// Whether ids number the records and not the problems, which prompts then name.
     has_row_ids: bool,
@@ -43,12 +43,10 @@ pub(super) struct Problems<'a> {
     is_math: bool,
     /// Records that were grouped by their prompts.
     pub(super) grouped: usize,
-    /// Problems with another gold answer in the file than in the dataset, and the first of them.
-    pub(super) other_golds: usize,
-    pub(super) other_gold_example: Option<String>,
-    /// Records with another prompt than an earlier one of their document, and one of the problems.
-    pub(super) other_prompts: usize,
-    pub(super) other_prompt_example: Option<String>,
+    /// Problems with another gold answer in the file than in the dataset.
+    pub(super) other_golds: Noted,
+    /// Records with another prompt than an earlier one of their document.
+    pub(super) other_prompts: Noted,
 }
 
 /// Most gold answers of one prompt that a further one is compared with.
@@ -74,24 +72,8 @@ struct Named {
 
 impl<'a> Problems<'a> {
     pub(super) fn new(dataset: Option<&'a Dataset>, is_math: bool) -> Result<Self> {
-        Ok(Self {
-            list: Vec::new(),
-            by_id: HashMap::new(),
-            by_prompt: HashMap::new(),
-            of_prompt: HashMap::new(),
-            judged: 0,
-            gold_answers: 0,
-            shared_ids: 0,
-            shared_example: None,
-            dataset: dataset.map(Known::new).transpose()?,
-            has_row_ids: false,
-            is_math,
-            grouped: 0,
-            other_golds: 0,
-            other_gold_example: None,
-            other_prompts: 0,
-            other_prompt_example: None,
-        })
+        let dataset = dataset.map(Known::new).transpose()?;
+        Ok(Self { dataset, is_math, ..Self::default() })
     }
 
     /// Finds out from the first lines of a file whether ids number its records: no id comes twice, each has one
@@ -112,9 +94,6 @@ impl<'a> Problems<'a> {
 
     /// The index of a line's problem, which is added where it is new; inside, why there is no gold answer. `at` says
     /// where the line stands.
-    ///
-    /// # Errors
-    /// Another gold for the same problem, an id that counts the dataset's problems from 0.
     pub(super) fn index(&mut self, line: &Line, at: &dyn Fn() -> String) -> Result<Result<usize>> {
         let known = match &mut self.dataset {
             Some(dataset) => dataset.find(line)?,
@@ -200,10 +179,11 @@ impl<'a> Problems<'a> {
             Named { first: index, variant: Some(variant), others: BTreeMap::new() },
         );
         if let Some(named) = self.by_id.get_mut(id) {
-            self.shared_ids += usize::from(named.others.is_empty());
+            if named.others.is_empty() {
+                self.shared_ids.note(|| (id.to_owned(), own));
+            }
             named.others.insert(variant, index);
         }
-        self.shared_example.get_or_insert((id.to_owned(), own));
         Ok(index)
     }
 

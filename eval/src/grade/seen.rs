@@ -50,9 +50,6 @@ impl<'a> Seen<'a> {
     }
 
     /// Notes the sample of a problem that `name` and `text` are the hashes of.
-    ///
-    /// # Errors
-    /// A file that cannot be written or read.
     pub(super) fn name(&mut self, problem: usize, name: u64, text: u64) -> Result<Named> {
         if self.samples >= self.most + self.reloaded / RELOADED {
             self.spill_others(problem)?;

@@ -14,7 +14,6 @@ use crate::number::counted;
 use super::scratch::{CHANGED, Place, Scratch, list, number};
 use crate::{Counts, Level, Sample, Tally, note_unjudged};
 
-/// The tallies of all problems.
 pub(super) struct Tallies<'a> {
     pub(super) list: Vec<Tally>,
     /// Where the names of each problem are.
@@ -104,9 +103,6 @@ impl<'a> Tallies<'a> {
     }
 
     /// Counts samples: those of a problem in their order, those of different problems at once.
-    ///
-    /// # Errors
-    /// A file of names that cannot be written or read.
     pub(super) fn add(&mut self, judged: &mut Judged) -> Result<()> {
         let Judged { new, problems, samples } = judged;
         self.chunks += 1;

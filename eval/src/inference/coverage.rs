@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::contrast::{Contrast, Evaluations};
 use crate::interval::{DISTINCT_NEEDS, EFFECTIVE_NEEDS};
-use crate::simulated::Draws;
+use crate::simulated::{Draws, studies};
 use crate::{Estimate, Summary, Tally};
 
 /// A problem: the chance that a sample of the base is correct, that of the tuned model, and how many correct answers
@@ -72,11 +72,6 @@ const SAMPLES: [usize; 3] = [4, 16, 64];
 
 /// Least coverage of an interval that is called one of 95 %.
 const LEAST: f64 = 0.93;
-
-fn studies(default: usize) -> usize {
-    let asked = std::env::var("TEALIGHT_STUDIES").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// The counts of `samples` answers to a problem.
 fn tally(draws: &mut Draws, (p, classes): (f64, usize), samples: usize) -> Tally {

@@ -126,6 +126,7 @@ mod tests {
                         let estimate = crossed(&rows, 1.0);
                         covered += i32::from(estimate.low <= truth && truth <= estimate.high);
                         wrong += i32::from(estimate.p_value < 0.05);
+                        assert_eq!(estimate.excludes_zero(), estimate.p_value < 0.05);
                     }
                     let share = |count: i32| f64::from(count) / f64::from(studies);
                     let at = format!(

@@ -29,27 +29,14 @@ mod tests {
     use tealight_datasets::verify::math::{Location, Rule};
 
     use super::*;
+    use crate::fixtures::sample;
 
     #[test]
     fn the_place_of_an_answer_is_shown_with_its_rule() {
         let text = "é so \\boxed{7} apples";
         let at = |start: usize, end: usize| Sample {
-            problem: "a".into(),
-            sample: 0,
-            completion: text.into(),
-            verdict: Verdict::correct("7", "7"),
-            reward: None,
             found: Some(Location { rule: Rule::Box, start, end }),
-            is_finished: true,
-            is_end_unknown: false,
-            tokens: 3,
-            logp: None,
-            failure: None,
-            is_missing: false,
-            other_verdict: None,
-            file_verdict: None,
-            thinking: None,
-            truncated: crate::Truncated::default(),
+            ..sample(0, text, Verdict::correct("7", "7"))
         };
         let start = text.find('7').unwrap();
         let shown = json!(["box", "é so \\boxed{", "7", "} apples"]);

@@ -114,12 +114,11 @@ fn chance(p: f64) -> String {
 
 /// A section a question.
 fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
-    let tested = Table::new(
-        std::iter::once(vec!["measure".to_owned(), "change".into(), "p (Holm)".into()])
-            .chain(tuned.findings.iter().map(|(name, found)| finding_row(name, found)))
-            .collect(),
-    )
-    .titled(
+    let row = |(name, found): &(String, Tested)| {
+        [name.clone(), found.cell_with_interval(), chance(found.p_holm)]
+    };
+    let rows = tuned.findings.iter().map(row);
+    let tested = Table::of(["measure", "change", "p (Holm)"], rows).titled(
         "Findings",
         format!(
             "* p < .05 after Holm's adjustment for {}.",
@@ -143,10 +142,6 @@ fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
     ]
 }
 
-fn finding_row(name: &str, found: &Tested) -> Vec<String> {
-    vec![name.to_owned(), found.cell_with_interval(), chance(found.p_holm)]
-}
-
 fn template_section(tuned: &TunedAudit) -> Section {
     let section = Section::new("Answers to the prompt, or a template?").text(templates(tuned));
     let others = CANDIDATES - 1;
@@ -159,10 +154,9 @@ fn template_section(tuned: &TunedAudit) -> Section {
         ));
     };
     let both = |name: &str, values: [f64; 2]| {
-        vec![name.to_owned(), format!("{:.3}", values[0]), format!("{:.3}", values[1])]
+        [name.to_owned(), format!("{:.3}", values[0]), format!("{:.3}", values[1])]
     };
-    let rows = vec![
-        vec!["mean, in nats".to_owned(), "base".into(), "tuned".into()],
+    let rows = [
         both("information about the prompt, lower bound", [found.base.value, found.tuned.value]),
         both("the same per token", found.per_token),
         both("log-probability per token, own prompt", found.own_logp),
@@ -175,7 +169,7 @@ fn template_section(tuned: &TunedAudit) -> Section {
             100.0 * found.tuned.value
         )
     });
-    section.table(Table::new(rows)).text(format!(
+    section.table(Table::of(["mean, in nats", "base", "tuned"], rows)).text(format!(
         "The model {} computes the log-probability of {COMPLETIONS} completions at most of {} (at most {} tokens of each) \
          under their own prompt and {others} others. The information is log p(y|own)^t - log of the mean p(y|prompt)^t \
          over the {} prompts, t of 0 to 1 the best on other problems: 0 for a template, {:.2} for completions that are possible after their own prompt only. Whatever \
@@ -192,23 +186,21 @@ fn pass_table(tuned: &TunedAudit) -> Table {
     let pass = &tuned.change.contrast.pass;
     let ks: Vec<usize> = pass.iter().map(|(k, _)| *k).collect();
     let shown = shown_ks(&ks);
-    let mut rows = vec![vec!["k".to_owned(), "change of pass@k".into()]];
     let some = pass.iter().filter(|(k, _)| shown.contains(k));
-    rows.extend(some.map(|(k, effect)| vec![k.to_string(), in_words(effect)]));
-    Table::new(rows)
+    let rows = some.map(|(k, effect)| [k.to_string(), in_words(effect)]);
+    Table::of(["k", "change of pass@k"], rows)
 }
 
 fn plan_table(plans: &[Plan]) -> Table {
     let header = ["settles", "difference seen", "samples each", "problems"];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    rows.extend(plans.iter().map(|plan| {
+    let rows = plans.iter().map(|plan| {
         let problems = plan
             .problems
             .map_or_else(|| format!("more than {MOST_PROBLEMS}"), |all| all.to_string());
         let seen = signed(plan.difference, 3);
-        vec![format!("pass@{}", plan.k), seen, plan.samples.to_string(), problems]
-    }));
-    Table::new(rows).titled(
+        [format!("pass@{}", plan.k), seen, plan.samples.to_string(), problems]
+    });
+    Table::of(header, rows).titled(
         "What would settle it",
         format!(
             "Further problems are drawn from the pass rates that the data suggest, and tested as here, until {:.0} % of \
@@ -236,22 +228,20 @@ fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
         "a correct answer of the base",
         "an answer of the tuned model",
     ];
-    let row = |one: &LostProblem| -> Vec<Cell> {
+    let row = |one: &LostProblem| {
         let [correct, samples, others] = one.counts;
         let text = |count: String, text: &String| {
             // A cell that begins with a number is shown as a number.
             Cell::Hinted(format!("{} ({count} correct)", brief(text)), text.clone())
         };
-        vec![
+        [
             Cell::Plain(one.problem.clone()),
             Cell::Plain(chance(one.chance)),
             text(format!("{correct} of {samples}"), &one.texts[0]),
             text(format!("0 of {others}"), &one.texts[1]),
         ]
     };
-    let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
-    rows.extend(lost.listed.iter().take(SHOWN_LOST).map(row));
-    Table { rows, ..Table::default() }.titled(
+    Table::of(header, lost.listed.iter().take(SHOWN_LOST).map(row)).titled(
         format!("Problems that {base} solved and {} never did", tuned.model),
         format!(
             "{}, the least likely by chance first, each with an answer of both models; all answers are in the list of \
@@ -272,16 +262,15 @@ fn brief(text: &str) -> String {
 
 fn parts_table(tuned: &TunedAudit) -> Table {
     let Some(change) = &tuned.diversity else { return Table::default() };
-    let row = |name: &str, effect: &Effect| vec![name.to_owned(), in_words(effect)];
-    let rows = vec![
-        vec!["part".into(), "change".into()],
+    let row = |name: &str, effect: &Effect| [name.to_owned(), in_words(effect)];
+    let rows = [
         row("incorrect answers", &change.incorrect),
         row("- through their number", &change.incorrect_gone),
         row("- through how alike they are", &change.incorrect_alike),
         row("correct answers: through how alike they are", &change.correct_alike),
         row("sum: the chance that two answers differ", &change.change),
     ];
-    Table::new(rows).titled(
+    Table::of(["part", "change"], rows).titled(
         "The change of diversity in its parts",
         format!(
             "Correct answers are told apart by {}; {} problems have two correct answers of both models, which alone say \
@@ -293,17 +282,16 @@ fn parts_table(tuned: &TunedAudit) -> Table {
 
 fn ways_table(tuned: &TunedAudit) -> Table {
     let found = &tuned.strategies;
-    let mut rows = vec![["told apart by", "base", "tuned", "change"].map(str::to_owned).to_vec()];
-    rows.extend(found.ways.iter().map(|way| {
+    let ways = found.ways.iter().map(|way| {
         let [base, tuned] = way.distinct.map(|value| format!("{value:.2}"));
         let name = format!("{}{}", way.by, if way.is_surface { " (surface)" } else { "" });
-        vec![name, base, tuned, in_words(&way.change)]
-    }));
-    rows.extend(found.word_entropy.iter().map(|(base, tuned, change)| {
+        [name, base, tuned, in_words(&way.change)]
+    });
+    let entropy = found.word_entropy.iter().map(|(base, tuned, change)| {
         let name = "entropy of words, in nats (surface)".to_owned();
-        vec![name, format!("{base:.2}"), format!("{tuned:.2}"), in_words(change)]
-    }));
-    Table::new(rows).titled(
+        [name, format!("{base:.2}"), format!("{tuned:.2}"), in_words(change)]
+    });
+    Table::of(["told apart by", "base", "tuned", "change"], ways.chain(entropy)).titled(
         "Distinct correct answers at equal numbers of them",
         format!(
             "Among {} on {} where both models have as many. Entropy is of the first completions, correct or not.",
@@ -320,27 +308,23 @@ fn trust_section(tuned: &TunedAudit) -> Section {
 }
 
 fn rules_table(second: &SecondRule) -> Table {
-    let mut rows = vec![vec![
-        "change of".to_owned(),
-        format!("by {}", second.rules[0]),
-        format!("by {}", second.rules[1]),
-        "conclusion".into(),
-    ]];
-    rows.extend(second.changes.iter().map(|change| {
+    let [one, other] = [0, 1].map(|rule| format!("by {}", second.rules[rule]));
+    let changes = second.changes.iter().map(|change| {
         let [first, other] = change.effects.map(|effect| in_words(&effect));
         let same = if change.is_other { "another" } else { "the same" };
-        vec![change.measure.clone(), first, other, same.into()]
-    }));
+        [change.measure.clone(), first, other, same.into()]
+    });
     let [base, tuned] = second.counts.map(|[all, first, other]| {
         format!("of {all}, the first alone accepts {first}, the second alone {other}")
     });
-    rows.push(vec![
+    let disagreements = [
         "disagreements".into(),
         format!("base: {base}"),
         format!("tuned: {tuned}"),
         in_words(&second.disagreement),
-    ]);
-    Table::new(rows).titled(
+    ];
+    let header = ["change of", &one, &other, "conclusion"];
+    Table::of(header, changes.chain([disagreements])).titled(
         "The same answers by two rules",
         "The last row has how much more often the rules disagree on the tuned model: errors that both models share \
          cancel in a difference.",
@@ -348,16 +332,15 @@ fn rules_table(second: &SecondRule) -> Table {
 }
 
 fn disputed_table(second: &SecondRule) -> Table {
-    let header = ["model", "problem", "end of the completion"];
-    let mut rows = vec![header.map(|name| Cell::Plain(name.to_owned())).to_vec()];
-    rows.extend(second.examples.iter().map(|one| {
+    let rows = second.examples.iter().map(|one| {
         let by = &second.rules[usize::from(!one.is_first)];
         let problem =
             format!("{} (gold {}), accepted by {by} alone", one.problem, brief(&one.gold));
         let text = Cell::Hinted(brief(&one.text), one.text.clone());
-        vec![Cell::Plain(one.model.clone()), Cell::Plain(problem), text]
-    }));
-    Table { rows, ..Table::default() }.titled("Completions that the rules disagree on", "")
+        [Cell::Plain(one.model.clone()), Cell::Plain(problem), text]
+    });
+    Table::of(["model", "problem", "end of the completion"], rows)
+        .titled("Completions that the rules disagree on", "")
 }
 
 /// What was read, and what is missing.
@@ -372,20 +355,20 @@ fn counts(page: &AuditPage<'_>) -> Section {
         "failed",
         "not judged",
     ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    for (name, count) in page.audit.models.iter().zip(&page.audit.counts) {
-        let numbers = [
-            count.judged,
-            count.correct,
-            count.truncated,
-            count.unknown_ends,
-            count.no_answer,
-            count.failed,
-            count.unjudged,
-        ];
-        rows.push(std::iter::once(name.clone()).chain(numbers.map(|n| n.to_string())).collect());
-    }
-    let section = Section::new("What was read")
-        .table(Table::new(rows).titled("Completions of the problems that all files have", ""));
+    let rows = page.audit.models.iter().zip(&page.audit.counts).map(|(name, count)| {
+        [
+            name.clone(),
+            count.judged.to_string(),
+            count.correct.to_string(),
+            count.truncated.to_string(),
+            count.unknown_ends.to_string(),
+            count.no_answer.to_string(),
+            count.failed.to_string(),
+            count.unjudged.to_string(),
+        ]
+    });
+    let table =
+        Table::of(header, rows).titled("Completions of the problems that all files have", "");
+    let section = Section::new("What was read").table(table);
     page.audit.notes.iter().fold(section, |section, note| section.text(note.clone()))
 }

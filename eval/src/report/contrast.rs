@@ -172,20 +172,13 @@ fn matched(contrast: &Contrast) -> Table {
     let row = |at: &Matched| {
         let [change, base, model] =
             [signed(at.change.value, 2), fixed(at.base, 2), fixed(at.model, 2)];
-        let counts = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
+        let [right, problems] = [at.right, at.problems].map(|count| Cell::Plain(count.to_string()));
         let change = Cell::Hinted(format!("{change} ({base} to {model})"), in_words(&at.change));
-        counts.into_iter().chain([change]).collect()
+        [right, problems, change]
     };
-    let header = ["correct answers", "problems", "distinct"].map(|title| Cell::Plain(title.into()));
-    let rows: Vec<Vec<Cell>> = contrast.matched.iter().map(row).collect();
-    if rows.is_empty() {
-        return Table::default();
-    }
-    Table {
-        rows: std::iter::once(header.to_vec()).chain(rows).collect(),
-        ..Table::default().titled(
-            "Distinct answers at equal numbers of correct answers",
-            "Change from base (base to model), on the problems where the base and every model of this page have at least that number of correct answers.",
-        )
-    }
+    let header = ["correct answers", "problems", "distinct"];
+    Table::of(header, contrast.matched.iter().map(row)).titled(
+        "Distinct answers at equal numbers of correct answers",
+        "Change from base (base to model), on the problems where the base and every model of this page have at least that number of correct answers.",
+    )
 }

@@ -99,9 +99,6 @@ impl SampleChunks {
 
 impl Source {
     /// Opens the file of samples, and the one at temperature 0 where that is there, both of the reported `folder`.
-    ///
-    /// # Errors
-    /// A link out of the folder, a file that is no file of samples.
     pub(super) fn open(
         folder: &Path,
         sampled: Option<PathBuf>,
@@ -131,7 +128,6 @@ impl Source {
         self.sampled.as_ref().is_none_or(|sampled| sampled.problems().next().is_none())
     }
 
-    /// The samples of a problem.
     fn samples(&self, id: &str) -> Result<Samples> {
         let read = |index: &Option<Arc<Index>>| match index {
             Some(index) => index.samples(id),
@@ -312,28 +308,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixtures::sample;
     use crate::store;
-
-    fn sample(number: usize, text: &str, verdict: Verdict, is_finished: bool) -> Sample {
-        Sample {
-            problem: "a".into(),
-            sample: number,
-            completion: text.into(),
-            verdict,
-            reward: None,
-            found: None,
-            is_finished,
-            is_end_unknown: false,
-            tokens: 3,
-            logp: None,
-            failure: None,
-            is_missing: false,
-            other_verdict: None,
-            file_verdict: None,
-            thinking: None,
-            truncated: crate::Truncated::default(),
-        }
-    }
 
     fn unpacked(text: &str) -> Value {
         let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
@@ -346,13 +322,14 @@ mod tests {
     fn greedy_truncated_repeated_and_silent_samples_are_in_the_page() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| Some(folder.path().join(name));
+        let truncated = |verdict| Sample { is_finished: false, ..sample(0, "t", verdict) };
         let sampled = [
-            sample(0, "t", Verdict::NoAnswer, false),
-            sample(1, "u", Verdict::correct("x", "x"), true),
-            sample(2, "u", Verdict::correct("x", "x"), true),
+            truncated(Verdict::NoAnswer),
+            sample(1, "u", Verdict::correct("x", "x")),
+            sample(2, "u", Verdict::correct("x", "x")),
         ];
         store::write(&folder.path().join("s.jsonl"), sampled.iter()).unwrap();
-        let greedy = [sample(0, "t", Verdict::correct("x", "x"), false)];
+        let greedy = [truncated(Verdict::correct("x", "x"))];
         store::write(&folder.path().join("s.greedy.jsonl"), greedy.iter()).unwrap();
         let mut tally = Tally { problem: "a".into(), greedy: Some(false), ..Tally::default() };
         sampled.iter().for_each(|sample| tally.add(sample));

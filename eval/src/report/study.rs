@@ -267,16 +267,11 @@ impl Evaluated {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::tally;
 
     #[test]
     fn a_model_of_a_study_is_read_as_it_was_written() {
-        let tally = |problem: &str, correct| Tally {
-            problem: problem.into(),
-            samples: 4,
-            correct,
-            ..Tally::default()
-        };
-        let problems = vec![tally("a", 2), tally("b", 4)];
+        let problems = vec![tally("a", 4, 2), tally("b", 4, 4)];
         let summary = Summary::new(&problems, &[1, 4]).unwrap();
         let samples = Some("grpo-seed0/samples-s.jsonl".to_owned());
         let measured = Measured { summary, problems, samples };

@@ -9,7 +9,7 @@ use super::differences::Differences;
 use super::samples::{SampleChunks, Sampled, Source, place};
 use super::steps::{StepFile, completions};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, with_header};
-use super::training::{self, Followed};
+use super::training::{self, Metrics};
 use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
 use super::{Evaluated, Measured, Study, contrast, curve, greedy_warnings, page, titles};
 use crate::curve::{Curves, ONE_SEED, plain};
@@ -24,9 +24,9 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
     let sampled: Vec<Sampled<'_>> =
         study.datasets.iter().map(|set| samples(study, set, folder)).collect::<Result<_>>()?;
     let mut placed = place(&models, &sampled, folder)?;
-    let (courses, stored) = courses(study, folder);
+    let (metrics, stored) = metrics(study, folder);
     let steps = page::embed_steps(&mut placed, stored)?;
-    let mut document = Document { steps, ..document(study, &courses) };
+    let mut document = Document { steps, ..document(study, &metrics) };
     document.made = titles::made(folder, "study");
     document.reproduce.push(Recipe::of_folder("study", folder));
     document.footer.push(placed.note.clone());
@@ -40,19 +40,19 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
 /// # Errors
 /// A run without metrics, a folder that cannot be written.
 pub fn write_training(folder: &Path) -> Result<()> {
-    let mut course = Followed::default();
-    course.follow(folder, &folder.join("metrics.jsonl"))?;
-    drop(course.follow_also(folder, &folder.join("evals.jsonl")));
+    let metrics = Metrics::read(folder, &folder.join("metrics.jsonl"))?;
+    let metrics =
+        metrics.or(Metrics::read(folder, &folder.join("evals.jsonl")).unwrap_or_default());
     let name = folder.file_name().map_or("this run".into(), |name| name.to_string_lossy());
     let mut placed = SampleChunks::default();
     let steps = page::embed_steps(&mut placed, completions(folder, &name))?;
-    let charts = training::charts(&[(name.to_string(), &course)]);
+    let charts = training::charts(&[(name.to_string(), &metrics)]);
     let recipe = Recipe::of_folder("train", folder);
-    let last = course.last("reward").or(course.last("loss")).map_or(0.0, |at| at.0);
+    let last = metrics.last("reward").or(metrics.last("loss")).map_or(0.0, |at| at.0);
     let document = Document {
         title: titles::training(recipe.settings.as_deref().unwrap_or_default(), &name),
         made: titles::made(folder, "train"),
-        lead: vec![format!("{last:.0} steps. {}", course.trend("reward").unwrap_or_default())],
+        lead: vec![format!("{last:.0} steps. {}", metrics.trend("reward").unwrap_or_default())],
         models: vec![name.to_string()],
         sections: vec![Section::of_training("Training").charts(charts)],
         reproduce: vec![recipe],
@@ -108,29 +108,26 @@ fn split(set: &Evaluated) -> &'static str {
 }
 
 /// The metrics of every run that tables show, by objective, and the files of completions.
-fn courses(study: &Study, folder: &Path) -> (Vec<(String, Followed)>, Vec<StepFile>) {
-    let (mut courses, mut stored) = (Vec::new(), Vec::new());
+fn metrics(study: &Study, folder: &Path) -> (Vec<(String, Metrics)>, Vec<StepFile>) {
+    let (mut all, mut stored) = (Vec::new(), Vec::new());
     for run in study.shown() {
         let place = run.folder.as_ref().and_then(|name| names::inside(folder, name).ok());
         // A link to another folder is none of the study's runs.
         let place = place.and_then(|place| regular::own(folder, &place).ok());
-        let mut course = Followed::default();
-        let is_read = place.as_ref().is_some_and(|place| {
-            let metrics = place.join("metrics.jsonl");
-            metrics.is_file() && course.follow(place, &metrics).is_ok()
+        let logged = place.as_ref().and_then(|place| {
+            let path = place.join("metrics.jsonl");
+            path.is_file().then(|| Metrics::read(place, &path).ok())?
         });
-        if !is_read {
-            course = Followed::from_training(run);
-        }
-        courses.push((run.objective.clone(), course));
+        let metrics = logged.unwrap_or_else(|| Metrics::from_training(run));
+        all.push((run.objective.clone(), metrics));
         let name = run_name(study, &run.objective, run.seed);
         stored.extend(place.map(|place| completions(&place, &name)).unwrap_or_default());
     }
-    (courses, stored)
+    (all, stored)
 }
 
 /// Everything but the samples.
-fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
+fn document(study: &Study, metrics: &[(String, Metrics)]) -> Document {
     let reported = study.reported();
     let mut models = vec!["base".to_owned()];
     models.extend(study.labels().iter().map(ToString::to_string));
@@ -157,7 +154,7 @@ fn document(study: &Study, courses: &[(String, Followed)]) -> Document {
         warnings,
         models,
         top,
-        sections: sections(study, tested.as_ref(), courses),
+        sections: sections(study, tested.as_ref(), metrics),
         footer: vec![footer(study.seconds)],
         ..Document::default()
     }
@@ -202,7 +199,7 @@ fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> (Vec<String>, V
 fn sections(
     study: &Study,
     reported: Option<&Differences<'_>>,
-    courses: &[(String, Followed)],
+    metrics: &[(String, Metrics)],
 ) -> Vec<Section> {
     let mut all = Vec::new();
     for (index, curves) in study.curves.iter().enumerate() {
@@ -218,8 +215,8 @@ fn sections(
             set.contrasts.iter().map(|(label, found)| contrast::section(found, None, label)),
         );
     }
-    let runs: Vec<(String, &Followed)> =
-        courses.iter().map(|(name, course)| (name.clone(), course)).collect();
+    let runs: Vec<(String, &Metrics)> =
+        metrics.iter().map(|(name, metrics)| (name.clone(), metrics)).collect();
     let budget = Table::new(budgets(study)).titled("Budget", BUDGET_LEGEND);
     all.push(Section::of_training("Training").charts(training::charts(&runs)).table(budget));
     let stand_for =

@@ -1,10 +1,10 @@
 //! The course of training runs: what their metrics say against steps, as charts.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Seek, SeekFrom};
+use std::io::BufReader;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use tealight_core::lines::Lines;
 use tealight_core::regular;
@@ -52,36 +52,53 @@ const MAX_POINTS: usize = 1500;
 const MAX_ROW: usize = 1 << 20;
 const MAX_VALUES: usize = 1 << 20;
 const MAX_METRICS: usize = 64;
-/// The content so far of a file that grows.
-#[derive(Default)]
-pub(super) struct Followed {
-    read: u64,
-    /// Whether a line was too long; what comes after it is not read.
-    is_refused: bool,
-    /// By metric: step and value.
-    metrics: BTreeMap<String, Vec<(f64, f64)>>,
-}
 
-impl Followed {
+/// The metrics of a run: step and value, by metric.
+#[derive(Default)]
+pub(super) struct Metrics(BTreeMap<String, Vec<(f64, f64)>>);
+
+impl Metrics {
     /// The training of a study's run.
     pub(super) fn from_training(run: &Training) -> Self {
-        let mut course = Self::default();
+        let mut metrics = Self::default();
         for point in &run.points {
             let values = [("reward", point.reward), ("entropy", point.entropy), ("kl", point.kl)];
             for (key, value) in values {
-                course.push(key, point.step as f64, value);
+                metrics.push(key, point.step as f64, value);
             }
         }
-        course
+        metrics
+    }
+
+    /// Those in the whole lines of a file of `folder`: the last line of a run that was killed may be cut off.
+    pub(super) fn read(folder: &Path, path: &Path) -> Result<Self> {
+        let at = || path.display().to_string();
+        let file = regular::open_own(folder, path).with_context(at)?;
+        let mut metrics = Self::default();
+        for line in Lines::new(BufReader::new(file)) {
+            let line = line.with_context(at)?;
+            if line.is_whole {
+                metrics.add(&line.bytes);
+            }
+        }
+        Ok(metrics)
+    }
+
+    /// Those of `other` as well, where a metric is missing.
+    pub(super) fn or(mut self, other: Self) -> Self {
+        for (key, points) in other.0 {
+            self.0.entry(key).or_insert(points);
+        }
+        self
     }
 
     fn push(&mut self, key: &str, step: f64, value: Option<f64>) {
         // Beyond it the axis of a chart has no end.
         if let Some(value) = value.filter(|value| value.abs() < 1e30) {
-            if self.metrics.len() >= MAX_METRICS && !self.metrics.contains_key(key) {
+            if self.0.len() >= MAX_METRICS && !self.0.contains_key(key) {
                 return;
             }
-            let values = self.metrics.entry(key.to_owned()).or_default();
+            let values = self.0.entry(key.to_owned()).or_default();
             if values.len() == MAX_VALUES {
                 let mut is_kept = false;
                 values.retain(|_| {
@@ -95,12 +112,12 @@ impl Followed {
 
     /// The last step of a metric, and its value there.
     pub(super) fn last(&self, metric: &str) -> Option<(f64, f64)> {
-        self.metrics.get(metric)?.last().copied()
+        self.0.get(metric)?.last().copied()
     }
 
     /// Where a metric was in the first and in the last fifth of the steps.
     pub(super) fn trend(&self, metric: &str) -> Option<String> {
-        let values = self.metrics.get(metric).filter(|values| values.len() >= 10)?;
+        let values = self.0.get(metric).filter(|values| values.len() >= 10)?;
         let count = values.len() / 5;
         let mean = |part: &[(f64, f64)]| part.iter().map(|at| at.1).sum::<f64>() / count as f64;
         let (first, last) = (mean(&values[..count]), mean(&values[values.len() - count..]));
@@ -108,34 +125,6 @@ impl Followed {
             "The mean {metric} was {first:.3} in the first {count} of them and {last:.3} in the last {count}, on training \
              prompts: an evaluation says whether the model is better."
         ))
-    }
-
-    /// Reads whole lines of a file of `folder` from where the last look ended; a file that became shorter from its
-    /// start.
-    ///
-    /// # Errors
-    /// A link out of the folder, a file that cannot be read, a line beyond the limit.
-    pub(super) fn follow(&mut self, folder: &Path, path: &Path) -> Result<()> {
-        let at = || path.display().to_string();
-        let mut file = regular::open_own(folder, path).with_context(at)?;
-        if file.metadata()?.len() < self.read {
-            *self = Self::default();
-        }
-        if self.is_refused {
-            bail!("{}: it has a line beyond the limit", path.display());
-        }
-        let start = self.read;
-        file.seek(SeekFrom::Start(start))?;
-        for line in Lines::new(BufReader::new(file)) {
-            self.is_refused = line.is_err();
-            let line = line.with_context(at)?;
-            if !line.is_whole {
-                break;
-            }
-            self.read = start + line.offset + line.bytes.len() as u64 + 1;
-            self.add(&line.bytes);
-        }
-        Ok(())
     }
 
     fn add(&mut self, line: &[u8]) {
@@ -159,9 +148,9 @@ fn tries(key: &str) -> Option<usize> {
 }
 
 /// Every chart that the metrics allow; runs of one name are drawn as mean and range.
-pub(super) fn charts(runs: &[(String, &Followed)]) -> Vec<Chart> {
+pub(super) fn charts(runs: &[(String, &Metrics)]) -> Vec<Chart> {
     let mut ks: Vec<usize> =
-        runs.iter().flat_map(|(_, run)| run.metrics.keys().filter_map(|key| tries(key))).collect();
+        runs.iter().flat_map(|(_, run)| run.0.keys().filter_map(|key| tries(key))).collect();
     ks.sort_unstable();
     ks.dedup();
     // The two that say what becomes of accuracy and of coverage.
@@ -174,8 +163,8 @@ pub(super) fn charts(runs: &[(String, &Followed)]) -> Vec<Chart> {
     held_out.chain(all).filter_map(|(key, title, about)| chart(runs, &key, &title, about)).collect()
 }
 
-fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String) -> Option<Chart> {
-    let points = |run: &Followed| run.metrics.get(key).filter(|points| points.len() > 1).cloned();
+fn chart(runs: &[(String, &Metrics)], key: &str, title: &str, mut about: String) -> Option<Chart> {
+    let points = |run: &Metrics| run.0.get(key).filter(|points| points.len() > 1).cloned();
     let all: Vec<(String, Vec<(f64, f64)>)> =
         runs.iter().filter_map(|(name, run)| Some((name.clone(), points(run)?))).collect();
     let longest = all.iter().map(|(_, points)| points.len()).max()?;
@@ -188,18 +177,6 @@ fn chart(runs: &[(String, &Followed)], key: &str, title: &str, mut about: String
     };
     let lines = all.into_iter().map(thinned).collect();
     Some(Chart::new(title, ("step", title), lines).kind(Kind::Runs).caption(about))
-}
-
-impl Followed {
-    /// Reads another file into the same metrics, whole.
-    pub(super) fn follow_also(&mut self, folder: &Path, path: &Path) -> Result<()> {
-        let mut other = Self::default();
-        other.follow(folder, path)?;
-        for (key, points) in other.metrics {
-            self.metrics.entry(key).or_insert(points);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -221,8 +198,8 @@ mod tests {
             points: vec![point(5, 0.0), point(10, 1.0), point(15, 2.0), point(20, 0.5)],
             ..Training::default()
         };
-        let course = Followed::from_training(&run);
-        let charts = charts(&[("grpo".to_owned(), &course)]);
+        let metrics = Metrics::from_training(&run);
+        let charts = charts(&[("grpo".to_owned(), &metrics)]);
         assert_eq!(charts.len(), 1, "what is not logged is not drawn");
         let line = &charts[0].lines[0];
         assert_eq!(line.points, [(5.0, 0.0), (10.0, 1.0), (15.0, 2.0), (20.0, 0.5)]);
@@ -231,9 +208,9 @@ mod tests {
 
     #[test]
     fn long_runs_are_thinned_with_a_note() {
-        let mut course = Followed::default();
-        (0..4000).for_each(|step| course.push("reward", f64::from(step), Some(0.5)));
-        let charts = charts(&[("run".to_owned(), &course)]);
+        let mut metrics = Metrics::default();
+        (0..4000).for_each(|step| metrics.push("reward", f64::from(step), Some(0.5)));
+        let charts = charts(&[("run".to_owned(), &metrics)]);
         assert!(charts[0].lines[0].points.len() <= MAX_POINTS);
         assert!(charts[0].caption.contains("One step in 3"), "{}", charts[0].caption);
     }
@@ -246,14 +223,13 @@ mod tests {
         // A hundred gigabytes of nothing, on no disk.
         let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.set_len(100 << 30).unwrap();
-        let mut course = Followed::default();
-        let refused = format!("{:#}", course.follow(folder.path(), &path).unwrap_err());
+        let refused = format!("{:#}", Metrics::read(folder.path(), &path).err().unwrap());
         assert!(refused.contains("a line of more than"), "{refused}");
-        assert!(course.follow(folder.path(), &path).is_err() && course.last("reward").is_some());
-        (0..1000).for_each(|k| course.push(&format!("pass@{k}"), 1.0, Some(0.5)));
-        assert!(course.metrics.len() <= MAX_METRICS);
-        (0..3_000_000).for_each(|step| course.push("reward", f64::from(step), Some(0.5)));
-        assert!(course.metrics["reward"].len() <= MAX_VALUES);
-        assert_eq!(course.last("reward"), Some((2_999_999.0, 0.5)));
+        let mut metrics = Metrics::default();
+        (0..1000).for_each(|k| metrics.push(&format!("pass@{k}"), 1.0, Some(0.5)));
+        assert_eq!(metrics.0.len(), MAX_METRICS);
+        (0..3_000_000).for_each(|step| metrics.push("pass@1", f64::from(step), Some(0.5)));
+        assert!(metrics.0["pass@1"].len() <= MAX_VALUES);
+        assert_eq!(metrics.last("pass@1"), Some((2_999_999.0, 0.5)));
     }
 }

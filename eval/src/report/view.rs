@@ -131,6 +131,12 @@ pub enum Cell {
     Hinted(String, String),
 }
 
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Plain(text)
+    }
+}
+
 /// Series of points, or groups of bars, over two axes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Chart {
@@ -264,6 +270,16 @@ impl Table {
     pub fn new(rows: Vec<Vec<String>>) -> Self {
         let plain = |row: Vec<String>| row.into_iter().map(Cell::Plain).collect();
         Self { rows: rows.into_iter().map(plain).collect(), ..Self::default() }
+    }
+
+    /// A table without a title from rows under their header.
+    pub(super) fn of<const N: usize, C: Into<Cell>>(
+        header: [&str; N],
+        rows: impl IntoIterator<Item = [C; N]>,
+    ) -> Self {
+        let header = header.map(|title| Cell::Plain(title.to_owned())).to_vec();
+        let rows = rows.into_iter().map(|row| row.map(Into::into).to_vec());
+        Self { rows: std::iter::once(header).chain(rows).collect(), ..Self::default() }
     }
 
     /// With a title and a note.

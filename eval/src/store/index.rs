@@ -51,9 +51,6 @@ pub(super) struct IndexBuilder {
 
 impl IndexBuilder {
     /// Adds a line of `length` bytes, its line feed included, that begins after `offset` bytes.
-    ///
-    /// # Errors
-    /// A number of a sample that is too large.
     pub(super) fn add(
         &mut self,
         problem: &str,
@@ -82,9 +79,6 @@ impl IndexBuilder {
 
     /// The index of the file at `path`. Of a problem of which samples are missing in between, those before the gap are
     /// kept, which is noted.
-    ///
-    /// # Errors
-    /// A file that cannot be read, the same sample twice.
     pub(super) fn finish(self, path: &Path) -> Result<Index> {
         let file = regular::open(path).with_context(|| path.display().to_string())?;
         let (file, notes) = (Mutex::new(file), Vec::new());

@@ -162,27 +162,11 @@ fn write_in_order(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
     use tealight_datasets::Verdict;
 
     fn sample(problem: &str, number: usize) -> Sample {
-        Sample {
-            problem: problem.into(),
-            sample: number,
-            completion: "x".into(),
-            verdict: Verdict::wrong(),
-            reward: None,
-            found: None,
-            is_finished: true,
-            is_end_unknown: false,
-            tokens: 1,
-            logp: None,
-            failure: None,
-            is_missing: false,
-            other_verdict: None,
-            file_verdict: None,
-            thinking: None,
-            truncated: crate::Truncated::default(),
-        }
+        Sample { problem: problem.into(), ..fixtures::sample(number, "x", Verdict::wrong()) }
     }
 
     #[test]

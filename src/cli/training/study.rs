@@ -148,7 +148,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     Ok(options)
 }
 
-/// Refuses a task that does not exist, or that the model is not trained on, as far as the model is an embedded one.
+/// Refuses a task that does not exist, and the model of countdown for every other task.
 fn check_model(model: &str, task: &str) -> Result<()> {
     if !hub::is_embedded(model) || task == hub::EMBEDDED {
         return Ok(());
@@ -161,9 +161,6 @@ fn check_model(model: &str, task: &str) -> Result<()> {
                 (None, Some(fix)) => bail!("no generated task; {fix}"),
                 _ => bail!("no such task; `tealight tasks` lists them, and countdown is one too"),
             }
-        }
-        Some(kind) if !kind.in_embedded_model => {
-            bail!("no embedded model is trained on it; name one that is, with --model")
         }
         Some(_) if model == hub::EMBEDDED => bail!(
             "the model `{}` is trained on countdown only; use --model {}",

@@ -7,9 +7,6 @@ use crate::Problem;
 
 impl Program {
     /// The solution class of a completion by a function of classes; none where it has none to give.
-    ///
-    /// # Errors
-    /// A function that fails, hangs, or returns what is no class.
     pub(in crate::verify) fn class(
         &self,
         problem: &Problem,
@@ -27,9 +24,6 @@ impl Program {
     }
 
     /// The advantages of a group of `count` samples; `values` has what the function reads, by name.
-    ///
-    /// # Errors
-    /// A function that fails, hangs, or returns another number of advantages, or what is no finite number.
     pub(in crate::verify) fn advantages(
         &self,
         count: usize,

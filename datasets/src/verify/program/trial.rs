@@ -10,10 +10,6 @@ use crate::{Problem, Verdict};
 impl Program {
     /// Has the gold answer judged as a completion, which a function must be able to judge in some way; a warning where
     /// it is incorrect.
-    ///
-    /// # Errors
-    /// A function that raises an exception, hangs, or returns what is no result. A program of the shell may fail: it
-    /// is started again for every completion that it fails on.
     pub(super) fn trial(&self, problem: &Problem) -> Result<Option<String>, String> {
         let gold = math::gold(&problem.answer);
         let reply = match (self.ask(problem, &gold), &self.launch) {

@@ -13,9 +13,6 @@ use super::database::{Cell, QueryError, Rows};
 const MAX_WORK: usize = 1 << 25;
 
 /// Whether some order of the columns of `answer`, which has as many rows and columns as `wanted`, gives its rows.
-///
-/// # Errors
-/// The search takes too much work.
 pub(super) fn match_in_any_order(
     wanted: &Rows,
     answer: &Rows,

@@ -30,9 +30,6 @@ impl Compare {
     }
 
     /// How `answer` differs from the result of the query `gold`, if it does.
-    ///
-    /// # Errors
-    /// Results whose columns take too much work to match.
     pub(super) fn differs(
         self,
         gold: &str,

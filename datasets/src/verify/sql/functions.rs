@@ -120,7 +120,6 @@ fn without_case(a: &str, b: &str) -> Ordering {
 mod tests {
     use super::*;
 
-    /// The value of an expression on a connection.
     fn evaluate(connection: &Connection, expression: &str) -> Result<Value, String> {
         let row = connection.query_row(&format!("SELECT {expression}"), [], |row| row.get(0));
         row.map_err(|error| error.to_string())

@@ -20,7 +20,6 @@ pub(super) fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     }
 }
 
-/// A text or a number as text.
 pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -127,9 +126,6 @@ fn message(value: &Value) -> Option<Message> {
 }
 
 /// A count of tokens, where one is given.
-///
-/// # Errors
-/// A number that counts nothing: negative, or with a fraction.
 pub(super) fn tokens(value: &Value) -> Result<usize> {
     match value {
         Value::Null => Ok(0),

@@ -35,8 +35,7 @@ impl Problems<'_> {
         if let Some(prompt) = &line.prompt
             && prompt.plain().trim() != before.prompt.plain().trim()
         {
-            self.other_prompts += 1;
-            self.other_prompt_example.get_or_insert_with(|| before.id.clone());
+            self.other_prompts.note(|| before.id.clone());
         }
     }
 
@@ -49,8 +48,7 @@ impl Problems<'_> {
     ) {
         let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
         if !line.golds.iter().any(|gold| is_equal(gold, &problem.answer)) {
-            self.other_golds += 1;
-            self.other_gold_example.get_or_insert_with(|| {
+            self.other_golds.note(|| {
                 format!(
                     "{}: `{}` in the record, `{}` in {}",
                     at(),
@@ -63,10 +61,6 @@ impl Problems<'_> {
     }
 
     /// What prompts say that stand beside several gold answers, of which each makes a problem.
-    ///
-    /// # Errors
-    /// A file in which most prompts do, or whose records have an `answer` with and without a verdict: what is taken for
-    /// the gold answer is what the completions said.
     pub(in crate::grade) fn several_golds(&self, has_gold_key: bool) -> Result<Option<String>> {
         if self.judged > 0 && self.gold_answers > 0 {
             bail!(

@@ -55,9 +55,6 @@ fn broken(why: impl Into<ZipError>) -> io::Error {
 
 impl Archive {
     /// Reads the list of members. Of two with one name the later one counts: a sample that was written again.
-    ///
-    /// # Errors
-    /// Not a zip archive, one without samples, one whose members overlap.
     pub(super) fn open(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let config = Config { archive_offset: ArchiveOffset::Known(0) };

@@ -10,9 +10,6 @@ use serde_json::{Map, Value};
 use crate::grade::line::hash;
 
 /// The files of a folder in the order of their steps, and what is to be said of several.
-///
-/// # Errors
-/// Another folder.
 pub(super) fn steps(path: &str) -> Result<(Vec<PathBuf>, Option<String>)> {
     let unreadable = || format!("{path}: cannot be read");
     let entries = std::fs::read_dir(path).with_context(unreadable)?;
@@ -45,9 +42,6 @@ pub(super) fn steps(path: &str) -> Result<(Vec<PathBuf>, Option<String>)> {
 
 /// What the rows of a step hash to, in any order and without the number of the step: TRL writes the completions that it
 /// trains on several times at each of these steps.
-///
-/// # Errors
-/// A row that cannot be read.
 pub(super) fn digest<E>(
     rows: impl Iterator<Item = Result<Map<String, Value>, E>>,
 ) -> Result<u64, E> {

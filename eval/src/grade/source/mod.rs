@@ -52,7 +52,6 @@ enum Records<'a> {
     Ended,
 }
 
-/// A record and where it stands.
 pub(super) struct Record {
     pub(super) place: Place,
     pub(super) content: Content,
@@ -207,7 +206,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The next record.
     pub(super) fn next(&mut self) -> Result<Option<Record>> {
         loop {
             let record = self.next_of_file()?;

@@ -30,7 +30,6 @@ impl Packing {
         }
     }
 
-    /// Unpacks `reader`.
     pub(super) fn unpack<'a>(self, reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
         let count = Rc::new(Cell::new(0));
         let packed = Counted { reader, count: count.clone() };

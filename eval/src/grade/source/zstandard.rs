@@ -2,7 +2,6 @@
 
 use std::io::{Read, Result};
 
-/// Unpacks `packed`.
 pub(super) fn unpacked<'a>(packed: impl Read + 'a) -> Result<Box<dyn Read + 'a>> {
     Ok(Box::new(zstd::stream::read::Decoder::new(packed)?))
 }

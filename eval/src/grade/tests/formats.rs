@@ -1,7 +1,7 @@
 //! Every format that is read: the files of `tests/fixtures/grade` hold the same four completions, as each program wrote
 //! them or as `make.py` there lays them out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tealight_datasets::{open, read::Columns, verify};
@@ -11,6 +11,12 @@ use super::*;
 fn fixture(name: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/grade");
     folder.join(name).display().to_string()
+}
+
+/// Grades a file or a folder.
+fn graded(path: &str) -> Result<Graded> {
+    let verifier = verify::open("math").unwrap();
+    GradeJob::new(&*verifier).run(&mut Source::open(path)?, &mut |_| Ok(()))
 }
 
 /// The id, samples and correct ones of each problem of a fixture.
@@ -84,10 +90,7 @@ fn altered_archives_are_refused() {
     let read = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name).display().to_string();
         std::fs::write(&path, bytes).unwrap();
-        let verifier = verify::open("math").unwrap();
-        let graded = Source::open(&path)
-            .and_then(|mut source| GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())));
-        graded.map(|graded| graded.completions).map_err(|error| format!("{error:#}"))
+        graded(&path).map(|graded| graded.completions).map_err(|error| format!("{error:#}"))
     };
     assert_eq!(read("whole.eval", &bytes), Ok(4));
     let says = |name: &str, bytes: &[u8], why: &str| {
@@ -136,12 +139,9 @@ fn damaged_archives_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.eval").display().to_string();
     let bytes = std::fs::read(fixture("inspect.eval")).unwrap();
-    let verifier = verify::open("math").unwrap();
     let read = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        let graded = Source::open(&path)
-            .and_then(|mut source| GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())));
-        drop(graded);
+        drop(graded(&path));
     };
     for at in (0..bytes.len()).step_by(7) {
         read(&bytes[..at]);
@@ -154,11 +154,8 @@ fn damaged_archives_are_errors() {
 #[test]
 fn the_status_of_an_inspect_log_that_did_not_end_is_a_note() {
     let folder = tempfile::tempdir().unwrap();
-    let verifier = verify::open("math").unwrap();
     let read = |name: &str| {
-        let path = folder.path().join(name).display().to_string();
-        let mut source = Source::open(&path).map_err(|error| format!("{error:#}"))?;
-        let graded = GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(()));
+        let graded = graded(&folder.path().join(name).display().to_string());
         graded.map(|graded| graded.notes.join("\n")).map_err(|error| format!("{error:#}"))
     };
     let log: Value =
@@ -212,32 +209,27 @@ fn a_folder_of_trl_is_read_step_by_step_and_another_one_is_refused() {
         let to = format!("completions_{step}.parquet");
         std::fs::copy(fixture(name), folder.path().join(to)).unwrap();
     }
-    let verifier = verify::open("math").unwrap();
-    let mut source = Source::open(&path).unwrap();
-    let graded = GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).unwrap();
-    let numbers: Vec<_> = graded.tallies.iter().map(|one| (one.samples, one.correct)).collect();
+    let read = graded(&path).unwrap();
+    let numbers: Vec<_> = read.tallies.iter().map(|one| (one.samples, one.correct)).collect();
     assert_eq!(numbers, [(4, 2), (4, 4)]);
     for part in [
         "3 training steps (9 to 11)",
         "completions_10.parquet has the completions of the step before",
     ] {
-        assert!(graded.notes[0].contains(part), "{:?}", graded.notes);
+        assert!(read.notes[0].contains(part), "{:?}", read.notes);
     }
     // The file and the row of a mistake.
     std::fs::write(folder.path().join("completions_12.parquet"), "no table").unwrap();
-    let run = |path: &str| {
-        let mut source = Source::open(path)?;
-        GradeJob::new(&*verifier).run(&mut source, &mut |_| Ok(())).map(|_| ())
-    };
-    let message = format!("{:#}", run(&path).unwrap_err());
-    assert!(message.contains("completions_12.parquet: not a Parquet file"), "{message}");
+    let message =
+        |path: &Path| format!("{:#}", graded(&path.display().to_string()).err().expect("refused"));
+    assert!(message(folder.path()).contains("completions_12.parquet: not a Parquet file"));
     // verl's validation: each step has all problems.
     let steps = tempfile::tempdir().unwrap();
     for step in [0, 20, 100] {
         std::fs::copy(fixture("verl.jsonl"), steps.path().join(format!("{step}.jsonl"))).unwrap();
     }
-    let message = run(&steps.path().display().to_string()).unwrap_err().to_string();
-    assert!(message.contains("name one of its files of completions, such as 100.jsonl"));
+    let words = "name one of its files of completions, such as 100.jsonl";
+    assert!(message(steps.path()).contains(words));
 }
 
 #[test]
