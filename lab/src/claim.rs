@@ -4,9 +4,9 @@
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
-use super::{Class, Table, World};
+use super::{Table, World};
+use tealight_learn::objective::Divergence;
 use tealight_learn::objective::expression::{Expression, Operator};
-use tealight_learn::objective::{Divergence, SampleSource};
 
 pub(super) fn prompts(world: &World) -> f64 {
     world.is_right.len() as f64

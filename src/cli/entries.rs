@@ -5,7 +5,7 @@ use clap::Args;
 use super::commands::Entry;
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, verify};
-use super::theory::{beta, gap, lab, prove};
+use super::theory::{gap, lab, prove};
 use super::tools::{bench, doctor, objectives, tasks};
 use super::training::{export, sft, study, train};
 use crate::app::audit::AuditOptions;

@@ -116,8 +116,8 @@ fn four_processes_that_want_one_model_fetch_it_once() {
 fn a_part_of_another_range_or_version_is_never_kept() {
     let whole = embedded::files()["model.safetensors"].clone();
     let size = whole.len();
-    // What is sent where the rest is asked for: another version, another part, one byte too early, the rest without saying
-    // so.
+    // What is sent where the rest is asked for: another version, another part, one byte too early, the rest without
+    // saying so.
     let from = |start: usize| {
         let range = format!("Content-Range: bytes {start}-{}/{size}\r\n", size - 1);
         (range, whole[start..].to_vec())

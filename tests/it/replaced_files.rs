@@ -24,16 +24,28 @@ const ROWS: [(&str, &str, &str); 22] = [
     ("run/metrics.jsonl", LINK, "report @/run"),
     ("run/checkpoint-2/metrics.jsonl", LINK, "train --resume @/run --max-steps 3"),
     ("run/final", FOLDER_LINK, "train --resume @/run --max-steps 3"),
-    ("run/final/special_tokens_map.json", LINK, "export --model @/run/final --output @/copy"),
+    (
+        "run/final/special_tokens_map.json",
+        LINK,
+        "export --model @/run/final --output @/copy --overwrite",
+    ),
     ("run/final/special_tokens_map.json", LINK, "train --model @/run/final --output @/next"),
-    ("run/final/chat_template.jinja", LINK, "export --model @/run/final --output @/copy"),
+    (
+        "run/final/chat_template.jinja",
+        LINK,
+        "export --model @/run/final --output @/copy --overwrite",
+    ),
     ("run/final/chat_template.jinja", LINK, "train --model @/run/final --output @/next"),
-    ("run/final/model.safetensors", LINK, "export --model @/run/final --output @/copy"),
-    ("run/final/model.safetensors", LINK, "export --average @/run/final --output @/copy"),
+    ("run/final/model.safetensors", LINK, "export --model @/run/final --output @/copy --overwrite"),
+    (
+        "run/final/model.safetensors",
+        LINK,
+        "export --average @/run/final --output @/copy --overwrite",
+    ),
     (
         "adapter/final/adapter_model.safetensors",
         LINK,
-        "export --model @/adapter/final --merge --output @/copy",
+        "export --model @/adapter/final --merge --output @/copy --overwrite",
     ),
     ("run/final/config.json", PIPE, "eval --model @/run/final --output @/o"),
     ("run/final/tokenizer.json", PIPE, "eval --model @/run/final --output @/o"),
@@ -66,7 +78,7 @@ fn what_replaces_a_file_of_a_folder_is_refused_by_name() {
         let is_there = Path::new(&place).exists();
         match is_there {
             true => std::fs::rename(&place, &outside).expect("moved"),
-            false => std::fs::write(&outside, "secret").expect("written"),
+            false => std::fs::write(&outside, "\"hf_secret\"").expect("written"),
         }
         match what {
             PIPE => {

@@ -5,10 +5,10 @@ use super::*;
 use crate::exact::gradient_of;
 use crate::prove::Claim;
 use crate::sampled::{expected_in_groups, off_base};
-use crate::{Descent, Table};
+use crate::{Class, Descent};
 use tealight_learn::objective::target::validity_of;
 use tealight_learn::objective::{
-    Anchor, Baseline, Estimator, GroupStats, Objective, Plan, advantages,
+    Anchor, Baseline, Estimator, GroupStats, Objective, Plan, SampleSource, advantages,
 };
 
 fn world(name: &str) -> World {
