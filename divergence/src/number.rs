@@ -30,8 +30,10 @@ pub trait Number:
     fn abs(self) -> Self;
     /// -1, 0 or 1.
     fn sign(self) -> Self;
-    /// `self * other`, 0 where `self` is 0 whatever the other.
-    fn times(self, other: Self) -> Self;
+    /// `self * other`, 0 where `self` is 0 whatever the other; of kinds that are never infinite the product.
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
     /// `near` where the size of `self` is below the limit, else `far`.
     fn below(self, limit: f64, near: Self, far: Self) -> Self;
     /// No smaller and no larger than these.
@@ -49,6 +51,30 @@ pub trait Number:
     /// The hyperbolic tangent.
     fn tangent(self) -> Self;
 }
+
+/// The operators of a kind that has `with`, for pairs, and `map`.
+macro_rules! operators {
+    ($kind:ty: $($operator:ident $method:ident),*) => {
+        $(impl $operator for $kind {
+            type Output = Self;
+
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                self.with(other, |x, y| x.$method(y))
+            }
+        })*
+
+        impl Neg for $kind {
+            type Output = Self;
+
+            #[inline(always)]
+            fn neg(self) -> Self {
+                self.map(|x| x.neg())
+            }
+        }
+    };
+}
+pub(crate) use operators;
 
 impl Number for f64 {
     const SERIES: f64 = 1e-2;
@@ -156,37 +182,7 @@ impl OnDevice {
     }
 }
 
-impl Add for OnDevice {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        self.with(other, |x, y| x + y)
-    }
-}
-
-impl Sub for OnDevice {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        self.with(other, |x, y| x - y)
-    }
-}
-
-impl Mul for OnDevice {
-    type Output = Self;
-
-    fn mul(self, other: Self) -> Self {
-        self.with(other, |x, y| x * y)
-    }
-}
-
-impl Neg for OnDevice {
-    type Output = Self;
-
-    fn neg(self) -> Self {
-        self.map(Tensor::neg)
-    }
-}
+operators!(OnDevice: Add add, Sub sub, Mul mul);
 
 impl Number for OnDevice {
     const SERIES: f64 = 0.1;
@@ -222,10 +218,6 @@ impl Number for OnDevice {
 
     fn sign(self) -> Self {
         self.map(Tensor::sign)
-    }
-
-    fn times(self, other: Self) -> Self {
-        self * other
     }
 
     fn below(self, limit: f64, near: Self, far: Self) -> Self {

@@ -78,12 +78,6 @@ impl Number for f32 {
     }
 
     #[inline(always)]
-    fn times(self, other: Self) -> Self {
-        // Nothing here is infinite.
-        self * other
-    }
-
-    #[inline(always)]
     fn below(self, limit: f64, near: Self, far: Self) -> Self {
         if self.abs() < limit as f32 { near } else { far }
     }

@@ -4,9 +4,9 @@
 use anyhow::{Result, bail};
 use candle_core::{Device, Tensor};
 
-use super::{Class, Table, World};
+use super::{Table, World};
+use tealight_learn::objective::Divergence;
 use tealight_learn::objective::expression::{Expression, Operator};
-use tealight_learn::objective::{Divergence, SampleSource};
 
 pub(super) fn prompts(world: &World) -> f64 {
     world.is_right.len() as f64
@@ -94,42 +94,6 @@ fn written(text: &Expression, t: &Tensor, x: &Tensor) -> Result<Tensor> {
             }
         }
     })
-}
-
-/// `E_pi[sum_t D_f(pi(.|before) || a(.|before))]`; with `is_detached`, the chance of what came before is
-/// a constant, as losses of single tokens have it.
-pub(super) fn position_divergence(
-    world: &World,
-    table: &Table,
-    divergence: Divergence,
-    is_detached: bool,
-) -> Result<Tensor> {
-    let base = Table::base(world, Class::Full)?.next_logp()?.detach();
-    let ratio = (table.next_logp()? - &base)?;
-    let cost = (generator(divergence, &ratio)? * base.exp()?)?.sum(1)?.reshape(table.shape())?;
-    let chance = table.token_logp()?.sum(1)?.exp()?;
-    // Differentiated through the chance of the prefix it is the sequence objective; without it that of single tokens.
-    let chance = if is_detached { chance.detach() } else { chance };
-    Ok(((cost.sum(1)? * chance)?.sum_all()? / prompts(world))?)
-}
-
-/// The sum over tokens of a function of the log-ratio, on the base's samples.
-pub(super) fn rehearsed(
-    world: &World,
-    table: &Table,
-    sampler: SampleSource,
-    f: impl Fn(&Tensor) -> Result<Tensor>,
-) -> Result<Tensor> {
-    let base = Table::base(world, Class::Full)?.token_logp()?.detach();
-    let mut stored = Vec::new();
-    for prompt in 0..world.is_right.len() {
-        stored.extend(match sampler {
-            SampleSource::Filtered => world.filtered(prompt),
-            _ => world.base.clone(),
-        });
-    }
-    let cost = f(&(table.token_logp()? - base)?)?.sum(1)?;
-    Ok(((cost * constant(stored)?)?.sum_all()? / prompts(world))?)
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ pub struct Setting<'a> {
     /// The objective's choices.
     pub plan: &'a Plan,
     /// Log-probability of every token under the base, `[X Y, L]`.
-    pub(super) base_logp: Tensor,
+    base_logp: Tensor,
     /// The base's next-token distribution at every token's position, `[X Y L, V]`.
-    pub(super) base_next: Tensor,
+    base_next: Tensor,
 }
 
 impl<'a> Setting<'a> {
@@ -147,18 +147,7 @@ impl<'a> Setting<'a> {
         completions: &Completions,
         mass: &[f64],
     ) -> Result<Tensor> {
-        let rows: Vec<usize> = (0..mass.len()).collect();
-        self.stored_loss_of(logp, &self.base_logp.flatten_all()?, completions, (&rows, mass))
-    }
-
-    /// The same of some rows, whose tokens' log-probabilities are given.
-    pub(super) fn stored_loss_of(
-        &self,
-        logp: &Tensor,
-        base_logp: &Tensor,
-        completions: &Completions,
-        (rows, mass): (&[usize], &[f64]),
-    ) -> Result<Tensor> {
+        let base_logp = &self.base_logp.flatten_all()?;
         let to_tensor = |values: Vec<f64>| Tensor::from_slice(&values, values.len(), &Device::Cpu);
         let loss = |weight: &Tensor, log_weight| {
             let inputs =
@@ -172,7 +161,7 @@ impl<'a> Setting<'a> {
         }
         let Some(matching) = self.plan.matching() else { bail!("nothing is stored") };
         let outputs = self.world.outputs.len();
-        let log_weights = rows.iter().map(|row| {
+        let log_weights = (0..mass.len()).map(|row| {
             let (prompt, output) = (row / outputs, row % outputs);
             let is_right = self.world.is_right[prompt][output];
             matching.target.log_weight(is_right, self.world.base_validity(prompt), matching.beta)
@@ -186,11 +175,7 @@ impl<'a> Setting<'a> {
 
     /// The penalty at every token of every row: the divergence there, or where k2 estimates it the
     /// token's log-ratio.
-    pub(super) fn position_costs(
-        &self,
-        regulariser: &Regulariser,
-        table: &Table,
-    ) -> Result<Vec<f64>> {
+    fn position_costs(&self, regulariser: &Regulariser, table: &Table) -> Result<Vec<f64>> {
         if regulariser.estimator != Estimator::Full {
             return Ok((table.token_logp()?.detach() - &self.base_logp)?
                 .flatten_all()?
@@ -202,14 +187,14 @@ impl<'a> Setting<'a> {
     }
 
     /// The weight of each token of one completion.
-    pub(super) fn token_weight(&self) -> f64 {
+    fn token_weight(&self) -> f64 {
         let length = self.world.length();
         let normaliser = Normaliser { tokens: length, sequences: 1, max_completion_length: length };
         self.plan.loss_type.weight(length, &normaliser)
     }
 
     /// How often each output is stored: the base's probabilities, or those of its correct ones.
-    pub(super) fn stored(&self, sampler: SampleSource) -> Vec<f64> {
+    fn stored(&self, sampler: SampleSource) -> Vec<f64> {
         let prompts = self.world.is_right.len();
         let share = 1.0 / prompts as f64;
         let distribution = |prompt: usize| match sampler {
@@ -242,19 +227,19 @@ fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
 }
 
 /// Tokens of a world with what their loss reads.
-pub(super) struct Terms<'a> {
-    pub(super) completions: &'a Completions,
+struct Terms<'a> {
+    completions: &'a Completions,
     /// Log-probabilities `[N]` of the tokens and `[N, V]` of the whole distributions they are from.
-    pub(super) policy: (&'a Tensor, &'a Tensor),
+    policy: (&'a Tensor, &'a Tensor),
     /// The same of the base.
-    pub(super) base: (&'a Tensor, &'a Tensor),
-    pub(super) advantage: Vec<f64>,
-    pub(super) weight: Vec<f64>,
+    base: (&'a Tensor, &'a Tensor),
+    advantage: Vec<f64>,
+    weight: Vec<f64>,
 }
 
 impl Terms<'_> {
     /// The loss of these tokens as rollouts.
-    pub(super) fn loss(&self, plan: &Plan) -> Result<Tensor> {
+    fn loss(&self, plan: &Plan) -> Result<Tensor> {
         let (logp, next) = self.policy;
         let vector = |values: &[f64]| Tensor::from_slice(values, values.len(), &Device::Cpu);
         let penalty_weight = self.weight.iter().map(|weight| plan.penalty_weight(*weight));

@@ -1,9 +1,8 @@
 //! What an objective's estimator optimises, by enumeration, beside what it is said to optimise.
 //!
 //! The world is small enough that every group of G samples is enumerated, so the expected gradient has no sampling
-//! error: a difference from the claim's gradient is a bias, whose size, direction and cause are named.
+//! error: a difference from the claim's gradient is a bias.
 
-mod cause;
 mod claim;
 mod fixed_point;
 
@@ -11,23 +10,20 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 pub use claim::Claim;
-pub use fixed_point::{FixedPoint, Frontier, fixed_point};
+pub use fixed_point::{FixedPoint, fixed_point};
 
 use fixed_point::DESCENT;
 
-use super::sampled::{Draws, estimate, expected_in_groups, off_base};
+use super::sampled::{expected_in_groups, off_base};
 use super::{Class, World};
 use tealight_learn::group_function;
-use tealight_learn::objective::{Anchor, Objective, Plan};
+use tealight_learn::objective::{Objective, Plan};
 
 /// Gradients that differ by less than this share are equal: what is left is rounding.
 const ROUNDING: f64 = 1e-7;
 
 /// A gradient below this share is none: what is left is rounding.
 const NOTHING: f64 = 1e-12;
-
-/// Groups that variances are estimated from.
-const GROUPS: usize = 400;
 
 /// Largest group that is enumerated.
 const MOST: usize = 5;
@@ -54,19 +50,12 @@ pub struct Proof {
     pub bias: f64,
     /// Cosine of both gradients.
     pub cosine: f64,
-    /// Both gradients, parameter by parameter, those of each prompt together: the claim's, and the expected one.
-    #[serde(skip)]
-    pub gradients: [Vec<f64>; 2],
-    /// The causes of a bias that were recognised, each a sentence.
-    pub causes: Vec<String>,
-    /// Variance of the gradient of one completion over that of GRPO.
-    pub variance_of_grpo: f64,
     /// The policy that it leads to, where it has a limit of many samples.
     pub fixed_point: Option<FixedPoint>,
 }
 
 /// Three prompts of unequal difficulty over 27 outputs: whatever weighs prompts by their validity shows.
-pub fn world() -> World {
+fn world() -> World {
     let initial = [0.5, 0.3, 0.2];
     let rows = [vec![0.6, 0.3, 0.1], vec![0.2, 0.5, 0.3], vec![0.3, 0.3, 0.4]];
     World::new("proof", 3, &initial, &rows, 3, |prompt, y| match prompt {
@@ -106,12 +95,8 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
         Some(text) => text.parse()?,
         None => Claim::of_plan(plan)?,
     };
-    let ours = |plan: &Plan| -> Result<Vec<f64>> {
-        Ok(ascent(&world, plan, &expected_in_groups(&world, &table, plan, group)?))
-    };
-    let setting = cause::Evidence { world: &world, table: &table, group, plan, claim: &claim };
     claim.check()?;
-    let found = ours(plan)?;
+    let found = ascent(&world, plan, &expected_in_groups(&world, &table, plan, group)?);
     let exact = claim.gradient(&world, &table)?;
     let size: f64 = claim.terms.iter().map(|(by, _)| by.abs()).sum();
     if !norm(&exact).is_finite() {
@@ -127,24 +112,15 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
         bail!("`{objective}`: no gradient in groups of {group}");
     }
     let bias = norm(&less(&found, &exact)) / norm(&exact);
-    let is_unbiased = bias < ROUNDING;
-    let causes = if is_unbiased { vec![] } else { setting.causes(&found, &exact, ours)? };
-    // GRPO's variance, beside which it stands, needs two samples.
-    let draws = Draws { group: group.max(2), groups: GROUPS, seed: 0 };
-    let noise = |plan: &Plan| estimate(&world, &table, plan, draws).map(|one| one.noise.powi(2));
-    let grpo: Objective = "grpo".parse()?;
     Ok(Proof {
         objective: objective.to_string(),
         claim: claim.to_string(),
         group,
-        is_unbiased,
+        is_unbiased: bias < ROUNDING,
         is_of_first_step: changes(plan),
         reads_length: plan.rule.as_ref().is_some_and(|rule| rule.reads("length")),
         bias,
         cosine: dot(&found, &exact) / (norm(&found) * norm(&exact)),
-        causes,
-        gradients: [exact, found],
-        variance_of_grpo: noise(plan)? / noise(&grpo.plan)?,
         fixed_point: None,
     })
 }
@@ -174,14 +150,6 @@ impl Proof {
                     .to_owned(),
             );
         }
-        lines.extend(self.causes.iter().map(|cause| format!("Cause: {cause}")));
-        if !self.is_unbiased && self.causes.is_empty() {
-            lines.push("Cause: unknown.".to_owned());
-        }
-        lines.push(format!(
-            "Variance of a completion's gradient: {:.2} times GRPO's (sampled).",
-            self.variance_of_grpo
-        ));
         if let Some(point) = &self.fixed_point {
             let (what, kl) = match point.kl_pstar_q {
                 Some(kl) => ("Optimum q".to_owned(), format!("KL(p* || q) = {kl:.3} nats, ")),
@@ -225,11 +193,6 @@ fn less(a: &[f64], b: &[f64]) -> Vec<f64> {
 /// Whether the objective of later steps may be another than that of the first.
 fn changes(plan: &Plan) -> bool {
     plan.rule.as_ref().is_some_and(|rule| rule.reads_time())
-}
-
-/// Whether the plan has a divergence from the base in it.
-fn penalises(plan: &Plan) -> bool {
-    matches!(plan.anchor, Anchor::Base(_))
 }
 
 #[cfg(test)]

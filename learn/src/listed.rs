@@ -24,7 +24,6 @@ pub(crate) struct EncodedText<'a> {
     text: &'a str,
     /// What the tokens of the text say.
     read: String,
-    /// The verdict on that.
     pub(crate) verdict: Verdict,
     /// The tokens, followed by each token that ends a sequence.
     pub(crate) rows: Vec<Sequence>,
@@ -32,9 +31,6 @@ pub(crate) struct EncodedText<'a> {
 
 /// Texts as completions of a problem's prompt, which may have `longest` tokens; a text with the tokens of an earlier
 /// one is left out.
-///
-/// # Errors
-/// A text that is too long to be sampled.
 pub(crate) fn encoded<'a>(
     dataset: &Dataset,
     problem: &Problem,

@@ -221,9 +221,6 @@ pub fn load(
 }
 
 /// Refuses a directory that holds samples of another request.
-///
-/// # Errors
-/// Such a directory, or one whose request cannot be read.
 fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
     if !is_begun(directory) {
         return Ok(());

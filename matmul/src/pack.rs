@@ -48,7 +48,6 @@ impl RowPanels {
         self.units() - (self.most() / self.together - 1) * self.count
     }
 
-    /// The rows of a panel.
     pub(super) fn rows(self, panel: usize) -> Range<usize> {
         let low = self.most() - self.together;
         let start = |panel: usize| panel * low + panel.min(self.highest()) * self.together;

@@ -226,7 +226,6 @@ impl AuditOptions {
         )
     }
 
-    /// The second verifier.
     fn second_verifier(&self, first: &dyn Verifier) -> Result<Option<Arc<dyn Verifier>>> {
         if self.verdict_key.is_some() && self.against.is_some() {
             bail!("--against and --verdict-key each name the second judge: leave one of them out");

@@ -165,9 +165,6 @@ impl CompareOptions {
 
     /// The names of the runs: the parts of their paths that tell them apart, and the settings that they differ in on
     /// purpose.
-    ///
-    /// # Errors
-    /// They differ in something else, or in nothing that --across names.
     fn names(&self, loaded: &[Results]) -> Result<Vec<String>> {
         let across: Vec<String> = self.across.iter().map(|key| key.replace('-', "_")).collect();
         if let Some(key) = across.iter().find(|key| !comparable::keys().contains(&key.as_str())) {

@@ -14,7 +14,6 @@ use crate::formats::hub::dataset::{Fetched, HubDataset};
 use crate::system::budget;
 use crate::system::machine;
 
-/// The help of `--dataset`.
 pub(crate) const DATASET_HELP: &str = "\
 Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
   countdown  four numbers, a target, many correct expressions: countdown/train (the default),

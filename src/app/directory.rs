@@ -156,9 +156,6 @@ pub(crate) struct Destination {
 
 impl Destination {
     /// Refuses [`Existing::Replace`] with nothing to replace: to be called before anything is loaded.
-    ///
-    /// # Errors
-    /// As above.
     pub(crate) fn check(named: Option<&Path>, existing: Existing) -> Result<()> {
         if named.is_none() && existing == Existing::Replace {
             bail!("--overwrite has no effect without --output DIR");
@@ -168,9 +165,6 @@ impl Destination {
 
     /// The directory that `named` names; without it a temporary one, which `stop` removes where a signal ends the
     /// process at once. To be called when everything has been loaded: a signal then no longer ends the process at once.
-    ///
-    /// # Errors
-    /// A system without room for temporary files.
     pub(crate) fn resolve(named: Option<&Path>, stop: &Stop) -> Result<Self> {
         if let Some(path) = named {
             return Ok(Self { path: path.to_owned(), temporary: None });

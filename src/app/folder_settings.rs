@@ -93,9 +93,6 @@ fn is_number(value: &Value) -> bool {
 }
 
 /// The flags that repeat the settings of `merged` that `own`, the user's, lack and that a folder may not bring.
-///
-/// # Errors
-/// Settings that TOML cannot hold.
 pub(crate) fn to_repeat<T: Serialize>(own: &T, merged: &T) -> Result<Vec<String>> {
     let (own, merged) = (Table::try_from(own)?, Table::try_from(merged)?);
     let is_foreign = |(name, value): &(&String, &Value)| {
@@ -123,9 +120,6 @@ fn text(value: &Value) -> String {
 }
 
 /// Records the settings of a run in `output`, and remembers them.
-///
-/// # Errors
-/// Settings that TOML cannot hold, a folder that cannot be written.
 pub(crate) fn record<T: Args + Serialize>(options: &T, output: &Path) -> Result<()> {
     let text = settings::record_config(&WithOutput { settings: options, output }, output)?;
     remember(options, output, &text)
@@ -133,9 +127,6 @@ pub(crate) fn record<T: Args + Serialize>(options: &T, output: &Path) -> Result<
 
 /// Remembers the text of settings that a command recorded in `output` as the user's own, where a folder may not bring
 /// them.
-///
-/// # Errors
-/// Settings that TOML cannot hold.
 pub(crate) fn remember<T>(options: &T, output: &Path, text: &str) -> Result<()>
 where
     T: Args + Serialize,
@@ -152,9 +143,6 @@ fn recorded(output: &Path) -> Result<String> {
 
 /// The flags, each after a blank, that a command with these options repeats to continue its run in `output`: none where
 /// the settings there are known as the user's own.
-///
-/// # Errors
-/// Settings that TOML cannot hold, or that are not in `output`.
 pub(crate) fn to_continue<T>(options: &T, output: &Path) -> Result<String>
 where
     T: Args + Serialize,

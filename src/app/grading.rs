@@ -83,7 +83,6 @@ pub struct GradingOptions {
     pub max_unjudged: f64,
 }
 
-/// A file to grade.
 pub(crate) struct FileToGrade<'a> {
     pub file: &'a str,
     /// Name of its set in the results.
@@ -117,9 +116,6 @@ pub(crate) struct GradedFile {
 
 impl GradingOptions {
     /// Judges a file; samples that are kept go to [`DRAFT`] in the folder `judging`.
-    ///
-    /// # Errors
-    /// A file that cannot be read or has no completion.
     pub(crate) fn grade(
         &self,
         mut source: Source<'_>,

@@ -33,9 +33,6 @@ pub(crate) fn completion_length<'a>(
 /// Leaves out the problems whose prompt and completion do not fit the context together, and says how many those are.
 /// Unless a length of completions is `requested`, there must be room for [`LENGTH`] tokens, or for half the context
 /// where that is shorter.
-///
-/// # Errors
-/// A prompt that cannot be tokenized; no problem that fits.
 pub(crate) fn filter_overlong(
     dataset: &mut Dataset,
     requested: Option<usize>,

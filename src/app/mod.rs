@@ -6,7 +6,6 @@
 
 pub mod audit;
 pub mod bench;
-pub mod beta;
 pub mod compare;
 pub(crate) mod data_file;
 pub mod directory;

@@ -14,7 +14,6 @@ use crate::app::folder_settings;
 use crate::system::one_or_many;
 use crate::system::range::above;
 
-/// The help of `--verifier`.
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
         "Verifier of completions. Default: the dataset's own. Repeat the option for several verifiers: the reward is \
@@ -63,9 +62,6 @@ impl RewardOptions {
 
     /// The sets of a suite, which may be a stranger's file: a set may name a verifier that is built in, and another one
     /// only where these options name it too.
-    ///
-    /// # Errors
-    /// No such suite, a malformed one, a verifier to repeat.
     pub(crate) fn open_suite(&self, spec: &str) -> Result<Vec<SuiteSet>> {
         let sets = suite::open(spec)?;
         let mut named = sets.iter().filter_map(|set| set.verifier.as_ref());

@@ -29,9 +29,6 @@ const VERDICTS_ALONE: &str = "stored samples of the base hold verdicts, and this
                               reward of a correct completion by --correct-threshold";
 
 /// The treatment of graded rewards of the base's samples, which are stored with their verdicts alone.
-///
-/// # Errors
-/// Several verifiers, whose rewards are graded, without a threshold.
 pub(crate) fn stored_use(dataset: &Dataset) -> Result<RewardUse<'static>> {
     let grading = dataset.verifier.grading();
     match grading.threshold {

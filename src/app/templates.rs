@@ -38,9 +38,6 @@ pub struct TemplateOptions {
 
 impl TemplateOptions {
     /// The text of the chat template that is given.
-    ///
-    /// # Errors
-    /// A file that cannot be read or is not UTF-8.
     pub(crate) fn text(&self) -> Result<Option<String>> {
         let Some(path) = &self.chat_template else { return Ok(None) };
         let text = String::from_utf8(read_limited(path, MAX_TEMPLATE)?);
@@ -48,18 +45,12 @@ impl TemplateOptions {
     }
 
     /// How chats are rendered.
-    ///
-    /// # Errors
-    /// A template that cannot be read, variables that are not `KEY=VALUE`.
     pub(crate) fn rendering(&self) -> Result<Rendering> {
         let date = self.template_date.unwrap_or_else(TemplateDate::today);
         Ok(Rendering { template: self.text()?, date, variables: self.variables()? })
     }
 
     /// The variables of `--template-kwargs`.
-    ///
-    /// # Errors
-    /// One that is not `KEY=VALUE`, or that is set twice.
     pub(crate) fn variables(&self) -> Result<Map<String, Value>> {
         let mut variables = Map::new();
         for text in &self.template_kwargs {
@@ -88,9 +79,6 @@ impl TemplateOptions {
 
     /// The same with the date of what is written to `output`: the one that is given, else the one that was recorded
     /// there, else today. All ranks have that of the first.
-    ///
-    /// # Errors
-    /// A `config.toml` in `output` that cannot be read, or has a date that is none.
     pub(crate) fn dated(&self, output: Option<&Path>, ranks: &Ranks) -> Result<Self> {
         let date = ranks.first(|| match (self.template_date, output) {
             (Some(date), _) => Ok(date),

@@ -6,7 +6,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::entries::ENTRIES;
 use super::help::{self, Layout};
 use super::ranges;
-use super::training::study;
 use crate::system::process::Process;
 
 /// A command.
@@ -76,11 +75,7 @@ pub(super) fn command() -> Command {
 /// The whole command line, with its help as `layout` says.
 pub(super) fn command_as(layout: Layout) -> Command {
     let all = ENTRIES.iter().map(|entry| {
-        let mut command = entry.plain();
-        if entry.name == "study" {
-            command = help::with_recipe(command, &study::recipe());
-        }
-        let command = help::laid_out(entry.name, command, layout);
+        let command = help::laid_out(entry.name, entry.plain(), layout);
         let example = help::first_example(entry.more).unwrap_or_else(|| entry.more.to_owned());
         // The derived options would put their own doc comment in place of the description.
         let command = command.about(entry.about).long_about(entry.about);

@@ -24,9 +24,6 @@ const QUIET: &str = "quiet";
 
 /// The options of a command from its matches and the files its `--config` names; `recipe`, a name
 /// and a text, lies below the files.
-///
-/// # Errors
-/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind.
 pub(super) fn resolve<T>(matches: &ArgMatches, recipe: Option<(&str, &str)>) -> Result<T>
 where
     T: Args + FromArgMatches + Serialize + DeserializeOwned,
@@ -35,9 +32,6 @@ where
 }
 
 /// The same with the files of `--config` as [`files`] read them.
-///
-/// # Errors
-/// A file that is not TOML, has an unknown key or a value of the wrong kind.
 pub(super) fn resolve_with<T>(
     matches: &ArgMatches,
     recipe: Option<(&str, &str)>,
@@ -97,9 +91,6 @@ fn set_adapter_rate(table: &mut Table, given: &BTreeSet<String>) {
 }
 
 /// The options that flags or the files of `--config` set, by the flags' names with `_`.
-///
-/// # Errors
-/// A file that is not TOML.
 pub(super) fn given<T: Args>(
     matches: &ArgMatches,
     files: &[(&str, String)],
@@ -115,17 +106,11 @@ pub(super) fn given<T: Args>(
 }
 
 /// Whether a file of `--config` sets the option `id`, whatever spelling of its name the file has.
-///
-/// # Errors
-/// A file that is not TOML, an unknown key.
 pub(super) fn sets<T: Args>(file: &str, text: &str, id: &str) -> Result<bool> {
     Ok(parsed(file, text, &known_ids::<T>())?.contains_key(id))
 }
 
 /// The files of `--config` with their texts, from left to right.
-///
-/// # Errors
-/// A file that cannot be read, a recipe that does not exist.
 pub(super) fn files(matches: &ArgMatches) -> Result<Vec<(&str, String)>> {
     let names = matches.get_many::<String>("config").into_iter().flatten();
     let read = |file: &String| match recipes::named(file)? {
@@ -190,9 +175,6 @@ fn wrong_key<T: DeserializeOwned>(before: &Table, table: &Table) -> Option<Strin
 }
 
 /// The same without a recipe.
-///
-/// # Errors
-/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind.
 pub(super) fn resolve_plain<T>(matches: &ArgMatches) -> Result<T>
 where
     T: Args + FromArgMatches + Serialize + DeserializeOwned,

@@ -5,12 +5,11 @@ use clap::Args;
 use super::commands::Entry;
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, verify};
-use super::theory::{beta, gap, lab, prove};
+use super::theory::{gap, lab, prove};
 use super::tools::{bench, doctor, objectives, tasks};
 use super::training::{export, sft, study, train};
 use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
-use crate::app::beta::BetaOptions;
 use crate::app::compare::CompareOptions;
 use crate::app::evaluate::EvalOptions;
 use crate::app::gap::GapOptions;
@@ -25,7 +24,7 @@ pub(super) const ENTRIES: &[Entry] = &[
         about: "Compare objectives: evaluate the base, fine-tune under each, evaluate, report",
         more: "\
 `tealight objectives` describes the objectives. Without a model, a dataset or a task, the task colouring is studied with
-the embedded model `tasks`. The values shown are those of recipes/default-study.toml, which --task
+the embedded model `tasks` and the values of recipes/default-study.toml (--dry-run prints them), which --task
 reads for every task but countdown; the model `countdown` (--task countdown) has those of
 recipes/countdown-study.toml. Flags and --config files take precedence.
 
@@ -190,14 +189,13 @@ Examples:
         about: "Compare an objective's exact expected gradient with that of its definition",
         more: "\
 prove computes the exact expected gradient on a toy task (three prompts, 27 outputs) and compares it
-with the gradient of the claim. If they differ, the estimator is biased: prove prints the size and,
-where recognised, the cause.
+with the gradient of the claim. If they differ, the estimator is biased: prove prints by how much.
 
 Examples:
   tealight prove rloo
   tealight prove 'grpo:advantage=r-mean(r)' --claim 'E[v]'
   tealight prove kl-k3:0.1 --claim 'E[v] - 0.1 KL(pi||a)'
-  tealight prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1' --html proof.html",
+  tealight prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1'",
         check: |m| resolve::<prove::ProveOptions>(m).map(drop),
         run: |m, _| prove::run(&resolve(m)?),
     },
@@ -211,16 +209,6 @@ Examples:
   tealight verify --jsonl answers.jsonl > verdicts.jsonl",
         check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
         run: |m, _| verify::run(&resolve(m)?),
-    },
-    Entry {
-        name: "beta",
-        options: BetaOptions::augment_args,
-        about: "Print the optimal policy's accuracy for a KL coefficient, or the reverse",
-        more: "\
-Example:
-  tealight beta --validity 0.1 --target 0.5,0.9,0.99 --beta 0.1",
-        check: |m| resolve::<BetaOptions>(m).map(drop),
-        run: |m, _| beta::run(&resolve(m)?),
     },
     Entry {
         name: "bench",

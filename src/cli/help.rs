@@ -75,7 +75,7 @@ const HEADINGS: [&str; 12] = [
 /// The groups of commands in `tealight --help`.
 const COMMANDS: [(&str, &str); 5] = [
     ("Commands", "eval train compare grade audit report"),
-    ("Objectives", "study objectives tasks beta gap lab prove"),
+    ("Objectives", "study objectives tasks gap lab prove"),
     ("Models and samples", "generate sft export"),
     ("Verifiers", "verify"),
     ("This machine", "doctor bench"),
@@ -154,8 +154,7 @@ fn summary(help: &str) -> String {
             last.push_str(word);
         }
     }
-    let is_default =
-        |text: &String| text.starts_with("Default:") || text.starts_with("In the default study:");
+    let is_default = |text: &String| text.starts_with("Default:");
     let first = sentences.first().cloned().unwrap_or_default();
     let rest = sentences.into_iter().skip(1).filter(is_default);
     let brief: Vec<String> = std::iter::once(first).chain(rest).collect();
@@ -192,58 +191,12 @@ fn with_value_name(option: Arg) -> Arg {
     }
 }
 
-/// The options with the values that a recipe gives them in the default study.
-pub(super) fn with_recipe(command: Command, recipe: &toml::Table) -> Command {
-    recipe.iter().fold(command, |command, (id, value)| {
-        let Some(before) = option(&command, id) else { return command };
-        let with_value = |text: &str| {
-            let text = text.trim_end().trim_end_matches('.');
-            format!("{text}. In the default study: {}.", shown(value))
-        };
-        let help = before.get_help().map(|text| with_value(&text.to_string()));
-        let long = before.get_long_help().map(|text| with_value(&text.to_string()));
-        command.mut_arg(id, |option| match (help, long) {
-            (Some(help), Some(long)) => option.help(help).long_help(long),
-            (Some(help), None) => option.help(help),
-            _ => option,
-        })
-    })
-}
-
-/// A value as the command line takes it.
-fn shown(value: &toml::Value) -> String {
-    match value {
-        toml::Value::String(text) => text.clone(),
-        toml::Value::Array(values) => values.iter().map(shown).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
-    }
-}
-
-fn option(command: &Command, id: &str) -> Option<Arg> {
-    command.get_arguments().find(|option| option.get_id() == id).cloned()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
     use super::*;
     use crate::cli::commands;
-
-    #[test]
-    fn the_help_of_study_shows_the_values_of_its_recipe() {
-        let command = commands::command();
-        let study = command.find_subcommand("study").expect("a command");
-        let recipe = crate::cli::training::study::recipe();
-        for (id, value) in &recipe {
-            let option = option(study, id).expect(id);
-            let help = option.get_help().map(ToString::to_string).unwrap_or_default();
-            let default = format!("In the default study: {}.", shown(value));
-            assert!(help.contains(&default), "{id}: {help}");
-        }
-        let steps = option(study, "max_steps").expect("steps").get_help().map(ToString::to_string);
-        assert!(steps.is_some_and(|help| help.ends_with("In the default study: 50.")));
-    }
 
     #[test]
     fn every_option_of_training_has_a_heading_and_headings_are_known() {
@@ -270,7 +223,8 @@ mod tests {
             let plain = commands::entry(name).expect("a command").plain();
             assert!((8..=14).contains(&ids.len()), "{name} -h shows {} options", ids.len());
             for id in ids {
-                assert!(option(&plain, id).is_some(), "{name} has no option {id}");
+                let has = plain.get_arguments().any(|option| option.get_id() == id);
+                assert!(has, "{name} has no option {id}");
             }
         }
         let mut program = commands::command_as(Layout::Short).term_width(100);

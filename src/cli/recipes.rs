@@ -52,7 +52,6 @@ pub(super) const RECIPES: [Recipe; 29] = [
     recipe!("papers/unlikeliness"),
 ];
 
-/// The recipe of a name.
 pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     if let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) {
         return Ok(recipe);

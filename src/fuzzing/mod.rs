@@ -2,11 +2,8 @@
 //! up. Each may refuse its input, and must neither panic nor take more than a moment.
 
 mod completions;
-mod flaky_hub;
-mod metadata;
 mod run_folder;
 mod sql;
-mod template;
 mod verifiers;
 
 use std::path::Path;
@@ -29,7 +26,7 @@ use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
 
 /// Every kind.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 21] = [
     ("weights", weights, b"\x60\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[8],\"data_offsets\":[0,32]}}                        "),
     ("index", index, br#"{"metadata":{"total_size":1},"weight_map":{"a":"model-00001-of-00002.safetensors","b":"x.safetensors"}}"#),
     ("config", config, COUNTDOWN_FILES[tealight_models::CONFIG].1),
@@ -42,12 +39,11 @@ pub const TARGETS: [Target; 22] = [
     ("completions", completions::try_file, b"[{\"doc_id\":0,\"doc\":{},\"target\":[\"7\",8],\"resps\":[[\"7\"]],\"filter\":\"a\"},\n{\"custom_id\":\"b\",\"response\":{\"body\":{\"choices\":[{\"message\":{\"content\":null},\"finish_reason\":\"length\"}]}}},\n{\"id\":1,\"gold\":7,\"completions\":[{\"text\":\"7\"},[{\"role\":\"assistant\",\"content\":\"7\"}]],\"sample\":0,\"tokens\":3}]"),
     ("archive", completions::try_file, include_bytes!("../../tests/fixtures/grade/inspect.eval")),
     ("pairs", pairs, b"{\"gold\":\"1/2\",\"answer\":0.5}\n{\"gold\":3,\"answer\":\"\\\\boxed{3}\"}\n"),
-    ("depth", depth, b"\x00\x05\x03\x02\x0e\x03\x0c\x02"),
-    ("metadata", metadata, b"\x05\x04\x02\x00\x0a\x09\x08\x05"),
+    ("depth", template, include_bytes!("../../tests/fixtures/nested.jinja")),
+    ("metadata", gguf, include_bytes!("../../tests/fixtures/kinds.gguf")),
     ("sql", sql::try_lines, b"CREATE TABLE t(x); INSERT INTO t VALUES (1); ATTACH 'VICTIM' AS v; CREATE TABLE v.y(x)\nSELECT x FROM t\nSELECT 1"),
     ("folder", run_folder::try_changed, b"\x00\x40\x00\x01\x029\x30\x01\x00\x00\x00"),
     ("readme", crate::formats::hub::dataset::try_readme, b"---\nlicense: mit\nconfigs:\n- config_name: a\n  default: true\n  data_files:\n  - split: train\n    path: ['a/[!x]*.csv', \"**/t?.jsonl\"]\n- {config_name: b, data_dir: data}\n---\n\0a/b.csv\nt1.jsonl\ndata/train-00000-of-00001.parquet\na/test/0000.parquet\n"),
-    ("download", flaky_hub::try_downloads, b"\x01\x20\x20\x02\x10\x03\x08\x12\x05\x01"),
     ("math", verifiers::math, b"\\frac{1}{2}\0so \\boxed{0.5} or (1, 2]"),
     ("countdown", verifiers::countdown, b"1,2,3=6\0<answer>(1 + 2) * 3 - 3 / 1</answer>"),
     ("tasks", verifiers::tasks, b"0-1 1-2 2-0\0Answer: 0, 1, 2"),
@@ -135,15 +131,7 @@ fn tokenizer(data: &[u8]) {
 }
 
 fn template(data: &[u8]) {
-    rendered(data);
-}
-
-fn depth(data: &[u8]) {
-    rendered(template::nested(data).as_bytes());
-}
-
-fn rendered(template: &[u8]) {
-    with_file("chat_template.jinja", template, |folder| {
+    with_file("chat_template.jinja", data, |folder| {
         let embedded = COUNTDOWN_FILES[tealight_models::TOKENIZER].1;
         std::fs::write(folder.join("tokenizer.json"), embedded).expect("written");
         std::fs::write(folder.join("generation_config.json"), "{\"eos_token_id\":1}")
@@ -193,10 +181,6 @@ fn parquet(data: &[u8]) {
     }
 }
 
-fn metadata(data: &[u8]) {
-    gguf(&metadata::file(data));
-}
-
 fn embedded() -> &'static Pretrained {
     static MODEL: OnceLock<Pretrained> = OnceLock::new();
     MODEL.get_or_init(|| {
@@ -215,7 +199,7 @@ mod tests {
 
     #[test]
     fn unmutated_inputs_are_accepted() {
-        with_file("model.gguf", &metadata::file(b""), |folder| {
+        with_file("model.gguf", include_bytes!("../../tests/fixtures/kinds.gguf"), |folder| {
             let file = Gguf::open(&folder.join("model.gguf")).expect("a header");
             Architecture::from_config(&file.to_hub().expect("all entries").config)
                 .expect("a model");
@@ -226,9 +210,5 @@ mod tests {
             tealight_datasets::open(&path, &Columns::default(), None).expect("rows");
         });
         try_input("folder", b"");
-        assert_eq!(
-            template::nested(&[0, 2, 16, 1]),
-            "{% if bos_token %}{{ ((messages[0].content)) }}{% endif %}"
-        );
     }
 }

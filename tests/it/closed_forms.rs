@@ -1,4 +1,4 @@
-//! The closed forms of binary rewards with KL control, on random bases: what the lab, `tealight beta`
+//! The closed forms of binary rewards with KL control, on random bases: what the lab
 //! and every p_beta rest on. The numbers are those of the notes' facts.
 
 use proptest::prelude::*;

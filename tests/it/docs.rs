@@ -132,65 +132,6 @@ fn every_command_that_is_shown_is_understood() {
     assert!(seen > 40, "{seen} commands were found");
 }
 
-/// The text files of folders that tell people what to install or import.
-fn texts_for_users() -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["docs", "python", "scripts", "src", "examples", ".github", ".ci"];
-    let mut folders: Vec<PathBuf> = folders.map(|folder| root.join(folder)).into();
-    let mut files = pages();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
-            match entry.path() {
-                path if path.ends_with("target") => {}
-                path if path.is_dir() => folders.push(path),
-                path => files.push(path),
-            }
-        }
-    }
-    let read = |path: PathBuf| std::fs::read_to_string(&path).ok().map(|text| (path, text));
-    files.into_iter().filter_map(read).collect()
-}
-
-/// Whether a line installs or imports the package `tealight`, which is another project on PyPI: ours is `tealight-rl`.
-fn is_another_package(line: &str) -> bool {
-    let mut words = line.split(|c: char| c.is_whitespace() || "'\"`;".contains(c));
-    let is_install = |word: &str| word.split(['[', '=', '<', '>']).next() == Some("tealight");
-    let is_module = |word: Option<&str>| {
-        word.is_some_and(|word| word.split(['.', '\\']).next() == Some("tealight"))
-    };
-    match line.find("pip install") {
-        Some(at) => line[at..].split([' ', '\'', '"', '`']).any(is_install),
-        None => words
-            .by_ref()
-            .find(|word| ["import", "from"].contains(word))
-            .is_some_and(|_| is_module(words.next())),
-    }
-}
-
-#[test]
-fn nothing_installs_or_imports_another_projects_package() {
-    for line in
-        ["pip install 'tealight[frames]'", "pip install tealight", "from tealight import rewards"]
-    {
-        assert!(is_another_package(line), "{line}");
-    }
-    assert!(is_another_package("    import tealight.verl"));
-    for line in [
-        "pip install 'tealight-rl[frames]'",
-        "import tealight_rl",
-        "pip install target/wheels/tealight_rl-*.whl",
-    ] {
-        assert!(!is_another_package(line), "{line}");
-    }
-    let texts = texts_for_users();
-    assert!(texts.len() > 200, "{} files", texts.len());
-    for (path, text) in texts {
-        for (index, line) in text.lines().enumerate() {
-            assert!(!is_another_package(line), "{}:{}: {line}", path.display(), index + 1);
-        }
-    }
-}
-
 #[cfg(unix)]
 #[test]
 fn the_readme_of_an_archive_runs_the_program_and_links_to_files_of_the_archive() {
@@ -206,65 +147,6 @@ fn the_readme_of_an_archive_runs_the_program_and_links_to_files_of_the_archive()
     let folder = Folder::new();
     let done = readme(Path::new(&folder.path(".")));
     assert!(!done.status.success() && stderr_of(&done).contains("ARCHITECTURE.md is not in"));
-}
-
-/// Whether a source has a test of this name below a module.
-fn has_test(named: &str) -> bool {
-    let (module, name) = named.rsplit_once("::").expect("a module and a test");
-    let module = module.replace("::", "/");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let packages = [
-        "tests/it",
-        "src",
-        "core/src",
-        "datasets/src",
-        "datasets/tests",
-        "divergence/src",
-        "eval/src",
-        "formats/src",
-        "learn/src",
-        "nn/src",
-        "system/src",
-    ];
-    let mut folders: Vec<PathBuf> = packages.iter().map(|folder| root.join(folder)).collect();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("readable").flatten() {
-            let path = entry.path();
-            let place = path.with_extension("").display().to_string();
-            let is_module = ["", "/mod", "/tests"]
-                .iter()
-                .any(|end| place.ends_with(&format!("/{module}{end}")));
-            if path.is_dir() {
-                folders.push(path);
-            } else if is_module {
-                let text = std::fs::read_to_string(&path).expect("readable");
-                let mut tests = text.split("#[test]").skip(1);
-                if tests.any(|test| {
-                    test.lines().take(4).any(|line| line.trim() == format!("fn {name}() {{"))
-                }) {
-                    return true;
-                }
-            }
-        }
-    }
-    false
-}
-
-#[test]
-fn every_row_of_security_names_tests_that_exist() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("SECURITY.md");
-    let text = std::fs::read_to_string(file).expect("readable");
-    let rows = text.lines().skip_while(|line| *line != "|---|---|---|---|").skip(1);
-    let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
-    assert!(rows.len() > 15, "the table was found");
-    for row in rows {
-        let tests = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
-        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(!names.is_empty(), "no test holds this row: {row}");
-        for name in names {
-            assert!(has_test(name), "SECURITY.md: there is no test `{name}`");
-        }
-    }
 }
 
 #[test]

@@ -116,11 +116,16 @@ fn four_processes_that_want_one_model_fetch_it_once() {
 fn a_part_of_another_range_or_version_is_never_kept() {
     let whole = embedded::files()["model.safetensors"].clone();
     let size = whole.len();
-    // What is sent where the rest is asked for: another version, another part, the rest without saying so.
-    let other_part = format!("Content-Range: bytes {}-{}/{size}\r\n", size / 4, size - 1);
+    // What is sent where the rest is asked for: another version, another part, one byte too early, the rest without
+    // saying so.
+    let from = |start: usize| {
+        let range = format!("Content-Range: bytes {start}-{}/{size}\r\n", size - 1);
+        (range, whole[start..].to_vec())
+    };
     for (headers, body) in [
         (String::new(), vec![b'x'; size / 2]),
-        (other_part, whole[size / 4..].to_vec()),
+        from(size / 4),
+        from(size / 2 - 1),
         (String::new(), whole[size / 2..].to_vec()),
     ] {
         let repository = Repository::new("models", "evil/model", embedded::files());

@@ -99,7 +99,8 @@ fn loss(logp: &Tensor) -> candle_core::Result<Tensor> {
     (logp.sqr()? * (weight * 0.61)?.cos()?)?.sum_all()
 }
 
-/// Sequences of their own, and some that share their prompts with neighbours.
+/// Sequences of their own, one of them longer than a chunk of the delta rule, and some that share their prompts with
+/// neighbours.
 fn batches() -> [Vec<Sequence>; 2] {
     let completion = |from: u32, count: u32| (0..count).map(|t| (t * 9 + from) % 50).collect();
     let row = |prompt: &[u32], from, count| Sequence {
@@ -107,7 +108,7 @@ fn batches() -> [Vec<Sequence>; 2] {
         completion: completion(from, count),
     };
     [
-        vec![row(&[7], 1, 8), row(&[9, 2, 4], 5, 8), row(&[3], 0, 1)],
+        vec![row(&[7], 1, 8), row(&[9, 2, 4], 5, 20), row(&[3], 0, 1)],
         vec![
             row(&[7, 3, 9, 1, 1, 2], 4, 5),
             row(&[7, 3, 9, 1, 1, 2], 8, 9),

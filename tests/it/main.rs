@@ -54,6 +54,7 @@ mod prompts;
 mod ranks;
 mod recipes;
 mod reloads;
+mod replaced_files;
 mod reported_folders;
 mod reporters;
 mod resumed_runs;

@@ -164,21 +164,6 @@ fn a_settings_file_decides_neither_by_a_link_nor_by_its_output_what_is_trusted()
     assert!(!Path::new(&owned).exists() && !Path::new(&folder.path("nowhere")).exists());
 }
 
-#[cfg(unix)]
-#[test]
-fn the_model_of_a_run_is_not_written_through_a_link() {
-    let folder = Folder::new();
-    let (run, victim) = (folder.path("run"), folder.path("victim"));
-    train(&run, &["--save-steps", "1"]);
-    std::fs::create_dir(&victim).expect("a folder");
-    std::fs::write(format!("{victim}/model.safetensors"), "precious").expect("written");
-    std::fs::remove_dir_all(format!("{run}/final")).expect("removed");
-    std::os::unix::fs::symlink(&victim, format!("{run}/final")).expect("a link");
-    refused!("train --resume {run} --max-steps 3" => "final");
-    let content = std::fs::read_to_string(format!("{victim}/model.safetensors")).expect("there");
-    assert_eq!(content, "precious");
-}
-
 #[test]
 fn a_finished_run_without_checkpoints_is_not_begun_anew() {
     let folder = Folder::new();
@@ -188,71 +173,4 @@ fn a_finished_run_without_checkpoints_is_not_begun_anew() {
     let before = std::fs::read(&model).expect("a model");
     refused!("train --resume {run} --max-steps 3 --seed 5" => "has ended", "--overwrite");
     assert_eq!(std::fs::read(&model).expect("a model"), before);
-}
-
-#[cfg(unix)]
-#[test]
-fn files_outside_a_run_come_into_no_checkpoint_or_model() {
-    use std::os::unix::fs::symlink;
-    let folder = Folder::new();
-    let (run, secret) = (folder.path("run"), folder.write("token", "\"hf_secret\""));
-    train(&run, &["--save-steps", "1"]);
-    let replaced = |file: &str, line: &[&str]| {
-        let place = format!("{run}/{file}");
-        let original = std::fs::read(&place).ok();
-        drop(std::fs::remove_file(&place));
-        symlink(&secret, &place).expect("a link");
-        let error = refusal(line);
-        assert!(error.contains("a link out of the folder") && error.contains(file), "{error}");
-        std::fs::remove_file(&place).expect("removed");
-        if let Some(bytes) = original {
-            std::fs::write(&place, bytes).expect("written");
-        }
-    };
-    replaced("checkpoint-2/metrics.jsonl", &["train", "--resume", &run, "--max-steps", "3"]);
-    let model = format!("{run}/final");
-    let copy = folder.path("copy");
-    for file in ["special_tokens_map.json", "chat_template.jinja"] {
-        let file = &format!("final/{file}");
-        replaced(file, &["export", "--model", &model, "--output", &copy, "--overwrite"]);
-        replaced(file, &["train", "--model", &model, "--output", &folder.path("next")]);
-    }
-    // A model whose files are links inside its folder is read and copied.
-    std::fs::rename(format!("{model}/tokenizer.json"), format!("{model}/t")).expect("moved");
-    symlink("t", format!("{model}/tokenizer.json")).expect("a link");
-    ok(&["export", "--model", &model, "--output", &copy, "--overwrite"]);
-}
-
-#[cfg(unix)]
-#[test]
-fn weights_outside_a_folder_are_not_copied() {
-    use std::os::unix::fs::symlink;
-    let folder = Folder::new();
-    let (whole, adapter) = (folder.path("whole"), folder.path("adapter"));
-    train(&whole, &[]);
-    train(&adapter, &["--use-peft"]);
-    let (model, adapter) = (format!("{whole}/final"), format!("{adapter}/final"));
-    std::fs::create_dir(folder.path("mine")).expect("made");
-    let linked = |place: &str, name: &str| {
-        let mine = folder.path(&format!("mine/{name}"));
-        std::fs::rename(format!("{place}/{name}"), &mine).expect("moved");
-        symlink(&mine, format!("{place}/{name}")).expect("a link");
-    };
-    linked(&model, "model.safetensors");
-    linked(&adapter, "adapter_model.safetensors");
-    let copy = folder.path("copy");
-    let refused = |options: &[&str], name: &str| {
-        let line = [&["export", "--output", &copy, "--overwrite"][..], options].concat();
-        let error = refusal(&line);
-        assert!(error.contains("a link out of the folder") && error.contains(name), "{error}");
-    };
-    refused(&["--model", &model], "model.safetensors");
-    refused(&["--model", "countdown", "--average", &model], "model.safetensors");
-    refused(&["--model", &adapter, "--merge"], "adapter_model.safetensors");
-    // A shard in a folder that is a link.
-    std::fs::remove_file(format!("{model}/model.safetensors")).expect("removed");
-    symlink(folder.path("mine"), format!("{model}/sub")).expect("a link");
-    let index = "{\"weight_map\": {\"a\": \"sub/model.safetensors\"}}";
-    std::fs::write(format!("{model}/model.safetensors.index.json"), index).expect("written");
-    refused(&["--model", &model], "sub/model.safetensors");
 }

@@ -1,4 +1,4 @@
-//! The binary's tools around training: lab, beta, stored samples, verify.
+//! The binary's tools around training: lab, stored samples, verify.
 
 use std::path::Path;
 
@@ -73,11 +73,6 @@ fn presamples_are_drawn_once_continued_and_used() {
     let unused = [&["train", "--objective", "grpo"], &uses[..], &SMALL[..]].concat();
     let error = refusal(&[&unused[..], &["--output", &folder.path("unused")]].concat());
     assert!(error.contains("leave --presamples out"), "{error}");
-    let rows = printed(&["beta", "--validity", "0.1", "--target", "0.9", "--json"]);
-    let rows: Value = serde_json::from_str(&rows).expect("JSON");
-    let beta = rows[0]["beta"].as_f64().expect("a number");
-    let validity = rows[0]["validity"].as_f64().expect("a number");
-    assert!((beta - 0.2276).abs() < 1e-4 && (validity - 0.9).abs() < 1e-12, "{rows}");
 }
 
 #[test]

@@ -139,28 +139,6 @@ fn declared_sizes_are_checked_before_allocation() {
     refused!("eval --model {place} --output {}", folder.path("o") => "safetensors");
 }
 
-#[cfg(unix)]
-#[test]
-fn a_pipe_in_a_model_folder_is_refused() {
-    let folder = Folder::new();
-    for name in [
-        "config.json",
-        "tokenizer.json",
-        "model.safetensors",
-        "generation_config.json",
-        "chat_template.jinja",
-    ] {
-        let place = embedded::copied(&folder, &format!("pipe-{name}"), &[]);
-        let file = format!("{place}/{name}");
-        drop(std::fs::remove_file(&file));
-        let made = std::process::Command::new("mkfifo").arg(&file).status();
-        assert!(made.expect("mkfifo").success());
-        let started = Instant::now();
-        refused!("eval --model {place} --output {}", folder.path("o") => "not a regular file", name);
-        assert!(started.elapsed() < Duration::from_secs(20));
-    }
-}
-
 #[test]
 fn a_chat_template_neither_eats_memory_nor_goes_on_for_ever() {
     let folder = Folder::new();

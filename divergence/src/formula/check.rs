@@ -12,9 +12,6 @@ const LEAST: f64 = 1e-9;
 impl Law {
     /// Finds the range, the limits and the named twin; `cubic` is the ratio of the third coefficient of the series to
     /// the second.
-    ///
-    /// # Errors
-    /// What is no divergence, with the point that shows it.
     pub(super) fn check(&mut self, cubic: f64) -> Result<()> {
         self.bound_series();
         let grid: Vec<f64> = (0..POINTS)

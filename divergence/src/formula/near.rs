@@ -40,7 +40,6 @@ impl Near {
         Self { limit, mean: half(1.0), odd: if has_kink { odd } else { vec![] } }
     }
 
-    /// The value at `x`.
     #[inline(always)]
     pub(super) fn value<N: Number>(&self, x: &N) -> N {
         self.both_sides(x, |coefficients| horner(x, coefficients, |_, c| c) * x.clone())

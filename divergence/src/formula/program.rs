@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 
 use super::tree::{Function, Node, Tree};
 use crate::Number;
+use crate::number::operators;
 
 /// Most operations of a program.
 const MAX_OPERATIONS: usize = 400;
@@ -53,9 +54,6 @@ struct Compiler {
 
 impl Program {
     /// The program whose results are these trees.
-    ///
-    /// # Errors
-    /// Too many operations.
     pub(super) fn new(trees: &[&Tree]) -> Result<Self> {
         let mut compiler = Compiler::default();
         let results = trees.iter().map(|tree| compiler.tree(tree)).collect::<Result<_>>()?;
@@ -212,85 +210,33 @@ impl Tile {
     }
 
     #[inline(always)]
-    fn with(mut self, other: &Self, by: impl Fn(f32, f32) -> f32) -> Self {
+    fn with(mut self, other: Self, by: impl Fn(f32, f32) -> f32) -> Self {
         self.0.iter_mut().zip(&other.0).for_each(|(x, y)| *x = by(*x, *y));
         self
     }
 }
 
-impl Add for Tile {
-    type Output = Self;
+operators!(Tile: Add add, Sub sub, Mul mul);
 
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.with(&other, |x, y| x + y)
-    }
-}
-
-impl Sub for Tile {
-    type Output = Self;
-
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        self.with(&other, |x, y| x - y)
-    }
-}
-
-impl Mul for Tile {
-    type Output = Self;
-
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        self.with(&other, |x, y| x * y)
-    }
-}
-
-impl Neg for Tile {
-    type Output = Self;
-
-    #[inline(always)]
-    fn neg(self) -> Self {
-        self.map(|x| -x)
-    }
+/// Functions of one number, lane by lane.
+macro_rules! lanes {
+    ($($function:ident)*) => {
+        $(#[inline(always)]
+        fn $function(self) -> Self {
+            self.map(Number::$function)
+        })*
+    };
 }
 
 impl Number for Tile {
     const SERIES: f64 = <f32 as Number>::SERIES;
     const IS_DOUBLE: bool = false;
 
+    lanes!(exp exp_m1 softplus abs sign log log_1p root tangent);
+
     #[inline(always)]
     fn affine(self, by: f64, plus: f64) -> Self {
         self.map(|x| x.affine(by, plus))
-    }
-
-    #[inline(always)]
-    fn exp(self) -> Self {
-        self.map(Number::exp)
-    }
-
-    #[inline(always)]
-    fn exp_m1(self) -> Self {
-        self.map(Number::exp_m1)
-    }
-
-    #[inline(always)]
-    fn softplus(self) -> Self {
-        self.map(Number::softplus)
-    }
-
-    #[inline(always)]
-    fn abs(self) -> Self {
-        self.map(f32::abs)
-    }
-
-    #[inline(always)]
-    fn sign(self) -> Self {
-        self.map(Number::sign)
-    }
-
-    #[inline(always)]
-    fn times(self, other: Self) -> Self {
-        self * other
     }
 
     #[inline(always)]
@@ -309,31 +255,11 @@ impl Number for Tile {
 
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
-        self.with(&other, Number::larger)
+        self.with(other, Number::larger)
     }
 
     #[inline(always)]
     fn over(self, other: Self) -> Self {
-        self.with(&other, |x, y| x / y)
-    }
-
-    #[inline(always)]
-    fn log(self) -> Self {
-        self.map(Number::log)
-    }
-
-    #[inline(always)]
-    fn log_1p(self) -> Self {
-        self.map(Number::log_1p)
-    }
-
-    #[inline(always)]
-    fn root(self) -> Self {
-        self.map(f32::sqrt)
-    }
-
-    #[inline(always)]
-    fn tangent(self) -> Self {
-        self.map(Number::tangent)
+        self.with(other, |x, y| x / y)
     }
 }

@@ -13,9 +13,6 @@ pub(super) type Series = Vec<f64>;
 const TERMS: usize = 40;
 
 /// The series of a tree for `x` of the sign `side`.
-///
-/// # Errors
-/// A part that has no power series at `t = 1`, such as `sqrt(abs(t - 1))`.
 pub(super) fn series(tree: &Tree, side: f64) -> Result<Series> {
     Ok(match &**tree {
         Node::X => padded(vec![0.0, 1.0]),

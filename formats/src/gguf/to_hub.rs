@@ -53,9 +53,6 @@ const ORIGINALS: std::ops::RangeInclusive<u32> = 4..=21;
 
 /// The stretching of Llama 3's kind that divides the frequencies of a model by `divisors`: the slowest are divided by
 /// its factor. None where no such stretching does.
-///
-/// # Errors
-/// A configuration that is not supported.
 pub(super) fn stretching(config: &Json, divisors: &[f32]) -> Result<Option<Json>> {
     let Some(factor) = divisors.iter().copied().reduce(f32::max).filter(|factor| *factor >= 1.0)
     else {

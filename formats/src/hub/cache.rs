@@ -43,11 +43,6 @@ impl Folder {
         Ok(Self { path, revision: revision.into() })
     }
 
-    /// The main branch, in a folder of its own.
-    pub(super) fn at(path: &Path) -> Self {
-        Self { path: path.into(), revision: "main".into() }
-    }
-
     /// The path of `file` in the snapshot of `commit`, if it is there.
     pub(super) fn get(&self, commit: &str, file: &str) -> Option<PathBuf> {
         let path = names::inside(&self.snapshot(commit).ok()?, file).ok()?;

@@ -22,9 +22,6 @@ pub(super) struct Config {
 }
 
 /// The configurations that a README declares; none where it declares none.
-///
-/// # Errors
-/// Front matter that is too long or too deep, is not YAML, or whose `configs` have another form.
 pub(super) fn configs(readme: &str) -> Result<Vec<Config>> {
     let Some(yaml) = front_matter(readme) else { return Ok(Vec::new()) };
     if yaml.len() > MAX_BYTES {

@@ -24,9 +24,6 @@ pub(super) struct FileMetadata {
 impl FileMetadata {
     /// The name of the file's content in the cache, as the Python client names it: the SHA-256 of a large file, the
     /// object id of any other.
-    ///
-    /// # Errors
-    /// What `part` holds is another content than the one that git has, or cannot be read.
     pub(super) fn verify(&self, part: &mut File) -> std::io::Result<Result<String, String>> {
         part.seek(SeekFrom::Start(0))?;
         let (mut sha256, mut object) = (Sha256::new(), Sha1::new());
@@ -78,16 +75,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The object id that git gives a content, as itself or as an LFS pointer: for `fuzzing`, whose server describes files.
-pub fn object_id(content: &[u8], is_lfs: bool) -> String {
-    let mut object = format!("blob {}\0", content.len()).into_bytes();
-    object.extend(content);
-    match is_lfs {
-        true => pointer_oid(&super::sha256(content), content.len() as u64),
-        false => hexadecimal(&Sha1::digest(object)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -112,27 +99,9 @@ mod tests {
         let sha256 = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
         assert_eq!(verified(b"hello\n", plain, false), Ok(plain.to_owned()));
         assert_eq!(verified(b"hello\n", pointer, true), Ok(sha256.to_owned()));
-        assert_eq!(object_id(b"hello\n", false), plain);
-        assert_eq!(object_id(b"hello\n", true), pointer);
         for other in [&b"hellp\n"[..], b"hello", b""] {
             assert!(verified(other, plain, false).is_err());
             assert!(verified(other, pointer, true).unwrap_err().contains("describes fa61"));
         }
-    }
-
-    #[test]
-    fn a_large_files_content_is_known_by_its_hash() {
-        let sha256 = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
-        let file = |is_lfs| FileMetadata {
-            name: "f".into(),
-            commit: "0".repeat(40),
-            bytes: 6,
-            oid: object_id(b"hello\n", is_lfs),
-            is_lfs,
-        };
-        assert!(file(true).is_named(sha256));
-        assert!(!file(true).is_named(&"0".repeat(64)) && !file(true).is_named("../x"));
-        assert!(file(false).is_named("ce013625030ba8dba906f756967f9e9ca394464a"));
-        assert!(!file(false).is_named(sha256));
     }
 }

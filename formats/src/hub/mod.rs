@@ -8,7 +8,7 @@ mod cache;
 mod client;
 pub mod dataset;
 mod front_matter;
-pub mod git_object;
+mod git_object;
 mod patterns;
 mod repository;
 mod splits;
@@ -133,11 +133,6 @@ pub fn gguf_file(name: &str) -> Result<Option<PathBuf>> {
     }
     let path = Repository::new("models", id, revision)?.fetch(file);
     Ok(Some(path.with_context(|| format!("model `{name}`"))?))
-}
-
-/// A file of the model `a/b` from `endpoint`, cached in `folder`: for `fuzzing`, whose servers break off.
-pub fn fetch_from(endpoint: &str, folder: &Path, file: &str) -> Result<PathBuf> {
-    Repository::from_server(endpoint, folder)?.fetch(file)
 }
 
 /// The SHA-256 of `bytes`, in hexadecimal.

@@ -4,7 +4,7 @@
 //! its content is the one that the Hub's git has. `transfer` brings the bytes.
 
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use tealight_core::names;
@@ -45,17 +45,6 @@ impl Repository {
         })
     }
 
-    /// The model `a/b` of a server without a token, cached in `folder`.
-    pub(super) fn from_server(endpoint: &str, folder: &Path) -> Result<Self> {
-        Ok(Self {
-            at: Address { kind: "models", owner: "a".into(), name: "b".into() },
-            revision: "main".into(),
-            folder: Folder::at(folder),
-            hub: Hub::new(endpoint.into(), None, super::TIMEOUT)?,
-            description: OnceCell::new(),
-        })
-    }
-
     /// The same repository at another revision.
     pub(super) fn at_revision(&self, revision: &str) -> Result<Self> {
         let id = format!("{}/{}", self.at.owner, self.at.name);
@@ -68,7 +57,6 @@ impl Repository {
         })
     }
 
-    /// A file that is in the cache.
     pub(super) fn cached(&self, file: &str) -> Option<PathBuf> {
         match self.description.get() {
             Some(description) => self.folder.get(&description.commit, file),

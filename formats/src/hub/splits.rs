@@ -44,9 +44,6 @@ pub(super) struct Offer {
 
 /// The configuration `requested` of a repository with these files, or its default. It has no split where the files are
 /// of other formats, or where neither README nor names tell of that configuration.
-///
-/// # Errors
-/// A README that cannot be read, a declared configuration that is not there, a choice among several.
 pub(super) fn declared(readme: &str, names: &[String], requested: Option<&str>) -> Result<Offer> {
     let mut configs = front_matter::configs(readme)?;
     if configs.is_empty() {
@@ -68,9 +65,6 @@ pub(super) fn declared(readme: &str, names: &[String], requested: Option<&str>) 
 }
 
 /// The configuration `requested` of a conversion to Parquet, or its default: `CONFIG/SPLIT/0000.parquet`.
-///
-/// # Errors
-/// A configuration that is not there, a choice among several, no file of that form.
 pub(super) fn converted(names: &[String], requested: Option<&str>) -> Result<Offer> {
     let mut configs: BTreeMap<&str, BTreeMap<&str, Vec<String>>> = BTreeMap::new();
     for name in names.iter().filter(|name| name.ends_with(".parquet")) {
@@ -118,9 +112,6 @@ fn readable(mut splits: Vec<Split>) -> Vec<Split> {
 
 impl Offer {
     /// The split `requested`; without one the only split, or `train`.
-    ///
-    /// # Errors
-    /// It is not there, or there are several.
     pub(super) fn split(&self, requested: Option<&str>) -> Result<&Split> {
         let named = |name: &str| self.splits.iter().find(|split| split.name == name);
         let chosen = match (requested, &self.splits[..]) {

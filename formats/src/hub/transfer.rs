@@ -98,7 +98,7 @@ fn copy(
     (from, total): (u64, u64),
     label: &str,
 ) -> Result<(), Broken> {
-    let mut progress = Transfer::new(label, Some(total), from);
+    let mut progress = Transfer::new(label, total, from);
     let (mut there, mut since, mut before) = (from, Instant::now(), from);
     let mut block = vec![0; BLOCK];
     loop {

@@ -129,7 +129,6 @@ impl Replay {
         }
     }
 
-    /// Launches all of them.
     pub(crate) fn launch(&self, identities: &[Identity], device: &Device) -> Result<()> {
         counts::replayed(identities.iter().map(|launch| launch.name.as_str()));
         match self {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::super::{Class, Measures, Point, Search, World};
-use super::{Request, Rules, Verdict, measures, short};
+use super::{Request, measures};
 use tealight_learn::objective::Divergence;
 
 /// The betas of reverse KL, from the largest down.
@@ -69,8 +69,6 @@ pub struct Collapse {
     pub rows: Vec<Row>,
     /// Divergences to p* beside reverse KL, where a beta with the same validity was found.
     pub equal_validity: Vec<EqualValidity>,
-    /// Verdicts on collapse, on coverage and on equal validity, in this order.
-    pub verdicts: Vec<Verdict>,
 }
 
 /// The search in the class, and the world of one prompt.
@@ -143,11 +141,7 @@ impl Collapse {
             equal_validity.extend(optima.equal(alpha, &aimed, &rows[..BETAS.len()])?);
             rows.push(aimed);
         }
-        let class = request.class;
-        let mut collapse =
-            Self { class, effective_pstar, rows, equal_validity, verdicts: Vec::new() };
-        collapse.verdicts = collapse.judge(&request.rules);
-        Ok(collapse)
+        Ok(Self { class: request.class, effective_pstar, rows, equal_validity })
     }
 
     /// The optima of reverse KL, from the largest beta down.
@@ -158,92 +152,5 @@ impl Collapse {
     /// The optima of divergences to p*, from alpha 0 up.
     pub fn along_alpha(&self) -> impl Iterator<Item = (f64, &Row)> {
         self.rows.iter().filter_map(|row| Some((row.alpha?, row)))
-    }
-
-    /// The verdicts that the rules draw from the numbers.
-    pub fn judge(&self, rules: &Rules) -> Vec<Verdict> {
-        vec![self.collapses(rules), self.covers(rules), self.is_above(rules)]
-    }
-
-    fn collapses(&self, rules: &Rules) -> Verdict {
-        let along: Vec<&Row> = self.along_beta().map(|(_, row)| row).collect();
-        let (first, last) = (along[0], along[along.len() - 1]);
-        let rises = last.measures.validity > first.measures.validity;
-        let fewer = last.measures.effective_valid < first.measures.effective_valid;
-        let class = &self.class;
-        Verdict::new(
-            "Under misspecification, a falling beta leads to ever fewer correct outputs, not to p*.",
-            format!(
-                "from the largest to the smallest beta, validity rises and the effective number of correct outputs falls \
-                 to {:.0} % of p*'s or less",
-                100.0 * rules.collapsed
-            ),
-            rises && fewer && last.share <= rules.collapsed,
-            &format!(
-                "in the class {class}, validity goes from {} to {} and the effective number of correct outputs from {} to \
-                 {} (p* and every p_beta: {}); beta goes from {} to {}.",
-                short(first.measures.validity),
-                short(last.measures.validity),
-                short(first.measures.effective_valid),
-                short(last.measures.effective_valid),
-                short(self.effective_pstar),
-                first.beta.unwrap_or_default(),
-                last.beta.unwrap_or_default()
-            ),
-        )
-    }
-
-    fn covers(&self, rules: &Rules) -> Verdict {
-        let (_, forward) = self.along_alpha().next().expect("alpha 0 is the first");
-        let least = self.along_beta().map(|(_, row)| row.share).fold(f64::INFINITY, f64::min);
-        Verdict::new(
-            "Forward KL to p* keeps the coverage that reverse KL gives up.",
-            format!(
-                "its optimum keeps {:.0} % or more of p*'s effective correct outputs, and more than reverse KL at some beta",
-                100.0 * rules.covered
-            ),
-            forward.share >= rules.covered && forward.share > least,
-            &format!(
-                "forward KL keeps {} of {} effective correct outputs ({:.2}) with validity {}; the least that \
-                 reverse KL keeps at any beta is {:.2} of them.",
-                short(forward.measures.effective_valid),
-                short(self.effective_pstar),
-                forward.share,
-                short(forward.measures.validity),
-                least
-            ),
-        )
-    }
-
-    fn is_above(&self, rules: &Rules) -> Verdict {
-        let pairs = &self.equal_validity;
-        let least = pairs.iter().min_by(|a, b| a.ratio().total_cmp(&b.ratio()));
-        Verdict::new(
-            "At equal validity, a divergence that aims at p* keeps clearly more correct outputs than reverse KL.",
-            format!(
-                "for every alpha of which reverse KL reaches the validity, the divergence to p* keeps {:.0} % more \
-                 effective correct outputs or better",
-                100.0 * rules.relative
-            ),
-            least.is_some_and(|least| least.ratio() >= 1.0 + rules.relative),
-            &match least {
-                None => {
-                    "no beta was found at which reverse KL has the validity of a divergence to p*."
-                        .to_owned()
-                }
-                Some(least) => format!(
-                    "alpha {} has {} effective correct outputs at validity {:.3}, reverse KL with beta {} has {} at {:.3} \
-                     (ratio {:.3}, the least of {} alphas).",
-                    least.alpha,
-                    short(least.effective_valid[0]),
-                    least.validity[0],
-                    short(least.beta),
-                    short(least.effective_valid[1]),
-                    least.validity[1],
-                    least.ratio(),
-                    pairs.len()
-                ),
-            },
-        )
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::super::member::Member;
 use super::super::{Class, Descent, World};
-use super::{Request, Rules, Verdict, kl, measures, short, total_variation};
+use super::{Request, kl, measures, total_variation};
 use tealight_nn::generate::RngKey;
 
 /// Policies that gradient ascent leads to, each from a start of its own.
@@ -46,8 +46,6 @@ pub struct Degeneracy {
     pub nearest_random: f64,
     /// The largest distance of `KL(q || a)` of the policies that are always correct from `-log A + KL(q || p*)`.
     pub error: f64,
-    /// Verdicts on the two claims, in their order.
-    pub verdicts: Vec<Verdict>,
 }
 
 impl Degeneracy {
@@ -90,60 +88,7 @@ impl Degeneracy {
         let distances =
             pairs.map(|(one, two)| total_variation(&one.distribution, &two.distribution));
         let farthest = distances.fold(0.0, f64::max);
-        let mut degeneracy =
-            Self { maximisers, farthest, nearest_random, error, verdicts: Vec::new() };
-        degeneracy.verdicts = degeneracy.judge(&request.rules);
-        Ok(degeneracy)
-    }
-
-    /// The verdicts that the rules draw from the numbers.
-    pub fn judge(&self, rules: &Rules) -> Vec<Verdict> {
-        let least = self.maximisers.iter().map(|one| one.validity).fold(1.0, f64::min);
-        let numbers = |value: fn(&Maximiser) -> f64| {
-            let values = || self.maximisers.iter().map(value);
-            (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
-        };
-        let (fewest, most) = numbers(|one| one.effective_valid);
-        let are_many = 1.0 - least <= rules.incorrect && self.farthest >= rules.different;
-        let pstar = self.maximisers.first().map_or(f64::NAN, |one| one.kl_q_base);
-        let (nearest, _) = numbers(|one| one.kl_q_base);
-        let is_nearest =
-            pstar <= nearest && pstar < self.nearest_random && self.error <= rules.rounding;
-        vec![
-            Verdict::new(
-                "The expected reward has many maximisers: every policy that is always correct is one.",
-                format!(
-                    "each policy of the table is incorrect with chance {} at most, and two of them are at total \
-                     variation {} or more",
-                    rules.incorrect, rules.different
-                ),
-                are_many,
-                &format!(
-                    "{} policies with E[v] of {least:.4} or more have {} to {} effective correct outputs; two of them \
-                     are at total variation {}.",
-                    self.maximisers.len(),
-                    short(fewest),
-                    short(most),
-                    short(self.farthest)
-                ),
-            ),
-            Verdict::new(
-                "Of the policies that are always correct, p* is the nearest to the base in KL(q || a).",
-                format!(
-                    "no policy of the table and none of {RANDOM} random ones is nearer than p*, and KL(q || a) is \
-                     -log A + KL(q || p*) up to {:.0e}",
-                    rules.rounding
-                ),
-                is_nearest,
-                &format!(
-                    "KL(p* || a) is {} nats, the nearest of {RANDOM} random policies has {}; the largest error of the \
-                     identity is {}.",
-                    short(pstar),
-                    short(self.nearest_random),
-                    short(self.error)
-                ),
-            ),
-        ]
+        Ok(Self { maximisers, farthest, nearest_random, error })
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::super::{Table, World};
-use super::{Collapse, Request, Rules, Verdict, kl, short, tilted, total_variation};
+use super::{Collapse, Request, kl, tilted, total_variation};
 use tealight_learn::objective::target::validity_of;
 
 /// The betas at which `p_beta` is compared with p*, from the largest down.
@@ -12,6 +12,9 @@ const BETAS: [f64; 9] = [2.0, 1.0, 0.5, 0.3, 0.2, 0.15, 0.1, 0.07, 0.05];
 /// Shares of the base that are mixed into p*, so that `KL(q || p*)` becomes finite.
 const SHARES: [f64; 12] =
     [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12];
+
+/// A validity this near to 1 is 1.
+const ROUNDING: f64 = 1e-9;
 
 /// `p_beta` beside p*, by enumeration and by the closed form.
 #[derive(Debug, Clone, Serialize)]
@@ -30,61 +33,23 @@ pub struct LimitRow {
     pub pointwise: f64,
 }
 
-/// The claim (b): `p_beta` tends to p* in forward KL.
-#[derive(Debug, Clone, Serialize)]
-pub struct Limit {
-    /// From the largest beta to the smallest.
-    pub rows: Vec<LimitRow>,
-    /// The one verdict, on the claim.
-    pub verdicts: Vec<Verdict>,
-}
-
-impl Limit {
-    pub(super) fn new(request: &Request<'_>) -> Self {
-        let world = request.world;
-        let pstar = world.filtered(0);
-        let row = |beta: f64| {
-            let q = tilted(world, beta);
-            // p_beta is mu p* on correct outputs, so that KL(p* || p_beta) = -log mu and the total variation is 1 - mu.
-            let apart = q.iter().zip(&pstar).map(|(q, p)| (q - p).abs());
-            LimitRow {
-                beta,
-                validity: world.mass(0, &q),
-                forward_kl: kl(&pstar, &q),
-                forward_kl_closed: -validity_of(world.base_validity(0), beta).ln(),
-                distance: total_variation(&pstar, &q),
-                pointwise: apart.fold(0.0, f64::max),
-            }
-        };
-        let mut limit = Self { rows: BETAS.map(row).to_vec(), verdicts: Vec::new() };
-        limit.verdicts = vec![limit.judge(&request.rules)];
-        limit
-    }
-
-    /// The verdict that the rules draw from the numbers.
-    pub fn judge(&self, rules: &Rules) -> Verdict {
-        let falls = self.rows.windows(2).all(|pair| pair[1].forward_kl < pair[0].forward_kl);
-        let error = self.rows.iter().map(|row| (row.forward_kl - row.forward_kl_closed).abs());
-        let error = error.fold(0.0, f64::max);
-        let (first, last) = (&self.rows[0], &self.rows[self.rows.len() - 1]);
-        Verdict::new(
-            "p_beta tends to p* in forward KL as beta falls to 0.",
-            format!(
-                "KL(p* || p_beta) falls with every smaller beta, is {:.0e} nats or less at the smallest, and is -log mu \
-                 up to {:.0e}",
-                rules.limit, rules.rounding
-            ),
-            falls && last.forward_kl <= rules.limit && error <= rules.rounding,
-            &format!(
-                "KL(p* || p_beta) is {} nats at beta {} and {} at beta {}; the largest distance from -log mu is {}.",
-                short(first.forward_kl),
-                first.beta,
-                short(last.forward_kl),
-                last.beta,
-                short(error)
-            ),
-        )
-    }
+/// The claim (b): `p_beta` tends to p* in forward KL; from the largest beta to the smallest.
+pub(super) fn limit(world: &World) -> Vec<LimitRow> {
+    let pstar = world.filtered(0);
+    let row = |beta: f64| {
+        let q = tilted(world, beta);
+        // p_beta is mu p* on correct outputs, so that KL(p* || p_beta) = -log mu and the total variation is 1 - mu.
+        let apart = q.iter().zip(&pstar).map(|(q, p)| (q - p).abs());
+        LimitRow {
+            beta,
+            validity: world.mass(0, &q),
+            forward_kl: kl(&pstar, &q),
+            forward_kl_closed: -validity_of(world.base_validity(0), beta).ln(),
+            distance: total_variation(&pstar, &q),
+            pointwise: apart.fold(0.0, f64::max),
+        }
+    };
+    BETAS.map(row).to_vec()
 }
 
 /// A policy of full support and its distances from p* in both directions.
@@ -132,69 +97,27 @@ impl Model {
 }
 
 /// The claim (c): `KL(q || p*)` is infinite for policies of full support.
-#[derive(Debug, Clone, Serialize)]
-pub struct Direction {
-    /// The policies.
-    pub models: Vec<Model>,
-    /// The one verdict, on the claim.
-    pub verdicts: Vec<Verdict>,
-}
-
-impl Direction {
-    pub(super) fn new(request: &Request<'_>, collapse: &Collapse) -> Result<Self> {
-        let world = request.world;
-        let uniform = vec![1.0 / world.base.len() as f64; world.base.len()];
-        let nearest = Table::project(world, request.class, &[world.filtered(0)])?;
-        let nearest = nearest.distributions(world)?.remove(0);
-        let class = request.class;
-        let mut models = vec![
-            Model::new(world, "the base", &world.base),
-            Model::new(world, "uniform on all outputs", &uniform),
-        ];
-        // In a class that represents p* the nearest policy is p* itself, which has no full support.
-        if world.mass(0, &nearest) < 1.0 - request.rules.rounding {
-            models.push(Model::new(world, &format!("nearest {class} to p*"), &nearest));
-        }
-        models.extend(
-            [0.5, 0.2].map(|beta| {
-                Model::new(world, &format!("p_beta, beta {beta}"), &tilted(world, beta))
-            }),
-        );
-        let trained = collapse.rows.iter().find(|row| row.beta == Some(0.2));
-        models.extend(trained.map(|row| {
-            let name = format!("{class}, reverse KL, beta 0.2");
-            Model::new(world, &name, &row.distribution)
-        }));
-        let mut direction = Self { models, verdicts: Vec::new() };
-        direction.verdicts = vec![direction.judge(&request.rules)];
-        Ok(direction)
+pub(super) fn direction(request: &Request<'_>, collapse: &Collapse) -> Result<Vec<Model>> {
+    let Request { world, class, .. } = *request;
+    let uniform = vec![1.0 / world.base.len() as f64; world.base.len()];
+    let nearest = Table::project(world, class, &[world.filtered(0)])?;
+    let nearest = nearest.distributions(world)?.remove(0);
+    let mut models = vec![
+        Model::new(world, "the base", &world.base),
+        Model::new(world, "uniform on all outputs", &uniform),
+    ];
+    // In a class that represents p* the nearest policy is p* itself, which has no full support.
+    if world.mass(0, &nearest) < 1.0 - ROUNDING {
+        models.push(Model::new(world, &format!("nearest {class} to p*"), &nearest));
     }
-
-    /// The verdict that the rules draw from the numbers.
-    pub fn judge(&self, rules: &Rules) -> Verdict {
-        let full = self.models.iter().filter(|model| model.support[0] == model.support[1]);
-        let full: Vec<&Model> = full.collect();
-        let infinite = full.iter().filter(|model| model.reverse_kl.is_none()).count();
-        let finite = full.iter().filter(|model| model.forward_kl.is_finite()).count();
-        let growth = full.iter().map(|model| model.growth());
-        let (least, most) = growth.fold((f64::INFINITY, 0.0), |(least, most), growth| {
-            (growth.min(least), growth.max(most))
-        });
-        let grows = least >= 1.0 - rules.relative && most <= 1.0 + rules.relative;
-        let all = full.len();
-        Verdict::new(
-            "KL(q || p*) is infinite for every policy q of full support, so p* is no target of reverse KL.",
-            format!(
-                "for each policy of the table that gives mass to all outputs, KL(q || p*) is infinite and KL(p* || q) \
-                 finite, and with a share of the base mixed into p* KL(q || p*) grows by (1 - m) log 10 for each \
-                 tenfold smaller share, up to {:.0} %",
-                100.0 * rules.relative
-            ),
-            all > 0 && infinite == all && finite == all && grows,
-            &format!(
-                "of {all} policies of full support, KL(q || p*) is infinite for {infinite} and KL(p* || q) finite for \
-                 {finite}; the growth is {least:.3} to {most:.3} times (1 - m) log 10.",
-            ),
-        )
-    }
+    models.extend(
+        [0.5, 0.2]
+            .map(|beta| Model::new(world, &format!("p_beta, beta {beta}"), &tilted(world, beta))),
+    );
+    let trained = collapse.rows.iter().find(|row| row.beta == Some(0.2));
+    models.extend(trained.map(|row| {
+        let name = format!("{class}, reverse KL, beta 0.2");
+        Model::new(world, &name, &row.distribution)
+    }));
+    Ok(models)
 }

@@ -103,9 +103,6 @@ impl Claim {
     }
 
     /// Refuses what has no finite value.
-    ///
-    /// # Errors
-    /// A divergence to p* that is infinite for every policy that can be incorrect.
     pub(super) fn check(&self) -> Result<()> {
         let is_infinite = |term: &Term| match term {
             Term::Apart(divergence, Towards::Filtered) => divergence.at_infinity().is_infinite(),
@@ -183,15 +180,6 @@ impl Term {
                 (generator(divergence, &(log - &logp)?)? * chance)?.sum_all()?
             }
         })
-    }
-
-    /// The term with its two distributions exchanged.
-    pub(super) fn exchanged(self) -> Option<Self> {
-        match self {
-            Term::Apart(divergence, towards) => Some(Term::Reversed(divergence, towards)),
-            Term::Reversed(divergence, towards) => Some(Term::Apart(divergence, towards)),
-            Term::Reward | Term::Pass(_) | Term::Distinct(_) => None,
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where an objective leads on the world `ends`, and what becomes of that as its weight falls.
+//! Where an objective leads on the world `ends`.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -11,12 +11,6 @@ use tealight_learn::objective::{Divergence, Plan};
 
 /// Steps of the descent where no optimum is known.
 pub(super) const DESCENT: usize = 6000;
-
-/// Weights of [`Frontier`], as multiples of the objective's own.
-const MULTIPLES: [f64; 6] = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0];
-
-/// The betas of reverse and forward KL to p_beta.
-const BETAS: [f64; 9] = [0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0];
 
 /// The policy that an objective leads to on the world `ends`.
 #[derive(Debug, Clone, Serialize)]
@@ -33,17 +27,6 @@ pub struct FixedPoint {
     pub kl_q_base: f64,
     /// Effective number of correct outputs of forward KL to p*, whose validity is beside it.
     pub forward_kl: (f64, f64),
-}
-
-/// Policies on the world `ends`.
-#[derive(Debug, Clone)]
-pub struct Frontier {
-    /// Of the objective, with its weight, from the smallest.
-    pub along_weight: Vec<(f64, Measures)>,
-    /// Nearest to p_beta by reverse KL, along beta from the smallest.
-    pub reverse_kl: Vec<Measures>,
-    /// Nearest to p_beta by forward KL.
-    pub forward_kl: Vec<Measures>,
 }
 
 /// The optimum where the objective's exact gradient is that of a penalised reward or of a divergence to a target, else
@@ -96,30 +79,4 @@ fn point(setting: &Setting<'_>) -> Result<Option<Point>> {
     let ours = ascent(world, plan, &setting.gradient(&table)?);
     let exact = claim.gradient(world, &table)?;
     Ok((norm(&less(&ours, &exact)) < ROUNDING * norm(&exact)).then_some(point))
-}
-
-impl Frontier {
-    /// Of an objective; without a weight it has one policy, and none where a rule reads groups or the step.
-    ///
-    /// # Errors
-    /// Memory, a search that fails.
-    pub fn new(plan: &Plan) -> Result<Self> {
-        let world = World::named("ends")?;
-        let search = Search::new(&world, Class::Bigram)?;
-        let multiples = if plan.beta() > 0.0 { &MULTIPLES[..] } else { &[1.0] };
-        let mut along_weight = Vec::new();
-        for multiple in multiples {
-            let mut plan = plan.clone();
-            let weight = multiple * plan.beta();
-            plan.set_beta(weight);
-            let found = reached(&world, &search, &plan)?;
-            along_weight.extend(found.map(|(measures, _)| (weight, measures)));
-        }
-        let along = |point: fn(f64) -> Point| -> Result<Vec<Measures>> {
-            BETAS.iter().map(|beta| at(&world, &search, point(*beta))).collect()
-        };
-        let reverse_kl = along(Point::Beta)?;
-        let forward_kl = along(|beta| Point::Tilted(Divergence::ForwardKl, beta))?;
-        Ok(Self { along_weight, reverse_kl, forward_kl })
-    }
 }

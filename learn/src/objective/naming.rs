@@ -125,7 +125,6 @@ const ELSEWHERE: [(&str, &str); 22] = [
     ("trajectory-balance", "`kl-reward`, whose optimum is the same"),
 ];
 
-/// The preset of that name.
 fn preset(name: &str) -> Result<&'static Preset> {
     let known = name.replace('_', "-");
     presets().find(|preset| preset.name == known).with_context(|| {

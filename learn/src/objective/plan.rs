@@ -276,15 +276,6 @@ impl Plan {
         }
     }
 
-    /// Replaces the coefficient of the regulariser, or the temperature of the target.
-    pub fn set_beta(&mut self, beta: f64) {
-        match &mut self.anchor {
-            Anchor::None => {}
-            Anchor::Base(regulariser) => regulariser.beta = beta,
-            Anchor::Target(matching) => matching.beta = beta,
-        }
-    }
-
     /// Optimizer steps on each batch of rollouts.
     pub fn updates(&self) -> usize {
         self.num_iterations * self.steps_per_generation

@@ -121,9 +121,6 @@ where(condition, a, b), choose(n, k), pass_at_k(n, c, k) = 1 - choose(n-c, k) / 
 
 impl Rule {
     /// Reads a text; `value` gives the parameters that it names.
-    ///
-    /// # Errors
-    /// A text that is no rule, a name that is not known, a group for which it gives no finite number.
     pub(super) fn parse(
         text: &str,
         mut value: impl FnMut(&'static str, f64) -> Result<f64>,

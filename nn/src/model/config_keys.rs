@@ -100,9 +100,6 @@ const NESTED_FAMILIES: [&str; 2] = ["gemma3_text", "olmo3"];
 const ORIGINAL: &str = "original_max_position_embeddings";
 
 /// A configuration that was checked, with a value for every key that the family honours.
-///
-/// # Errors
-/// A key that is not honoured, a key of a wrong type, by name; no row for the family.
 pub(crate) fn completed(config: &Value, decoder: Decoder) -> Result<Value> {
     let family = config["model_type"].as_str().context("no text at key `model_type`")?;
     let rows = if decoder == Decoder::Own { &TABLE.own } else { &TABLE.candle };

@@ -70,9 +70,6 @@ impl Decoder {
 
     /// Logits `[N, V]` on a GPU of the tokens after `tokens`, one of each row, which are added to the cache. All
     /// that is computed is in the cache's workspace. At least `more` such steps of the same rows follow.
-    ///
-    /// # Errors
-    /// A decoder on the CPU; as for [`Self::hidden`].
     pub(crate) fn next_logits(
         &self,
         (tokens, more): (LastTokens<'_>, usize),

@@ -201,7 +201,6 @@ fn of_each<B: Backend, const N: usize>(
     Ok(exactly(all))
 }
 
-/// `work` on every item.
 fn each<T, R, const N: usize>(items: &[T; N], work: impl FnMut(&T) -> Result<R>) -> Result<[R; N]> {
     Ok(exactly(items.iter().map(work).collect::<Result<_>>()?))
 }

@@ -36,9 +36,6 @@ pub(super) fn knows(model_type: &str) -> bool {
 }
 
 /// The configuration of the text part, as transformers would write it; that of a model of text alone as it is.
-///
-/// # Errors
-/// A whole without a text part, or with one of another kind.
 pub(super) fn of_config(config: Value) -> Result<Value> {
     let Some(whole) = config["model_type"].as_str().filter(|kind| knows(kind)) else {
         return Ok(config);

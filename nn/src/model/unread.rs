@@ -20,9 +20,6 @@ pub fn explain_quantized<T>(directory: &Path, config: &Value, error: anyhow::Err
 }
 
 /// Refuses a folder whose weights are pickles.
-///
-/// # Errors
-/// Such a file, by name.
 pub(super) fn refuse_pickles(directory: &Path) -> Result<()> {
     let pickles = ["pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth"];
     match pickles.iter().find(|name| directory.join(name).exists()) {

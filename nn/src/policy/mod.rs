@@ -162,7 +162,6 @@ impl Policy {
     }
 }
 
-/// The backend of weights.
 fn kind_of(weights: &Weights) -> BackendKind {
     let device = weights.values().next().map_or(&Device::Cpu, Tensor::device);
     BackendKind::for_device(device)

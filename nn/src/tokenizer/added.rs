@@ -25,9 +25,6 @@ pub(super) struct Named {
 
 impl TokenizerFiles {
     /// The tokens that files besides `tokenizer.json` name: those with an id first, by it.
-    ///
-    /// # Errors
-    /// A file that is not JSON, too many tokens.
     pub(super) fn added_tokens(&self) -> Result<Vec<Named>> {
         let (config, map, old) = (self.json(CONFIG)?, self.json(TOKENS)?, self.json(FILE)?);
         let mut special: Vec<Named> = Vec::new();
@@ -85,9 +82,6 @@ fn token(value: &Value, is_special: bool) -> Option<AddedToken> {
 }
 
 /// Adds what a tokenizer lacks; whether there was something.
-///
-/// # Errors
-/// A token whose id is another than a file says.
 pub(super) fn add(tokenizer: &mut tokenizers::Tokenizer, named: &[Named]) -> Result<bool> {
     let mut has_added = false;
     for Named { token, id, is_new } in named {

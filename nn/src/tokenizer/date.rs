@@ -21,9 +21,6 @@ impl TemplateDate {
     }
 
     /// The text of the day at midnight by a format of Python's `strftime`, in English.
-    ///
-    /// # Errors
-    /// A format with a directive that is not known here.
     pub(super) fn format(self, format: &str) -> Result<String> {
         let items = StrftimeItems::new(format).map(|item| match item {
             // Python's microseconds are chrono's nanoseconds; a naive time has no zone.

@@ -147,9 +147,6 @@ impl TokenizerFiles {
     }
 
     /// `tokenizer.json`.
-    ///
-    /// # Errors
-    /// There is none.
     pub(super) fn tokenizer(&self) -> Result<&[u8]> {
         let file = self.files.get(TOKENIZER).map(Vec::as_slice);
         file.with_context(|| {
@@ -169,9 +166,6 @@ impl TokenizerFiles {
 
     /// The chat template, by the rules of transformers: a file of its own, else the one in `tokenizer_config.json`,
     /// else that of an older processor; and the one for chats with tools, where it is another.
-    ///
-    /// # Errors
-    /// A file that is not text or not JSON, named templates without a default.
     pub(super) fn template(&self) -> Result<Option<TemplateSource>> {
         let file = |name: &str| -> Result<Option<Arc<str>>> {
             let Some(bytes) = self.files.get(name) else { return Ok(None) };
@@ -218,9 +212,6 @@ impl TokenizerFiles {
     }
 
     /// The special tokens that have a name, such as `eos_token`: what templates may name.
-    ///
-    /// # Errors
-    /// A file that is not JSON.
     pub(super) fn special_tokens(&self) -> Result<BTreeMap<String, String>> {
         let mut tokens = BTreeMap::new();
         for file in [TOKENS, CONFIG] {

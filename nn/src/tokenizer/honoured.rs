@@ -26,9 +26,6 @@ pub struct Rendering {
 
 impl HubTokenizer {
     /// Refuses variables that the chat template does not read; `whose` begins the message.
-    ///
-    /// # Errors
-    /// A variable that is not read, by name.
     pub(super) fn check_variables(
         &self,
         variables: &Map<String, Value>,
@@ -53,9 +50,6 @@ impl HubTokenizer {
     }
 
     /// Refuses a chat that says what the template does not read.
-    ///
-    /// # Errors
-    /// A variable of the row or a key of a message, by name.
     pub(super) fn check_honoured(&self, chat: &Chat) -> Result<()> {
         self.check_variables(&chat.variables, "the row has")?;
         chat.iter().try_for_each(|message| self.check_message(message))

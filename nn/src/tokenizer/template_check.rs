@@ -41,9 +41,6 @@ struct Tag<'a> {
 
 /// Refuses templates that could recurse without end; the others as minijinja reads them. A statement that it does not
 /// know is replaced by one of the same length, so that white space and positions stay as they are.
-///
-/// # Errors
-/// A tag that is too long, too many of them, a namespace that is used as a whole.
 pub(super) fn check<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Cow<'a, str>> {
     let tags = tags(source, syntax)?;
     refuse_endless(&tags)?;

@@ -14,6 +14,7 @@ use tealight_datasets::Problem;
 use tealight_eval::audit::{JudgeQuestion, StrategyJudge};
 use tealight_eval::{ProblemRequest, Solver};
 
+use crate::app::settings;
 use crate::formats::hub::sha256;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::solvers::remote::{Remote, RemoteOptions};
@@ -54,14 +55,7 @@ impl JudgeOptions {
             (Some(engine), Some(model)) => (engine, model),
             _ => bail!("--judge-engine URL and --judge-model MODEL need each other: name both"),
         };
-        let options = RemoteOptions {
-            engine: None,
-            engine_model: None,
-            engine_dialect: None,
-            concurrency: 32,
-            engine_timeout: 600.0,
-            retries: 8,
-        };
+        let options = settings::defaults::<RemoteOptions>();
         let remote = Remote::new(engine, model, &options, 0)
             .map_err(|error| anyhow!(format!("{error:#}").replace("--engine", "--judge-engine")))?;
         let replies = folder.map(|folder| folder.join(REPLIES));

@@ -19,9 +19,6 @@ pub(crate) struct EvalSet<'a> {
 }
 
 /// Every set at every temperature, each with a file of its own.
-///
-/// # Errors
-/// The same set and temperature twice.
 pub(crate) fn eval_sets<'a>(
     sets: &'a [SuiteSet],
     datasets: &'a [Dataset],

@@ -22,7 +22,6 @@ use crate::learn::train::rlvr::LENGTH;
 use crate::nn::generate::SamplingParams;
 use crate::system::process::Process;
 
-/// The evaluation of one set.
 pub(super) struct SetEvaluation<'a> {
     pub(super) set: &'a EvalSet<'a>,
     pub(super) options: &'a EvalOptions,

@@ -1,8 +1,6 @@
 //! Optima of small worlds, exactly.
 
 pub mod paper;
-mod paper_figures;
-pub mod prove_page;
 
 use std::path::PathBuf;
 
@@ -37,8 +35,8 @@ pub struct LabOptions {
     /// `;` separates the arguments of max and min.
     #[arg(long, value_delimiter = ',')]
     pub divergence: Vec<String>,
-    /// Check the claims of a paper on a world of one prompt, and write a page with pictures: 2605.02375 (Dymetman,
-    /// binary rewards). WORLD, --class, --seed and --target-validity count.
+    /// Compute the claims of a paper on a world of one prompt, and write a page: 2605.02375 (Dymetman, binary rewards).
+    /// WORLD, --class, --seed and --target-validity count.
     #[arg(long, value_name = "NUMBER")]
     #[serde(default)]
     pub paper: Option<String>,

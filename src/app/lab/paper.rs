@@ -5,17 +5,16 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use tealight_eval::report::document_page;
-use tealight_eval::report::view::{Claim, Document, Section, Table};
+use tealight_eval::report::view::{Chart, Document, Line, Section, Table};
 
-use super::paper_figures::{effective_along_beta, figures};
 use super::{LabOptions, number, world_and_class};
 use crate::app::directory::{self, Existing};
 use crate::lab::World;
 use crate::lab::fixed_mu::{FixedMu, Series};
-use crate::lab::paper::{Claims, Request, Rules, Verdict, claims};
+use crate::lab::paper::{Claims, Request, Row, claims};
 use crate::system::files::write_atomic;
 
-/// The papers whose claims are checked, with their titles.
+/// The papers whose claims are shown, with their titles.
 const PAPERS: [(&str, &str); 1] = [(
     "2605.02375",
     "Binary Rewards and Reinforcement Learning: Fundamental Challenges (Marc Dymetman, 2026)",
@@ -25,25 +24,23 @@ const PAPERS: [(&str, &str); 1] = [(
 pub struct ClaimTable {
     /// Its letter and what it is about.
     pub heading: &'static str,
-    /// The claims with the sentences of their verdicts.
-    pub sentences: Vec<String>,
+    /// What the paper says, and where the numbers show it.
+    pub claim: &'static str,
     /// The numbers, the header first.
     pub cells: Vec<Vec<String>>,
 }
 
-/// The verdicts on the claims of a paper.
+/// The numbers of the claims of a paper.
 pub struct PaperReport {
-    /// A sentence on how many claims hold.
+    /// What the numbers come to.
     pub summary: String,
     /// Claim by claim.
-    pub tables: Vec<ClaimTable>,
+    pub tables: [ClaimTable; 6],
     /// What results.json holds.
     pub json: Value,
-    /// Path of the report page.
-    pub page: PathBuf,
 }
 
-/// Checks the claims of the paper `number`, and writes `paper.html` and `results.json`.
+/// Computes the claims of the paper `number`, and writes `paper.html` and `results.json`.
 ///
 /// # Errors
 /// A number that is not known, a world of several prompts, a folder that holds files.
@@ -64,83 +61,93 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
         class,
         seed: options.seed,
         target_validity: options.target_validity,
-        rules: Rules::default(),
     })?;
-    let setup = json!({
-        "paper": number,
-        "title": title,
-        "world": world.name,
-        "class": class,
-        "base_validity": world.base_validity(0),
-        "target_validity": options.target_validity,
-        "seed": options.seed,
-        "version": env!("CARGO_PKG_VERSION"),
-        "rules": Rules::default(),
-        "claims": serde_json::to_value(&found)?,
-    });
     let report = PaperReport {
         summary: summary(&found, &world),
         tables: tables(&found),
-        json: setup,
-        page: output.join("paper.html"),
+        json: json!({
+            "paper": number,
+            "title": title,
+            "world": world.name,
+            "class": class,
+            "base_validity": world.base_validity(0),
+            "target_validity": options.target_validity,
+            "seed": options.seed,
+            "version": env!("CARGO_PKG_VERSION"),
+            "claims": found,
+        }),
     };
     let claim = directory::fresh(output, existing)?;
     directory::begin(Some(&claim), output, existing)?;
+    let page = output.join("paper.html");
     let document = document(&report, &found, (&world, options), (number, title));
-    write_atomic(&report.page, document_page(&document)?.as_bytes())?;
+    write_atomic(&page, document_page(&document)?.as_bytes())?;
     let text = serde_json::to_string_pretty(&report.json)?;
     write_atomic(&output.join("results.json"), text.as_bytes())?;
-    tracing::info!("open {}", report.page.display());
+    tracing::info!("open {}", page.display());
     Ok(report)
 }
 
-/// The verdicts, claim by claim.
-fn verdicts(claims: &Claims) -> [(&'static str, &[Verdict]); 6] {
-    [
-        ("(a) Many policies maximise the reward", &claims.degeneracy.verdicts),
-        ("(b) p_beta tends to p* in forward KL", &claims.limit.verdicts),
-        ("(c) KL(q || p*) is infinite", &claims.direction.verdicts),
-        ("(d) beta and the target validity", &claims.link.verdicts),
-        ("(e) Weaker bases at one target validity", &claims.fixed_target.verdicts),
-        ("(f) Collapse as beta falls, beside divergences to p*", &claims.collapse.verdicts),
-    ]
-}
-
 fn summary(claims: &Claims, world: &World) -> String {
-    let all: Vec<&Verdict> = verdicts(claims).iter().flat_map(|(_, verdicts)| *verdicts).collect();
-    let (readings, own): (Vec<&Verdict>, Vec<&Verdict>) =
-        all.into_iter().partition(|verdict| verdict.is_reading);
-    let held = |verdicts: &[&Verdict]| verdicts.iter().filter(|verdict| verdict.holds).count();
+    let collapse = &claims.collapse;
+    let all = || collapse.along_beta().map(|(_, row)| row.measures.effective_valid);
+    let (_, forward) = collapse.along_alpha().next().expect("alpha 0 is the first");
     format!(
-        "On the toy world `{}`, {} of {} claims hold, and {} of {} that we read into the paper.",
+        "On the toy world `{}`, as beta falls, the best {} policy under a KL penalty goes from {:.0} effective correct \
+         answers to {:.0}; aimed at p* by forward KL it keeps {:.0} of {:.0}, at a validity of only {:.2} (the base's: \
+         {:.2}).",
         world.name,
-        held(&own),
-        own.len(),
-        held(&readings),
-        readings.len()
+        collapse.class,
+        all().fold(0.0, f64::max),
+        all().fold(f64::INFINITY, f64::min),
+        forward.measures.effective_valid,
+        collapse.effective_pstar,
+        forward.measures.validity,
+        world.base_validity(0)
     )
 }
 
-fn sentences(verdicts: &[Verdict]) -> Vec<String> {
-    verdicts
-        .iter()
-        .map(|verdict| format!("{} It {} Rule: {}.", verdict.claim, verdict.sentence, verdict.rule))
-        .collect()
-}
-
-fn tables(claims: &Claims) -> Vec<ClaimTable> {
-    let cells = [
-        degeneracy_cells(claims),
-        limit_cells(claims),
-        direction_cells(claims),
-        link_cells(claims),
-        fixed_mu_cells(&claims.fixed_target.rows),
-        collapse_cells(claims),
-    ];
-    let table = |((heading, verdicts), cells): ((&'static str, &[Verdict]), Vec<Vec<String>>)| {
-        ClaimTable { heading, sentences: sentences(verdicts), cells }
-    };
-    verdicts(claims).into_iter().zip(cells).map(table).collect()
+fn tables(claims: &Claims) -> [ClaimTable; 6] {
+    let table = |heading, claim, cells| ClaimTable { heading, claim, cells };
+    [
+        table(
+            "(a) Many policies maximise the reward",
+            "Every policy that is always correct has the largest expected reward, however few answers it keeps (N_eff). \
+             Of these policies p* is the nearest to the base in KL(q || a).",
+            degeneracy_cells(claims),
+        ),
+        table(
+            "(b) p_beta tends to p* in forward KL",
+            "KL(p* || p_beta), summed over outputs, falls to 0 with beta. In closed form it is -log mu, mu being the \
+             validity of p_beta.",
+            limit_cells(claims),
+        ),
+        table(
+            "(c) KL(q || p*) is infinite",
+            "For every policy q that gives mass to all outputs KL(q || p*) is infinite, so that p* is no target of reverse \
+             KL. With a share of the base mixed into p* it grows by (1 - m) log 10 for each tenfold smaller share: a \
+             growth of 1.",
+            direction_cells(claims),
+        ),
+        table(
+            "(d) beta and the target validity",
+            "1 / beta = logit mu - logit A: beta and the target validity mu determine each other. The KL cost of mu is \
+             kl(mu, A), and its slope in mu is 1 / beta.",
+            link_cells(claims),
+        ),
+        table(
+            "(e) Weaker bases at one target validity",
+            "A weaker base needs a smaller beta. With the same p* that costs no answers; a class that cannot represent \
+             p_beta reaches the target validity (at its own beta, in the last columns) only with few of them.",
+            fixed_mu_cells(&claims.fixed_target),
+        ),
+        table(
+            "(f) Collapse as beta falls, beside divergences to p*",
+            "In a class that cannot represent p_beta, a falling beta leads to ever fewer correct outputs and not to p*. \
+             Forward KL to p* (alpha 0) keeps the coverage that reverse KL gives up. Rows at equal validity compare both.",
+            collapse_cells(claims),
+        ),
+    ]
 }
 
 /// A header and rows of a name and numbers.
@@ -173,7 +180,7 @@ fn degeneracy_cells(claims: &Claims) -> Vec<Vec<String>> {
 }
 
 fn limit_cells(claims: &Claims) -> Vec<Vec<String>> {
-    let rows = claims.limit.rows.iter().map(|row| {
+    let rows = claims.limit.iter().map(|row| {
         let closed = row.forward_kl_closed;
         let values = vec![row.validity, row.forward_kl, closed, row.distance, row.pointwise];
         (row.beta.to_string(), values)
@@ -190,7 +197,7 @@ fn limit_cells(claims: &Claims) -> Vec<Vec<String>> {
 }
 
 fn direction_cells(claims: &Claims) -> Vec<Vec<String>> {
-    let rows = claims.direction.models.iter().map(|model| {
+    let rows = claims.direction.iter().map(|model| {
         let reverse = model.reverse_kl.unwrap_or(f64::INFINITY);
         let values = vec![model.incorrect, model.forward_kl, reverse, model.growth()];
         (model.policy.clone(), values)
@@ -198,14 +205,14 @@ fn direction_cells(claims: &Claims) -> Vec<Vec<String>> {
     let header = ["policy", "incorrect", "KL(p*||q)", "KL(q||p*)", "growth / (1 - m) log 10"];
     let mut cells = named(header, rows);
     cells[0].push("outputs with mass".to_owned());
-    for (row, model) in cells[1..].iter_mut().zip(&claims.direction.models) {
+    for (row, model) in cells[1..].iter_mut().zip(&claims.direction) {
         row.push(format!("{} of {}", model.support[0], model.support[1]));
     }
     cells
 }
 
 fn link_cells(claims: &Claims) -> Vec<Vec<String>> {
-    let rows = claims.link.rows.iter().map(|row| {
+    let rows = claims.link.iter().map(|row| {
         let values = vec![
             row.target,
             row.beta,
@@ -288,10 +295,58 @@ fn fixed_mu_cells(rows: &[FixedMu]) -> Vec<Vec<String>> {
     cells
 }
 
-/// A sentence from its beginning on.
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+/// The paper's idea in one chart: how many correct outputs are left as beta falls, beside divergences that aim at p*.
+fn effective_along_beta(claims: &Claims) -> Chart {
+    let collapse = &claims.collapse;
+    let mut points: Vec<(f64, f64)> =
+        collapse.along_beta().map(|(beta, row)| (beta, row.measures.effective_valid)).collect();
+    points.reverse();
+    let (low, high) = (points[0].0, points[points.len() - 1].0);
+    let level = |name: String, value: f64| Line::new(name, vec![(low, value), (high, value)]);
+    let mut lines = vec![
+        level("p*".into(), collapse.effective_pstar),
+        Line::new("KL penalty with this beta", points),
+    ];
+    lines.extend(
+        collapse
+            .along_alpha()
+            .filter(|(alpha, _)| [0.0, 0.5, 0.9].contains(alpha))
+            .map(|(_, row)| level(row.objective.clone(), row.measures.effective_valid)),
+    );
+    let title = format!("Effective number of correct answers, {} policies", collapse.class);
+    Chart::new(&title, ("beta", "effective correct answers"), lines).log().caption(
+        "Left is less penalty. The KL penalty loses correct answers as beta falls; a divergence to p* has no beta, and keeps \
+         the number of its line. p* is the base given a correct answer.",
+    )
+}
+
+/// Reverse KL to p* as the base's share in p* falls.
+fn direction(claims: &Claims) -> Chart {
+    let lines = claims
+        .direction
+        .iter()
+        .map(|model| Line::new(&model.policy, model.smoothed.iter().rev().copied().collect()));
+    let axes = ("share of the base in p*", "KL(q || smoothed p*), nats");
+    Chart::new("Reverse KL to p*", axes, lines.collect()).log().caption(
+        "KL(q || (1 - share) p* + share a): finite while the base has a share, without a bound as the share falls to 0. \
+         The slope is the chance of an incorrect output.",
+    )
+}
+
+fn frontier(claims: &Claims) -> Chart {
+    let collapse = &claims.collapse;
+    let at = |row: &Row| (row.measures.validity, row.measures.effective_valid);
+    let mut reverse: Vec<(f64, f64)> = collapse.along_beta().map(|(_, row)| at(row)).collect();
+    reverse.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let aimed = collapse.along_alpha().map(|(_, row)| at(row)).collect();
+    let lines = vec![
+        Line::new(format!("{}, reverse KL", collapse.class), reverse),
+        Line::new(format!("{}, divergences to p*", collapse.class), aimed),
+    ];
+    Chart::new("Frontier", ("validity", "effective correct outputs"), lines).caption(
+        "Correctness against coverage: reverse KL along beta, divergences to p* along alpha. Points are optima; the lines \
+         only join them.",
+    )
 }
 
 fn document(
@@ -300,63 +355,36 @@ fn document(
     (world, options): (&World, &LabOptions),
     (number, title): (&str, &str),
 ) -> Document {
-    let class = &claims.collapse.class;
-    let cards = verdicts(claims).into_iter().zip(&report.tables).zip(figures(claims, world));
-    let sections = cards.map(|(((heading, verdicts), table), charts)| {
-        let card = |section: Section, verdict: &Verdict| {
-            let found = verdict.sentence.split_once(": ").map_or("", |(_, numbers)| numbers);
-            section.claim(Claim {
-                text: verdict.claim.clone(),
-                holds: verdict.holds,
-                found: capital(found),
-                rule: capital(&format!("{}.", verdict.rule)),
-            })
-        };
-        let section = verdicts.iter().fold(Section::new(heading), card);
-        let numbers = Table::new(table.cells.clone()).titled("Numbers", "").folded();
-        section.charts(charts).table(numbers)
+    let mut sections = report.tables.each_ref().map(|table| {
+        let numbers = Table::new(table.cells.clone()).titled("Numbers", "");
+        Section::new(table.heading).text(table.claim).table(numbers)
     });
-    let collapse = &claims.collapse;
-    let all = || collapse.along_beta().map(|(_, row)| row.measures.effective_valid);
-    let (_, forward) = collapse.along_alpha().next().expect("alpha 0 is the first");
-    let idea = format!(
-        "As beta falls, the best {class} policy under a KL penalty goes from {:.0} effective correct answers to {:.0}; \
-         aimed at p* by forward KL it keeps {:.0} of {:.0}, at a validity of only {:.2} (the base's: {:.2}).",
-        all().fold(0.0, f64::max),
-        all().fold(f64::INFINITY, f64::min),
-        forward.measures.effective_valid,
-        collapse.effective_pstar,
-        forward.measures.validity,
-        world.base_validity(0)
-    );
-    let failed: Vec<String> = verdicts(claims)
-        .iter()
-        .flat_map(|(_, verdicts)| *verdicts)
-        .filter(|verdict| !verdict.holds)
-        .map(|verdict| format!("Does not hold here: {}", verdict.claim))
-        .collect();
+    for (place, chart) in [(2, direction(claims)), (5, frontier(claims))] {
+        sections[place] = std::mem::take(&mut sections[place]).charts(vec![chart]);
+    }
     Document {
         title: title.to_owned(),
         made: format!("arXiv {number}, its claims on the toy world `{}`, tealight lab --paper {number}", world.name),
-        verdict: [vec![idea, report.summary.clone()], failed].concat(),
+        verdict: vec![report.summary.clone()],
         top: vec![effective_along_beta(claims)],
         lead: vec![
             format!(
                 "The toy world `{}` has {} outputs, of which {} are correct; the base is correct with \
-                 chance {:.4}. The restricted class is {class}. Random policies have seed {}. Every other number is \
+                 chance {:.4}. The restricted class is {}. Random policies have seed {}. Every other number is \
                  exact: outputs are enumerated, and an optimum is the best of where three starts lead.",
                 world.name,
                 world.outputs.len(),
                 world.total(0),
                 world.base_validity(0),
+                claims.collapse.class,
                 options.seed
             ),
-            "The paper's own toy is not public; world, grids and rules are Tealight's. v is 1 for a correct output and 0 \
+            "The paper's own toy is not public; world and grids are Tealight's. v is 1 for a correct output and 0 \
              otherwise, a the base, A its validity, p* the base given a correct output, p_beta proportional to \
              a e^(v / beta), q1 a policy given a correct output, N_eff the exponential of the entropy of q1."
                 .to_owned(),
         ],
-        sections: sections.collect(),
+        sections: sections.into(),
         ..Document::default()
     }
 }

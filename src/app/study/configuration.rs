@@ -20,7 +20,6 @@ pub(crate) struct Configuration {
 const LONGEST_SLUG: usize = 100;
 
 impl Configuration {
-    /// An objective as it is.
     pub(crate) fn new(objective: &Objective) -> Self {
         Self {
             family: objective.to_string(),

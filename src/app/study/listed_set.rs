@@ -44,10 +44,6 @@ struct Entry {
 
 impl ListedSet {
     /// The answers to the problems of a set; completions may have `longest` tokens.
-    ///
-    /// # Errors
-    /// A task whose answers cannot be listed, an answer that the verifier does not accept or that is too long to be
-    /// sampled, too many of them.
     pub(crate) fn new(set: &StudySet, tokenizer: &dyn Tokenizer, longest: usize) -> Result<Self> {
         let dataset = &*set.dataset;
         let Some(list) = dataset.spellings else {

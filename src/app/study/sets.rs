@@ -125,9 +125,6 @@ impl SetOptions {
 
     /// Takes a share of the training problems out, where no test set is named, and says so. Problems with one prompt
     /// are on one side; which prompts are held out does not depend on their order.
-    ///
-    /// # Errors
-    /// There is one prompt only.
     pub(crate) fn hold_out(&self, dataset: &str, train: &mut Dataset) -> Result<Option<Dataset>> {
         if !self.tests(dataset).is_empty() {
             return Ok(None);
@@ -158,9 +155,6 @@ impl SetOptions {
     }
 
     /// Every set; `held_out` is what [`Self::hold_out`] took of the training problems.
-    ///
-    /// # Errors
-    /// Sets that cannot be opened or are trained on, no set, one that occurs twice.
     pub(crate) fn open(
         &self,
         data: &DataOptions,

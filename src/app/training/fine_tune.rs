@@ -39,9 +39,6 @@ pub(crate) struct FineTuned {
 impl Session<'_> {
     /// Fine-tunes a copy of the base, or an adapter on it, and leaves metrics, checkpoints and the settings in
     /// its directory.
-    ///
-    /// # Errors
-    /// Whatever goes wrong; a run that was stopped or gave up has saved a checkpoint first.
     pub(crate) fn fine_tune(
         &self,
         dataset: &Dataset,

@@ -29,9 +29,6 @@ impl GradientLink {
     }
 
     /// Joins this rank's GPU with those of the others; none where gradients are summed on the host, or by one rank.
-    ///
-    /// # Errors
-    /// A device that is not CUDA's, GPUs that NCCL cannot join.
     pub(super) fn join(
         self,
         ranks: &Ranks,

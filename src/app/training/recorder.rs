@@ -51,7 +51,6 @@ impl<'a> Recorder<'a> {
         Ok(recorder)
     }
 
-    /// Records a step.
     pub(super) fn record(&mut self, step: Step<'_>) -> Result<()> {
         let is_last = !self.run.goes_on(step.state);
         self.session.ranks.first(|| match &mut self.journal {

@@ -35,9 +35,8 @@ pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
             return Ok(print(&report.json)?);
         }
         for claim in &report.tables {
-            let sentences = claim.sentences.join("\n\n");
             let cells = table::plain(&claim.cells);
-            print(format!("{}\n\n{sentences}\n\n{cells}\n", claim.heading))?;
+            print(format!("{}\n\n{}\n\n{cells}\n", claim.heading, claim.claim))?;
         }
         return Ok(print(&report.summary)?);
     }

@@ -1,16 +1,13 @@
 //! `tealight prove OBJECTIVE`.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::app::lab::prove_page;
-use crate::lab::prove::{Frontier, fixed_point, prove};
+use crate::lab::prove::{fixed_point, prove};
 use crate::learn::objective::Objective;
-use crate::system::files::write_atomic;
 use crate::system::range::at_least;
 use crate::system::telemetry::out;
 
@@ -30,21 +27,12 @@ pub(in crate::cli) struct ProveOptions {
     /// Print one JSON object instead of sentences.
     #[arg(long)]
     json: bool,
-    /// Write a page with the sentences and three charts: both gradients, the optimum as the weight falls, and correct
-    /// answers at equal accuracy beside reverse and forward KL.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
 }
 
 pub(in crate::cli) fn run(options: &ProveOptions) -> Result<()> {
-    let ProveOptions { objective, claim, num_generations, json, html } = options;
+    let ProveOptions { objective, claim, num_generations, json } = options;
     let mut proof = prove(objective, claim.as_deref(), *num_generations)?;
     proof.fixed_point = fixed_point(&objective.plan)?;
-    if let Some(file) = html {
-        let page = prove_page::page(&proof, &Frontier::new(&objective.plan)?)?;
-        write_atomic(file, page.as_bytes())?;
-        tracing::info!("open {}", file.display());
-    }
     let mut out = out();
     if *json {
         return Ok(writeln!(out, "{}", serde_json::to_string(&proof)?)?);

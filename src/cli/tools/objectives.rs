@@ -19,10 +19,6 @@ pub(in crate::cli) struct ObjectivesOptions {
     #[arg(long, conflicts_with = "name")]
     #[serde(default)]
     all: bool,
-    /// Print the table of docs/objectives.md.
-    #[arg(long, hide = true, conflicts_with_all = ["name", "all"])]
-    #[serde(default)]
-    markdown: bool,
 }
 
 pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
@@ -31,9 +27,6 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
         let described = one(&objective::describe(name)?);
         let text = described + &of_plan(name)?;
         return Ok(write!(out, "{text}")?);
-    }
-    if options.markdown {
-        return Ok(write!(out, "{}", markdown()?)?);
     }
     writeln!(out, "{}\n", wrapped(objective::SYMBOLS, 0))?;
     let is_shown = |one: &Description| options.all || one.is_common;
@@ -65,31 +58,6 @@ pub(in crate::cli) fn run(options: &ObjectivesOptions) -> Result<()> {
     }
     writeln!(out, "tealight objectives NAME shows the keys of one objective with their values.")?;
     Ok(())
-}
-
-/// Every objective as a row: what it optimises, the advantage, the average over tokens, and updates on a batch.
-fn markdown() -> Result<String> {
-    let mut text =
-        "| objective | optimises | advantage | loss | updates |\n|---|---|---|---|--:|\n"
-            .to_owned();
-    for described in objective::kinds().flat_map(|(_, _, all)| all) {
-        // A target that needs a beta is shown by its name.
-        let plan = described.name.parse::<Objective>()?.plan;
-        let advantage = match plan.advantage() {
-            _ if !plan.is_on_policy() => "no rollouts".to_owned(),
-            Some(rule) => format!("`{rule}`"),
-            None if plan.matching().is_some() => "pseudo-reward `-f'(pi / p)`".to_owned(),
-            None => format!("baseline `{}`", described.value("baseline").unwrap_or("none")),
-        };
-        text.push_str(&format!(
-            "| `{}` | {} | {advantage} | `{}` | {} |\n",
-            described.usage,
-            described.about.replace('|', "\\|"),
-            described.value("loss-type").unwrap_or("dapo"),
-            plan.updates()
-        ));
-    }
-    Ok(text)
 }
 
 /// The rule of the advantage, and the divergence as a formula with its properties, of an objective with its settings.

@@ -21,9 +21,6 @@ const MAX_LINKS: usize = 40;
 /// names counts as the folder's where it, or a link on the way to it, lies there, and wherever it sets `output`: the
 /// user alone says on the command line which folder is guarded. Settings that a command of this user wrote there are
 /// the user's. `recorded` is the folder's own file with its text, where it was read.
-///
-/// # Errors
-/// Such settings, with the flags that repeat them; a settings file that is a link out of the folder.
 pub(super) fn refuse_foreign<T>(
     matches: &ArgMatches,
     files: &[(&str, String)],

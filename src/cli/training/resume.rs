@@ -45,10 +45,6 @@ pub(in crate::cli) struct RunFlags {
 }
 
 /// The settings of a run and its directory, where one is named.
-///
-/// # Errors
-/// A file that cannot be read, is not TOML, has an unknown key or a value of the wrong kind; settings of the run's
-/// folder that the user has to repeat.
 pub(super) fn resolve<S>(matches: &ArgMatches) -> Result<(S, Option<RunDirectory>)>
 where
     S: Args + FromArgMatches + Serialize + DeserializeOwned,
@@ -80,9 +76,6 @@ where
 }
 
 /// The settings file of a run or a study and its text, where its directory has one.
-///
-/// # Errors
-/// A file that cannot be read, or is a link out of the directory.
 pub(super) fn recorded(directory: &Path) -> Result<Option<(String, String)>> {
     let file = directory.join("config.toml");
     if !file.is_file() {
@@ -93,9 +86,6 @@ pub(super) fn recorded(directory: &Path) -> Result<Option<(String, String)>> {
 }
 
 /// The directory of a command that needs one.
-///
-/// # Errors
-/// No --output, or a --resume that names neither a run nor a checkpoint.
 pub(super) fn directory(matches: &ArgMatches, named: Option<RunDirectory>) -> Result<RunDirectory> {
     if let Some(directory) = named {
         return Ok(directory);

@@ -219,11 +219,6 @@ impl Flags {
     }
 }
 
-/// The settings of the default study.
-pub(in crate::cli) fn recipe() -> toml::Table {
-    DEFAULT.1.parse().expect("the recipe that comes with the program is TOML")
-}
-
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, flags) = (resolve(matches)?, Flags::from_arg_matches(matches)?);
     if flags.plan {

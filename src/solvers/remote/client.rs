@@ -178,9 +178,6 @@ impl Client {
     }
 
     /// Up to `n` completions of a prompt. Of a prompt that the server renders, fields that it refuses are left out.
-    ///
-    /// # Errors
-    /// A [`Refusal`] of this prompt; whatever goes wrong for good, or too often.
     pub(super) fn complete(
         &self,
         request: Request<'_>,

@@ -55,7 +55,6 @@ impl EngineWeights {
 impl EngineOptions {
     /// Refuses options without a server.
     pub fn check(&self, rounds: bool) -> Result<()> {
-        self.remote.check()?;
         if self.remote.engine.is_none() {
             if self.engine_folder.is_some() || self.max_staleness > 0 {
                 bail!("--engine-folder and --max-staleness have no effect without --engine");

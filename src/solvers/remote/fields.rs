@@ -98,9 +98,6 @@ impl Fields {
     }
 
     /// Notes that a prompt was refused.
-    ///
-    /// # Errors
-    /// The server has answered nothing and refuses everything in the same words: it is not the prompts.
     pub(super) fn refuse(&self, refusal: Refusal) -> anyhow::Error {
         let mut refusals = locked(&self.refusals);
         let count = refusals.entry(refusal.words.clone()).or_default();
@@ -128,9 +125,6 @@ impl LeftOut {
     }
 
     /// Takes the fields out of a request.
-    ///
-    /// # Errors
-    /// A field that decides what is sampled.
     pub(super) fn apply(&self, body: &mut Value) -> Result<()> {
         for name in &self.names {
             if !is_neutral(name, &body[*name]) {

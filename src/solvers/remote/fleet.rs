@@ -187,9 +187,6 @@ impl<'a> Fleet<'a> {
     }
 
     /// Asks one server for at most `missing` completions.
-    ///
-    /// # Errors
-    /// Sampling is over; a completion that cannot be trained on.
     fn ask(
         &self,
         replica: &Replica,

@@ -64,18 +64,6 @@ pub struct RemoteOptions {
     pub retries: usize,
 }
 
-impl RemoteOptions {
-    fn check(&self) -> Result<()> {
-        if self.concurrency == 0 {
-            bail!("concurrency must be at least 1");
-        }
-        if !(self.engine_timeout > 0.0 && self.engine_timeout.is_finite()) {
-            bail!("engine-timeout must be above 0 seconds");
-        }
-        Ok(())
-    }
-}
-
 /// A server and how it is asked.
 pub struct Remote {
     client: Client,
@@ -95,7 +83,6 @@ impl Remote {
     /// has not.
     pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
         let model = options.engine_model.as_deref().unwrap_or(model);
-        options.check()?;
         let client = Client::new(engine, options)?;
         if !client.is_up() {
             bail!("--engine {engine}: no server answers there");

@@ -74,9 +74,6 @@ impl ModelGuard<'_> {
 
 impl Replica {
     /// Asks a server what it is.
-    ///
-    /// # Errors
-    /// No server there, one that is neither vLLM nor SGLang or says that it cannot take such weights.
     pub(super) fn new(
         engine: &str,
         options: &RemoteOptions,

@@ -267,7 +267,7 @@ impl Drop for Progress {
 /// Bytes that come over the network: how many, how fast.
 pub struct Transfer {
     label: String,
-    total: Option<u64>,
+    total: u64,
     done: u64,
     bar: Option<ProgressBar>,
     is_shown: bool,
@@ -278,18 +278,17 @@ pub struct Transfer {
 
 impl Transfer {
     /// Starts after `done` of `total` bytes; what is over at once is not shown.
-    pub fn new(label: &str, total: Option<u64>, done: u64) -> Self {
+    pub fn new(label: &str, total: u64, done: u64) -> Self {
         /// Bytes that take a while.
         const LARGE: u64 = 1 << 20;
-        let is_large = total.is_none_or(|total| total >= LARGE);
+        let is_large = total >= LARGE;
         let is_shown = is_large && tracing::enabled!(tracing::Level::INFO);
         let label = escaped(label).into_owned();
-        let size = total.map_or(String::new(), |total| format!(" ({})", bytes(total)));
         if is_large {
-            tracing::info!("{label}{size}");
+            tracing::info!("{label} ({})", bytes(total));
         }
         let bar = (std::io::stderr().is_terminal() && is_shown).then(|| {
-            let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+            let bar = ProgressBar::new(total);
             let template = "{bar:30.cyan/dim} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} eta {eta}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
@@ -309,13 +308,8 @@ impl Transfer {
         } else if self.is_shown && self.last_line.elapsed() >= PLAIN_INTERVAL {
             self.last_line = Instant::now();
             let rate = (self.done - self.first) as f64 / self.started.elapsed().as_secs_f64();
-            let out_of = self.total.map_or(String::new(), |total| format!(" of {}", bytes(total)));
-            tracing::info!(
-                "{}: {}{out_of}, {}/s",
-                self.label,
-                bytes(self.done),
-                bytes(rate as u64)
-            );
+            let [done, total, rate] = [self.done, self.total, rate as u64].map(bytes);
+            tracing::info!("{}: {done} of {total}, {rate}/s", self.label);
         }
     }
 }

@@ -48,7 +48,6 @@ impl Repository {
         self
     }
 
-    /// The commit of a revision.
     fn commit(&self, revision: &str) -> Option<&str> {
         let named = self.branches.get(revision).map(String::as_str);
         named.or_else(|| self.commits.get_key_value(revision).map(|(commit, _)| commit.as_str()))

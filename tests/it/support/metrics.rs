@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-/// A number of a row.
 pub(crate) fn number(row: &serde_json::Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or_else(|| panic!("no {name} in {row}"))
 }

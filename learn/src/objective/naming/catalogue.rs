@@ -57,8 +57,7 @@ const KINDS: [Kind; 8] = [
     Kind {
         title: "KL penalty to the base",
         when: "to trade accuracy for answers of the base, by one coefficient. The optimum of kl-reward, kl-full and \
-               kl-k2 is p_beta, the base reweighted by exp(reward / beta), and `tealight beta` gives beta for the \
-               accuracy that you want; kl-k3 has the gradient of forward KL and another optimum.",
+               kl-k2 is p_beta, the base reweighted by exp(reward / beta); kl-k3 has the gradient of forward KL and another optimum.",
         presets: preset::KL_PENALTY,
     },
     Kind {

@@ -103,7 +103,7 @@ impl Plan {
             ),
             Target::Tilted if !(*beta > 0.0 && beta.is_finite()) => {
                 bail!(
-                    "target=p-beta needs a `beta` above 0; `tealight beta` gives one for a validity"
+                    "target=p-beta needs a `beta` above 0: for a validity mu of the target 1 / (logit mu - logit A)"
                 )
             }
             Target::Tilted if *sampler == SampleSource::Filtered => bail!(

@@ -46,9 +46,6 @@ pub(super) struct MicroBatch {
 
 impl TokenBatch {
     /// The batch of a step, whose completions have at most `max_completion_length` tokens.
-    ///
-    /// # Errors
-    /// A function of advantages that fails on a group.
     pub(super) fn new(
         plan: &Plan,
         scored: ScoredGroups,

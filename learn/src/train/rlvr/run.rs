@@ -80,7 +80,6 @@ pub struct RolloutEngine<'a> {
 }
 
 impl Run<'_> {
-    /// The id of a problem.
     pub(super) fn id(&self, problem: usize) -> &str {
         &self.data.problems[problem].problem.id
     }

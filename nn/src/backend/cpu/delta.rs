@@ -116,7 +116,6 @@ impl<'a> Rule<'a> {
         Self { sizes, trees: Tree::all(pass_rows), mixed, unit, gates }
     }
 
-    /// The inputs of a head.
     fn inputs(&self, head: usize) -> Inputs<'_> {
         let DeltaSizes { key_dim, value_dim, .. } = self.sizes;
         let key = head / self.sizes.group() * key_dim;

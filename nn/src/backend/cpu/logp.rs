@@ -59,7 +59,6 @@ pub(crate) fn draw_row(logits: &[f32], inverse: f32, uniform: f64) -> Option<(us
 }
 
 impl Head<'_> {
-    /// The sums of every row.
     pub(crate) fn forward(&self) -> Vec<RowSums> {
         let mut sums = vec![RowSums::EMPTY; self.targets.len()];
         blocks([self.layer], self.targets.len(), |block, [logits]| {

@@ -79,7 +79,6 @@ impl<'a> Weight<'a> {
         }
     }
 
-    /// A row to `out`.
     pub(super) fn read(&self, row: usize, out: &mut [f32]) {
         match self.values {
             Values::Floats(values) => {

@@ -43,7 +43,6 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// One key-value head of a row.
     pub(super) fn of_head(&self, row: usize, head: usize) -> [KeyValueSlots<'a>; 2] {
         let (layout, beginning) = (self.layout, beginning(self.beginnings, row));
         let first = beginning.map_or(0, |beginning| beginning.tokens);

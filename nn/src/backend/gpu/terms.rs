@@ -7,12 +7,10 @@ use tealight_gpu::kernels;
 
 use super::super::{Activation, Delta, DeltaSizes, Heads, Norm};
 
-/// A norm as kernels have it.
 pub(super) fn gain(norm: &Norm) -> kernels::Gain<'_> {
     kernels::Gain { weight: &norm.weight.values, offset: norm.offset, eps: norm.eps }
 }
 
-/// An activation as kernels have it.
 pub(super) fn through(activation: Activation) -> kernels::Gate {
     let (slope, cubic) = match activation {
         Activation::Silu | Activation::Sigmoid => (1.0, 0.0),
@@ -22,7 +20,6 @@ pub(super) fn through(activation: Activation) -> kernels::Gate {
     kernels::Gate { slope, cubic, alone: activation == Activation::Sigmoid }
 }
 
-/// A delta rule as kernels have it.
 pub(super) fn rule(delta: &Delta) -> kernels::Delta<'_> {
     let DeltaSizes { key_heads, value_heads, key_dim, value_dim, .. } = delta.sizes;
     let weights = [&delta.a_log.values, &delta.dt_bias.values];

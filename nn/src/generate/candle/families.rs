@@ -162,9 +162,6 @@ fn check_sizes(config: &Value) -> Result<()> {
 }
 
 /// A configuration with a value for every key that the decoder honours, where candle-transformers looks for it.
-///
-/// # Errors
-/// A key that changes what transformers computes and that candle-transformers ignores, by name.
 pub(super) fn completed(config: &Value) -> Result<Value> {
     let mut config = config.clone();
     let family = config["model_type"].as_str().unwrap_or_default().to_owned();

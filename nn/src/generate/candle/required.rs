@@ -4,9 +4,6 @@ use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
 /// Sets the keys that the decoder of a family requires; `rope` describes its positions.
-///
-/// # Errors
-/// A rotation that the decoder of Falcon or StableLM has not.
 pub(super) fn fill(family: &str, keys: &mut Map<String, Value>, rope: &Value) -> Result<()> {
     let size = |key: &str| keys.get(key).and_then(Value::as_u64);
     match (family, size("head_dim"), size("hidden_size"), size("num_attention_heads")) {
