@@ -1,9 +1,10 @@
 //! Tables of words, and substrings that are found fast.
 
 use std::borrow::Cow;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use regex::Regex;
 
 /// The entries of a table that is written as one text, `a|b|c`: taken apart, and counted, by the compiler.
 pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static str; N] {
@@ -70,37 +71,10 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     each(table).any(|known| text.contains(known))
 }
 
-type Groups = Vec<Vec<&'static [u8]>>;
-
-/// Texts of two bytes and more, `a|b|c`, that are looked for together.
-pub(super) struct Words {
-    table: &'static str,
-    /// Those whose first two bytes come to the same number, and for which numbers there are any.
-    groups: OnceLock<(Groups, [bool; 1024])>,
-}
-
-impl Words {
-    pub(super) const fn new(table: &'static str) -> Self {
-        Self { table, groups: OnceLock::new() }
-    }
-
-    /// Where the first of them stands. The table is prepared at its first use: an automaton would take milliseconds.
-    pub(super) fn find(&self, text: &str) -> Option<usize> {
-        let place = |word: &[u8]| (usize::from(word[0]) ^ usize::from(word[1]) << 4) % 1024;
-        let (groups, are_known) = self.groups.get_or_init(|| {
-            let (mut groups, mut are_known) = (vec![vec![]; 1024], [false; 1024]);
-            for word in each(self.table).map(str::as_bytes) {
-                groups[place(word)].push(word);
-                are_known[place(word)] = true;
-            }
-            (groups, are_known)
-        });
-        let bytes = text.as_bytes();
-        bytes.windows(2).enumerate().position(|(at, pair)| {
-            are_known[place(pair)]
-                && groups[place(pair)].iter().any(|word| bytes[at..].starts_with(word))
-        })
-    }
+/// Texts, `a|b|c`, that are looked for together.
+pub(super) fn any_of(table: &str) -> Regex {
+    let words: Vec<String> = each(table).map(regex::escape).collect();
+    Regex::new(&words.join("|")).expect("an expression")
 }
 
 /// A text that is looked for.

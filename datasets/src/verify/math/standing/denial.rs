@@ -1,10 +1,13 @@
 //! Words that deny, doubt or change the value beside them.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use super::super::super::tail;
 use super::super::languages::is_denied_ahead;
-use super::super::scan::{Words, begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{any_of, begins, ends_with, head, holds, is_one_of, past};
 use super::MAX_NEAR;
 use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
 
@@ -331,15 +334,17 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-static REASONS: Words = Words::new(
-    " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
+static REASONS: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(
+        " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
     , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",
-);
+    )
+});
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(in super::super) fn without_reason(text: &str) -> &str {
-    let cut = REASONS.find(text).filter(|at| !is_revoked(&text[*at..]));
+    let cut = REASONS.find(text).map(|found| found.start()).filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }
