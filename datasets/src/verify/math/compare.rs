@@ -340,17 +340,13 @@ fn significant(digits: &str) -> &str {
 
 /// Whether a ratio of golds is a time of day: hours and two digits of minutes that have a common factor.
 fn is_clock(parts: &[Expr]) -> bool {
-    let number = |part: &Expr| match part {
-        Expr::Number(value, None) if value.is_int() => {
-            u32::try_from(value.numerator().clone()).ok()
-        }
-        _ => None,
-    };
     let [hours, minutes] = parts else { return false };
-    let (Some(hours), Some(minutes)) = (number(hours), number(minutes)) else { return false };
-    hours < 24
+    let (Some(hours), Some(minutes)) = (hours.as_integer(), minutes.as_integer()) else {
+        return false;
+    };
+    (0..24).contains(&hours)
         && (10..60).contains(&minutes)
-        && (2..=hours).any(|d| hours.is_multiple_of(d) && minutes.is_multiple_of(d))
+        && (2..=hours).any(|d| hours % d == 0 && minutes % d == 0)
 }
 
 /// `a : b` and `c : d` are the same when proportional.

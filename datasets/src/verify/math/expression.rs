@@ -236,18 +236,14 @@ impl Parser {
             }
             "hat" | "tilde" => return None,
             "C" | "P" if self.peek_is('(') => {
-                let start = self.at;
-                if let Some(counted) = self.counted(name) {
+                if let Some(counted) = self.attempt(|parser| parser.counted(name)) {
                     return Some(counted);
                 }
-                self.at = start;
             }
             "C" | "P" | "A" if matches!(self.peek(), Some(Token::Symbol('^' | '_'))) => {
-                let start = self.at;
-                if let Some(counted) = self.scripted_count(name) {
+                if let Some(counted) = self.attempt(|parser| parser.scripted_count(name)) {
                     return Some(counted);
                 }
-                self.at = start;
             }
             _ => {}
         }

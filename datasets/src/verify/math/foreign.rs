@@ -2,6 +2,8 @@
 
 use dashu_ratio::RBig;
 
+use super::answer::offset_in;
+use super::numerals::positional;
 use super::scan::is_one_of;
 use super::separators::is_group;
 use super::spelled::scale;
@@ -22,9 +24,7 @@ pub(super) fn chinese(text: &str) -> Option<RBig> {
             .map(|digit| Some(digit?.to_string()))
             .collect();
         let digits = digits.filter(|digits| (1..=MAX_WORDS).contains(&digits.len()))?;
-        let part: u64 = digits.parse().ok()?;
-        let below = dashu_int::UBig::from(10_u8).pow(digits.len());
-        return Some(chinese(whole)? + RBig::from_parts(part.into(), below));
+        return Some(chinese(whole)? + positional(&format!("0.{digits}"), 10)?);
     }
     if let Some(above) = text.strip_prefix("百分之") {
         return chinese(above).map(|above| above / RBig::from(100));
@@ -97,10 +97,8 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
         // `1.25亿`
         Some((whole, rest)) => {
             let end = rest.find(|c: char| !c.is_ascii_digit())?;
-            let (part, scale) = (&rest[..end], scale(&rest[end..])?);
-            let number = format!("{whole}{part}").parse::<u64>().ok()?;
-            let below = dashu_int::UBig::from(10_u8).pow(part.len());
-            Some(RBig::from_parts(number.into(), below) * RBig::from(scale))
+            let number = positional(&format!("{whole}.{}", &rest[..end]), 10)?;
+            Some(number * RBig::from(scale(&rest[end..])?))
         }
     }
 }
@@ -222,7 +220,7 @@ pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
     const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两";
     let is_numeral = |c: char| NUMERALS.contains(c);
     let mut runs = sentence.split(|c| !is_numeral(c)).filter_map(|run| {
-        let end = run.as_ptr() as usize - sentence.as_ptr() as usize + run.len();
+        let end = offset_in(sentence, run) + run.len();
         // Of `千米` and `千克` the first sign is of the unit.
         let is_unit = sentence[end..].starts_with(['米', '克', '瓦']);
         let run = if is_unit { run.strip_suffix('千').unwrap_or(run) } else { run };

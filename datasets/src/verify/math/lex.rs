@@ -5,6 +5,7 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::alphabet::{fold, is_function};
+use super::numerals::positional;
 use super::printed::as_latex;
 use super::units;
 
@@ -201,13 +202,7 @@ impl<'a> Lexer<'a> {
         if end > MAX_DIGITS {
             return None;
         }
-        let text = format!(
-            "{}{}",
-            &self.rest()[..integer],
-            &self.rest()[integer..end].trim_start_matches('.')
-        );
-        let above = IBig::from_str_radix(if text.is_empty() { "0" } else { &text }, 10).ok()?;
-        let mut value = RBig::from_parts(above, UBig::from(10_u8).pow(part));
+        let mut value = positional(&self.rest()[..end], 10)?;
         // `0.(3)`, `0.\overline{3}`: the point counts, though no digit follows it at once.
         let is_repeating = end > integer && self.rest()[end..].starts_with(['(', '\\']);
         let mut has_point = part > 0 || is_repeating;

@@ -157,27 +157,19 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
         if let Some(link) = link {
             (*is_or.get_or_insert(link == " or ") == (link == " or ")).then_some(())?;
         }
-        let side = Answer::Value(Expr::Variable("x".into()));
-        let bound = Answer::Value(value(bound.trim_end_matches([',', ' ']))?);
-        let relation = Relation::from_sign(relation.chars().next()?)?;
-        parts.push(Answer::Chain(vec![side, bound], vec![relation]));
+        parts.push((relation.chars().next()?, value(bound.trim_end_matches([',', ' ']))?));
         next = after;
     }
-    Some(match parts.len() {
-        1 => {
-            let Answer::Chain(mut sides, relations) = parts.remove(0) else { return None };
-            let Answer::Value(bound) = sides.pop()? else { return None };
-            let sign = match relations.first()? {
-                Relation::More => '>',
-                Relation::Less => '<',
-                Relation::AtLeast => '≥',
-                _ => '≤',
-            };
-            Answer::half_line(sign, bound)?
-        }
-        _ if is_or == Some(true) => Answer::Condition(Box::new(Answer::Union(parts))),
-        _ => Answer::Condition(Box::new(Answer::List(parts))),
-    })
+    if let [(sign, bound)] = parts.as_slice() {
+        return Answer::half_line(*sign, bound.clone());
+    }
+    let chain = |(sign, bound)| {
+        let sides = vec![Answer::Value(Expr::Variable("x".into())), Answer::Value(bound)];
+        Some(Answer::Chain(sides, vec![Relation::from_sign(sign)?]))
+    };
+    let parts = parts.into_iter().map(chain).collect::<Option<_>>()?;
+    let parts = if is_or == Some(true) { Answer::Union(parts) } else { Answer::List(parts) };
+    Some(Answer::Condition(Box::new(parts)))
 }
 
 /// The value of `x = 2`.
@@ -250,19 +242,9 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         return is_set.then(|| Answer::Value(Expr::Variable(letter.to_owned())));
     }
     (!matches!(letter, "Q" | "C")).then_some(())?;
-    let written = |value: &Expr| match value {
-        Expr::Number(value, None) if value.is_int() => {
-            i64::try_from(value.numerator().clone()).ok()
-        }
-        Expr::Negative(value) => match &**value {
-            Expr::Number(value, None) if value.is_int() => {
-                i64::try_from(-value.numerator().clone()).ok()
-            }
-            _ => None,
-        },
-        _ => None,
+    let whole = |value: &Expr| {
+        value.as_integer().filter(|number| number.unsigned_abs() <= MAX_INTEGER)
     };
-    let whole = |value: &Expr| written(value).filter(|number| number.unsigned_abs() <= MAX_INTEGER);
     let (mut low, mut high) = match letter {
         "N" => (Some(1), None),
         "W" => (Some(0), None),

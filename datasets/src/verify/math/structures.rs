@@ -1,7 +1,7 @@
 //! Structures with conditions: sets, piecewise functions, congruences, half-lines.
 
 use super::lex::Token;
-use super::parse::Parser;
+use super::parse::{Parser, are_equations};
 use super::tree::{Answer, Expr, Relation};
 
 /// Words between a piece and its condition.
@@ -14,11 +14,9 @@ impl Parser {
         if self.accept('⦄') {
             return Some(Answer::Set(vec![]));
         }
-        let start = self.at;
-        if let Some(condition) = self.condition() {
+        if let Some(condition) = self.attempt(Self::condition) {
             return Some(condition);
         }
-        self.at = start;
         let inner = self.list(&['⦄'])?;
         self.expect('⦄')?;
         Some(Answer::Set(match inner {
@@ -78,9 +76,7 @@ impl Parser {
             Token::Text(word) => is_word_of(word, &IF),
             _ => false,
         })?;
-        // Equations under each other all hold.
-        let is_equation = |row: &Vec<Answer>| matches!(row.as_slice(), [Answer::Chain(..)]);
-        if rows.len() > 1 && rows.iter().all(is_equation) {
+        if are_equations(&rows) {
             return Some(Answer::List(rows.into_iter().flatten().collect()));
         }
         let mut pieces = Vec::new();
@@ -98,35 +94,21 @@ impl Parser {
 
     /// `x + 1 if x < 0`: a piece of a function in words.
     pub(super) fn case(&mut self, value: Answer) -> Option<Answer> {
-        let start = self.at;
-        let is_if = match self.peek() {
-            Some(Token::Text(word)) => is_word_of(word, &IF),
-            _ => false,
-        };
-        if !is_if {
-            return Some(value);
-        }
-        self.at += 1;
-        let condition = self.nested(Self::chain);
-        match condition {
-            Some(condition @ (Answer::Chain(..) | Answer::Member(..))) => {
-                Some(Answer::Cases(vec![(value, condition)]))
-            }
-            _ => {
-                self.at = start;
-                Some(value)
-            }
-        }
+        let condition = self.attempt(|parser| {
+            let Token::Text(word) = parser.peek()? else { return None };
+            is_word_of(word, &IF).then(|| parser.at += 1)?;
+            let condition = parser.nested(Self::chain)?;
+            matches!(condition, Answer::Chain(..) | Answer::Member(..)).then_some(condition)
+        });
+        Some(match condition {
+            Some(condition) => Answer::Cases(vec![(value, condition)]),
+            None => value,
+        })
     }
 
     /// `a = b (mod m)` behind its left part.
     pub(super) fn congruence(&mut self, answer: &Answer) -> Option<Answer> {
-        let start = self.at;
-        let modulus = self.modulus();
-        if modulus.is_none() {
-            self.at = start;
-        }
-        let modulus = modulus?;
+        let modulus = self.attempt(Self::modulus)?;
         let residue = match answer {
             Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
                 sides.last()?

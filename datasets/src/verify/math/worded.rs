@@ -1,9 +1,9 @@
 //! Answers in words that have a meaning of their own: yes and no in other languages, what converges, what there is no
 //! end of, formulas of chemistry, and numbers with the words that they belong to.
 
+use super::languages::polar;
 use super::scan::{is_one_of, past};
 use super::standing;
-use super::text::says;
 use super::units::is_unit;
 use super::wording::bare;
 use super::{Outcome, texts};
@@ -23,14 +23,11 @@ pub(super) fn same_statement(a: &str, b: &str) -> bool {
 
 /// Yes or no in the languages that are read, true and false too.
 fn says_in_any(words: &str) -> Option<bool> {
-    const YES: &str = "sí|si|oui|ja|jawohl|да|sim|sì|evet|ya|tak|vâng|có|是|是的|对|對|正确|はい|네|예|نعم|हाँ|हां|wahr|\
-        richtig|verdadero|vrai|vero|verdadeiro|верно|истина|waar|prawda|doğru|benar|đúng|真";
-    const NO: &str = "nein|non|нет|não|nee|hayır|tidak|nie|không|不|不是|否|不对|错|错误|いいえ|아니요|아니오|لا|नहीं|falsch|\
-        falso|faux|неверно|ложь|onwaar|fałsz|yanlış|salah|sai|假";
+    const TRUE: &str = "jawohl|có|對|हां|wahr|richtig|verdadero|vrai|vero|verdadeiro|верно|истина|waar|prawda|doğru|benar|đúng|真";
+    const FALSE: &str = "falsch|falso|faux|неверно|ложь|onwaar|fałsz|yanlış|salah|sai|假";
     let word = words.trim_end_matches(['。', '！']);
-    says(word)
-        .or_else(|| is_one_of(word, YES).then_some(true))
-        .or_else(|| is_one_of(word, NO).then_some(false))
+    let is_true = is_one_of(word, TRUE);
+    polar(word).or_else(|| (is_true || is_one_of(word, FALSE)).then_some(is_true))
 }
 
 /// Whether folded words say that something converges, and how: "the series converges absolutely".
