@@ -1,17 +1,15 @@
 //! Dates and times of day.
 
-use super::scan::{are_digits, entries, folded, has_digits, is_one_of};
+use super::scan::{are_digits, before_end, each, folded, has_digits, is_one_of};
 use super::spelled::{ordinal, spelled};
 use super::tree::Answer;
 
 /// Names of months.
-static MONTHS: [&str; 12] = entries(
-    "january|february|march|april|may|june|july|august|september|october|november|december",
-);
+const MONTHS: &str =
+    "january|february|march|april|may|june|july|august|september|october|november|december";
 
 /// Names of days.
-static DAYS: [&str; 7] =
-    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+const DAYS: &str = "monday|tuesday|wednesday|thursday|friday|saturday|sunday";
 
 /// Month, from 0 on, day, and year.
 type Date = (usize, u32, Option<u32>);
@@ -38,17 +36,17 @@ pub(super) fn date(text: &str) -> Option<Date> {
     }
     // Most texts have no month.
     let has_month = text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| {
-        let begins = |name: &&str| word.len() >= 3 && word[..3].eq_ignore_ascii_case(&name[..3]);
-        MONTHS.iter().any(begins)
+        word.len() >= 3 && each(MONTHS).any(|name| word[..3].eq_ignore_ascii_case(&name[..3]))
     });
     has_month.then_some(())?;
     let text = folded(text);
     let (mut month, mut day, mut year) = (None, None, None);
-    for word in text.split(' ').filter(|word| !DAYS.contains(word) && !matches!(*word, "of" | "on"))
+    for word in
+        text.split(' ').filter(|word| !is_one_of(word, DAYS) && !matches!(*word, "of" | "on"))
     {
-        let is_month = |name: &&str| word.len() >= 3 && name.starts_with(word);
-        let digits = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end));
-        if let Some(at) = MONTHS.iter().position(is_month) {
+        let is_month = |name: &str| word.len() >= 3 && name.starts_with(word);
+        let digits = before_end(word, "st|nd|rd|th");
+        if let Some(at) = each(MONTHS).position(is_month) {
             month.replace(at).is_none().then_some(())?;
         } else {
             let number: Option<u32> = digits.unwrap_or(word).parse().ok();
@@ -71,12 +69,12 @@ fn weekday(text: &str) -> Option<usize> {
     let lower = text.to_ascii_lowercase();
     let day = lower.strip_prefix("on ").unwrap_or(&lower).trim_end_matches('.');
     let is_short = is_one_of(day, "mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun");
-    DAYS.iter().position(|name| *name == day || is_short && name.starts_with(day))
+    each(DAYS).position(|name| name == day || is_short && name.starts_with(day))
 }
 
 /// Whether two texts are one date, where both are dates.
 pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
-    if gold.starts_with(|c: char| c.is_alphabetic())
+    if gold.starts_with(char::is_alphabetic)
         && let (Some(day), Some(other)) = (weekday(gold), weekday(answer))
     {
         return Some(day == other);
@@ -159,8 +157,8 @@ fn time_in_words(text: &str) -> Option<Answer> {
         (" in the morning| a.m| am", false),
         (" in the afternoon| in the evening| at night| p.m| pm", true),
     ];
-    let ending = |table: &str| table.split('|').find_map(|end| lower.strip_suffix(end));
-    let half = HALVES.iter().find_map(|(table, half)| Some((ending(table)?, Some(*half))));
+    let half =
+        HALVES.iter().find_map(|(table, half)| Some((before_end(&lower, table)?, Some(*half))));
     let (words, half) = half.unwrap_or((&lower, None));
     let (minutes, hour, is_to) = match (words.split_once(" past "), words.split_once(" to ")) {
         (Some((minutes, hour)), _) => (minutes, hour, false),

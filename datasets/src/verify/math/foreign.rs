@@ -4,7 +4,7 @@ use dashu_ratio::RBig;
 
 use super::answer::offset_in;
 use super::numerals::positional;
-use super::scan::is_one_of;
+use super::scan::{before_end, is_digit, is_one_of};
 use super::separators::is_group;
 use super::spelled::scale;
 use super::units::is_unit;
@@ -73,7 +73,7 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     const NUMERALS: &str = "0123456789.零〇一二三四五六七八九十百千万萬亿億";
     const KOREAN: [(char, char); 5] =
         [('만', '万'), ('억', '亿'), ('천', '千'), ('백', '百'), ('십', '十')];
-    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    text.starts_with(is_digit).then_some(())?;
     let digits = text.find(|c: char| !c.is_ascii_digit() && !".,".contains(c))?;
     // Of `3千米` the sign of a thousand is of the unit.
     if is_unit(text[digits..].trim()) {
@@ -157,7 +157,7 @@ fn foreign_in(text: &str, table: &str) -> Option<u32> {
     let ends = text.char_indices().map(|(at, _)| at).skip(1);
     word(text).or_else(|| {
         ends.map(|at| text.split_at(at)).find_map(|(a, b)| {
-            let tens = [" y", " e", " et", "-et"].iter().find_map(|link| a.strip_suffix(link));
+            let tens = before_end(a, " y| e| et|-et");
             let reversed = || {
                 let links = ["und", "en", "ën"].iter();
                 links.filter_map(|link| a.strip_suffix(link)).find_map(|ones| sum(b, ones))

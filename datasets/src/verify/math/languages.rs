@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::answer::last_sentence;
-use super::scan::{any_of, begins, each, has_digits, head, holds, is_one_of, lowered};
+use super::scan::{any_of, before_end, begins, each, has_digits, head, holds, is_one_of, lowered};
 
 /// Take back what stands before them.
 static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
@@ -169,8 +169,7 @@ const PARTS: &str = "doppio di|triplo di|metà di|doble de|triple de|mitad de|do
 
 /// Whether the words around a number make it a part of a comparison or of a multiple: "soit 2 de plus que Paul".
 pub(super) fn is_compared(before: &str, after: &str) -> bool {
-    begins(after, COMPARED)
-        || PARTS.split('|').any(|words| before.trim_end().to_lowercase().ends_with(words))
+    begins(after, COMPARED) || before_end(&before.trim_end().to_lowercase(), PARTS).is_some()
 }
 
 /// Words between alternatives, behind the first one.
@@ -179,7 +178,7 @@ const ALTERNATIVES: &str = " or| oder| ou| o| oppure| или| либо| lub| alb
 
 /// A text that ends in a word between alternatives, up to that word.
 pub(super) fn before_alternative(text: &str) -> Option<&str> {
-    ALTERNATIVES.split('|').find_map(|or| text.strip_suffix(or))
+    before_end(text, ALTERNATIVES)
 }
 
 /// Words that a case begins with, and those in other letters.

@@ -7,6 +7,7 @@ use dashu_ratio::RBig;
 use super::alphabet::{fold, is_function};
 use super::numerals::positional;
 use super::printed::as_latex;
+use super::scan::is_digit;
 use super::units;
 
 /// Longest answer that is read, in bytes.
@@ -109,9 +110,7 @@ impl<'a> Lexer<'a> {
         while let Some(c) = self.rest().chars().next() {
             match c {
                 '0'..='9' => self.number()?,
-                '.' if self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
-                    self.number()?
-                }
+                '.' if self.rest()[1..].starts_with(is_digit) => self.number()?,
                 // `.\overline{12}` has no digit before its point.
                 '.' if self.rest()[1..].starts_with("\\overline") => {
                     self.at += 1;
@@ -181,8 +180,7 @@ impl<'a> Lexer<'a> {
         if let Some(digits) = thin {
             self.at = self.text.len() - digits.trim_start().len();
         }
-        let is_tight =
-            self.is_behind_number() && self.rest().starts_with(|c: char| c.is_ascii_digit());
+        let is_tight = self.is_behind_number() && self.rest().starts_with(is_digit);
         self.out.push(if is_tight { Token::TightComma } else { Token::Symbol(',') });
     }
 

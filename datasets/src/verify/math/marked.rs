@@ -268,7 +268,7 @@ impl Parser {
         self.expect('_')?;
         let base = self.base()?;
         // A single letter with a number below it is a variable.
-        let is_variable = all.len() == 1 && all.starts_with(|c: char| c.is_alphabetic());
+        let is_variable = all.len() == 1 && all.starts_with(char::is_alphabetic);
         if is_variable { None } else { based(all, base) }
     }
 

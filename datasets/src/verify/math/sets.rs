@@ -1,7 +1,7 @@
 //! Sets of numbers in words: `all real numbers except 2`, `the integers from 1 to 5`, `x is less than 2 or at least 3`.
 
 use super::parse::structure;
-use super::scan::{begins, each, past};
+use super::scan::{begins, each, past, without};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{signs, variables};
@@ -59,8 +59,8 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = words.replace("non-negative", "nonnegative").replace("non negative", "nonnegative");
     let words = words.replace("non-positive", "nonpositive").replace("non-zero", "nonzero");
-    let words = past(&words, "the set of |set of |the ").unwrap_or(&words);
-    let words = past(words, "all of the |all the |all |any |every |each |the ").unwrap_or(words);
+    let words = without(&words, "the set of |set of |the ");
+    let words = without(words, "all of the |all the |all |any |every |each |the ");
     let (name, rest) = named(words)?;
     let rest = past(rest, " x| n| y| t| k")
         .filter(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -80,7 +80,7 @@ fn chinese(text: &str) -> Option<String> {
         .iter()
         .find_map(|noun| Some((text.strip_suffix(noun)?, noun)))?;
     let noun = if noun.ends_with("整数") { "integers" } else { "real numbers" };
-    let bound = past(bound, "所有|全体|从").unwrap_or(bound);
+    let bound = without(bound, "所有|全体|从");
     let bound = pairs(RELATIONS)
         .fold(bound.to_owned(), |bound, (word, english)| bound.replace(word, english));
     Some(format!("{noun} {}", bound.replace(['到', '至'], " to ").trim_end_matches("以外")))
@@ -182,10 +182,11 @@ fn unnamed(answer: Answer) -> Answer {
 
 /// Words between a set and what holds for its members.
 fn without_lead(rest: &str) -> &str {
-    let rest =
-        past(rest, "that are |which are |that is |such that |with |for which |where |satisfying ")
-            .unwrap_or(rest);
-    let rest = past(rest, "x is |they are |it is |x are |n is |x |n ").unwrap_or(rest);
+    let rest = without(
+        rest,
+        "that are |which are |that is |such that |with |for which |where |satisfying ",
+    );
+    let rest = without(rest, "x is |they are |it is |x are |n is |x |n ");
     rest.trim_start_matches([',', ' '])
 }
 
@@ -230,7 +231,7 @@ fn range(text: &str) -> Option<Range> {
     } else {
         let pair = each(" through | to | thru ").find_map(|link| text.split_once(link))?;
         ends = ends.or(Some(('[', ']')));
-        (past(pair.0, "from ").unwrap_or(pair.0), pair.1)
+        (without(pair.0, "from "), pair.1)
     };
     Some((value(low)?, value(high)?, ends))
 }
@@ -242,9 +243,8 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         return is_set.then(|| Answer::Value(Expr::Variable(letter.to_owned())));
     }
     (!matches!(letter, "Q" | "C")).then_some(())?;
-    let whole = |value: &Expr| {
-        value.as_integer().filter(|number| number.unsigned_abs() <= MAX_INTEGER)
-    };
+    let whole =
+        |value: &Expr| value.as_integer().filter(|number| number.unsigned_abs() <= MAX_INTEGER);
     let (mut low, mut high) = match letter {
         "N" => (Some(1), None),
         "W" => (Some(0), None),

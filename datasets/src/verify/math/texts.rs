@@ -10,7 +10,7 @@ use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::{parse, restated};
-use super::scan::{are_digits, folded, has_digits, is_one_of};
+use super::scan::{are_digits, folded, has_digits, is_digit, is_one_of};
 use super::separators::{with_point, without_separators};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
@@ -257,7 +257,7 @@ fn readings(text: &str) -> Vec<Answer> {
 
 /// `54k`, `3.2M`, `1.35x`: a number with a letter that may be a factor or stand for a multiple.
 fn multiples(text: &str) -> Option<String> {
-    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    text.starts_with(is_digit).then_some(())?;
     let text = bare(text);
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
     let (number, letters) = text.split_at(end);
@@ -293,10 +293,8 @@ fn as_words(pair: &Pair<'_>) -> bool {
             is_math(a) && is_math(b)
         });
     let parts = answer.split_whitespace().collect::<Vec<_>>();
-    let are_numbers = parts.windows(2).any(|pair| {
-        pair[0].ends_with(|c: char| c.is_ascii_digit())
-            && pair[1].starts_with(|c: char| c.is_ascii_digit())
-    });
+    let are_numbers =
+        parts.windows(2).any(|pair| pair[0].ends_with(is_digit) && pair[1].starts_with(is_digit));
     (bare(gold) == bare(answer) && (!are_numbers || gold == answer))
         || text::same_choice(gold, answer)
         || text::same_choices(gold, answer)

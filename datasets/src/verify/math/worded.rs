@@ -2,7 +2,7 @@
 //! end of, formulas of chemistry, and numbers with the words that they belong to.
 
 use super::languages::polar;
-use super::scan::{is_one_of, past};
+use super::scan::{is_digit, is_one_of, past, without};
 use super::standing;
 use super::units::is_unit;
 use super::wording::bare;
@@ -69,8 +69,7 @@ pub(super) fn is_infinite(words: &str) -> bool {
         une infinité|infinité|infiniti|infinite soluzioni|бесконечно много|无数个|无数|无穷多个|无穷多|無限に多い|無数|무수히 많다|oneindig \
         veel|nieskończenie wiele|sonsuz|tak hingga|vô số";
     let words =
-        past(words, "there are |there is |it has |has |es gibt |hay |il y a |ci sono |há |有")
-            .unwrap_or(words);
+        without(words, "there are |there is |it has |has |es gibt |hay |il y a |ci sono |há |有");
     let rest = past(words, INFINITE);
     rest.is_some_and(|rest| {
         rest.is_empty()
@@ -168,7 +167,7 @@ fn counts(text: &str) -> Option<Vec<(String, String)>> {
     (2..=8).contains(&parts.len()).then_some(())?;
     let mut counts = Vec::new();
     for part in parts {
-        let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+        let is_number = |word: &&str| word.contains(is_digit);
         let words: Vec<&str> = part.split([' ', ':']).filter(|word| !word.is_empty()).collect();
         let mut numbers = words.iter().filter(|word| is_number(word));
         let number = numbers.next().filter(|_| numbers.next().is_none())?;

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use memchr::memmem::Finder;
+use memchr::memmem;
 
 use super::super::lex::is_thousand;
-use super::super::scan::{Needle, begins, each, has_digits, is_one_of, past};
+use super::super::scan::{begins, each, has_digits, is_digit, is_one_of, past, without};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
@@ -15,8 +15,6 @@ use super::formula::{self, closing};
 use super::values::formula_at;
 use super::{Found, Rule, is_integer, is_placeholder, is_value};
 use super::{offset_in, part};
-
-static BOX: Needle = Needle::new(|| Finder::new("box"));
 
 /// Most boxes that are one list.
 const MAX_LIST: usize = 16;
@@ -98,9 +96,8 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     }
     let found = |start: usize, end: usize| {
         let (left, right) = (&text[start..boxed.start], &text[boxed.end..end]);
-        let is_bare = is_integer(inner)
-            && !left.ends_with(|c: char| c.is_ascii_digit())
-            && !right.starts_with(|c: char| c.is_ascii_digit());
+        let is_bare =
+            is_integer(inner) && !left.ends_with(is_digit) && !right.starts_with(is_digit);
         let group = if is_bare { inner.to_owned() } else { format!("({inner})") };
         let text = format!("{left}{group}{right}").replace('$', "");
         Found { text: text.into(), span: start..end, rule: Rule::Box }
@@ -129,7 +126,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 /// The other value of `\boxed{14} or 15`, up to its end; none where it is the same again.
 fn second_guess(inner: &str, other: &str) -> Option<usize> {
     let begin = other.trim_start_matches(['}', ' ']);
-    let value = past(begin, "maybe |perhaps |possibly |else ").unwrap_or(begin);
+    let value = without(begin, "maybe |perhaps |possibly |else ");
     let word = value.split([' ', ';', '!', '?']).next().unwrap_or(value);
     let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
     let (value, end) = match formula_at(value) {
@@ -179,14 +176,13 @@ fn suffix(inner: &str, line: &str) -> usize {
         return end + close;
     }
     // `\boxed{18},000`, `\boxed{7}.5`
-    let digits =
-        line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let digits = line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(is_digit));
     if let Some(digits) = digits.filter(|digits| line.starts_with('.') || is_thousand(digits, "")) {
         return 1 + digits.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(digits.len());
     }
     // `\boxed{8}x` is no 8.
     let is_letter = line.starts_with(['x', 'y', 'z', 'n', 'k', 'i'])
-        && !line[1..].starts_with(|c: char| c.is_alphanumeric())
+        && !line[1..].starts_with(char::is_alphanumeric)
         // `\boxed{5}x faster`, `\boxed{8}i.e.`
         && !line[1..].trim_start_matches([' ', '.']).starts_with(char::is_alphabetic);
     if is_letter || line.starts_with("\\pi") || line.starts_with("\\sqrt{") {
@@ -199,14 +195,14 @@ fn suffix(inner: &str, line: &str) -> usize {
         let braced = power.strip_prefix('{').and_then(closing).map(|close| close + 2);
         return 1 + braced.unwrap_or_else(|| power.chars().next().map_or(0, char::len_utf8));
     }
-    if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
+    if line.starts_with(is_digit) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
     const OPERATORS: &str =
         "\\cdot|\\times|\\div|+|*|/|-|×|÷|·|times |plus |minus |divided by |multiplied by ";
     // With spaces an operator is one of the formula only where the formula ends with it, `$\boxed{40} - 8$`, or goes on
     // behind its marks: `$\boxed{18}$ × 2 = 36`.
-    let spaced = past(line, "$|\\)").unwrap_or(line).trim_start_matches(' ');
+    let spaced = without(line, "$|\\)").trim_start_matches(' ');
     let is_spaced = spaced.len() < line.len();
     let Some(operator) = each(OPERATORS).find(|op| spaced.starts_with(op)) else { return 0 };
     let line = spaced;
@@ -238,7 +234,7 @@ fn unit_behind(rest: &str) -> Option<&str> {
     let mut rest = rest;
     loop {
         let next = rest.trim_start_matches([' ', '~']);
-        let next = past(next, "\\,|\\;|\\!|\\ ").unwrap_or(next);
+        let next = without(next, "\\,|\\;|\\!|\\ ");
         if next.len() == rest.len() {
             break;
         }
@@ -269,7 +265,11 @@ struct Boxes<'a> {
 
 impl<'a> Boxes<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, places: BOX.places(text).collect(), limit: text.len() }
+        Self {
+            text,
+            places: memmem::find_iter(text.as_bytes(), "box").collect(),
+            limit: text.len(),
+        }
     }
 }
 

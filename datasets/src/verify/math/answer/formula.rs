@@ -2,21 +2,18 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::super::scan::{are_digits, begins, entries, head};
+use super::super::scan::{are_digits, begins, each, head, is_digit};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
 
 /// Signs and commands that part a formula, so that a box is the value of one part.
-static BREAKS: [&str; 33] = entries(
-    "=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
+const BREAKS: &str = "=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
     \\longrightarrow|\\therefore|\\quad|\\qquad|\\\\|\\text|\\mathrm|\\tag|\\blacksquare|\\square|\
-    \\displaystyle|\\large|\\Large|\\begin|\\end|\\color",
-);
+    \\displaystyle|\\large|\\Large|\\begin|\\end|\\color";
 
 /// Relations that make what stands before them a bound.
-static BOUNDS: [&str; 12] =
-    entries("<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt");
+const BOUNDS: &str = "<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt";
 
 /// The parts of a formula right before and behind a box in it; `None` where the box is in no formula.
 pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
@@ -62,8 +59,8 @@ fn last_break(left: &str) -> (usize, usize) {
             continue;
         }
         let length = match depth {
-            0 => command(&BREAKS, rest).or_else(|| {
-                let bound = command(&BOUNDS, rest)?;
+            0 => command(BREAKS, rest).or_else(|| {
+                let bound = command(BOUNDS, rest)?;
                 // Of `x > 7` the relation is the answer, of `f(x) \ge 7` the bound.
                 let operand = left[start..at].trim();
                 let is_name = operand.chars().count() == 1 || operand.starts_with(['|', '\\']);
@@ -94,10 +91,10 @@ fn first_break(right: &str, depth: usize) -> usize {
     let mut depth = depth;
     for (at, c) in right.char_indices() {
         let rest = &right[at..];
-        let is_point = c == '.' && !rest[1..].starts_with(|c: char| c.is_ascii_digit());
+        let is_point = c == '.' && !rest[1..].starts_with(is_digit);
         if depth == 0
             && !right[..at].ends_with('\\')
-            && (is_point || command(&BREAKS, rest).is_some())
+            && (is_point || command(BREAKS, rest).is_some())
         {
             return at;
         }
@@ -111,17 +108,17 @@ fn first_break(right: &str, depth: usize) -> usize {
 }
 
 /// The length of the sign or command of a table that a text begins with.
-fn command(table: &[&str], text: &str) -> Option<usize> {
+fn command(table: &str, text: &str) -> Option<usize> {
     if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == ' ') {
         return None;
     }
-    let is_it = |name: &&&str| {
-        text.strip_prefix(**name).is_some_and(|rest| {
+    let is_it = |name: &&str| {
+        text.strip_prefix(*name).is_some_and(|rest| {
             !name.ends_with(|c: char| c.is_ascii_alphabetic())
                 || !rest.starts_with(|c: char| c.is_ascii_alphabetic())
         })
     };
-    table.iter().find(is_it).map(|name| name.len())
+    each(table).find(is_it).map(|name| name.len())
 }
 
 /// Where the sign or factor begins that a text ends with; at its end where it ends with none.
@@ -143,16 +140,15 @@ pub(super) fn factor(before: &str) -> usize {
 
 /// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
 pub(super) fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
-    static OPERATORS: [&str; 18] = entries(
-        "\\cdot|\\times|\\le|\\ge|\\leq|\\geq|\\lt|\\gt|\\leqslant|\\geqslant|<|>|≤|≥|^{|^|- |+ ",
-    );
+    const OPERATORS: &str =
+        "\\cdot|\\times|\\le|\\ge|\\leq|\\geq|\\lt|\\gt|\\leqslant|\\geqslant|<|>|≤|≥|^{|^|- |+ ";
     let last = before.trim_end_matches(' ').chars().next_back()?;
     if !last.is_ascii_lowercase() && !"<>≤≥{^-+".contains(last) {
         return None;
     }
-    let (head, sign) = OPERATORS.iter().find_map(|sign| {
+    let (head, sign) = each(OPERATORS).find_map(|sign| {
         let text = if sign.ends_with(' ') { before } else { before.trim_end_matches(' ') };
-        Some((text.strip_suffix(sign)?, *sign))
+        Some((text.strip_suffix(sign)?, sign))
     })?;
     let is_operand = |c: char| c.is_alphanumeric() || "\\.{}()^_".contains(c);
     let operand = head.trim_end_matches(' ');

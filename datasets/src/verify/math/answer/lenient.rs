@@ -5,7 +5,9 @@ use super::super::calendar::{date, same_date};
 use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, has_digits, holds, is_letter, is_one_of, past};
+use super::super::scan::{
+    begins, each, has_digits, holds, is_digit, is_letter, is_one_of, past, without,
+};
 use super::super::spelled::spelled;
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::text;
@@ -101,7 +103,7 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     // "Confidence: 100%", "Step 3.", and one case of several.
     let is_none = |(value, _): &(&str, Rule)| {
         let start = offset_in(text, value);
-        let digit = value.find(|c: char| c.is_ascii_digit());
+        let digit = value.find(is_digit);
         digit.is_some_and(|at| is_label(&text[..start + at]))
             || standing::is_one_of_cases(&text[..start], &text[start + value.len()..])
     };
@@ -158,10 +160,7 @@ fn named(last: &str) -> Option<&str> {
     let links = [" is ", " was ", " on ", " in other words ", " i.e. ", " namely "];
     let starts = links.iter().filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
     let (start, link) = starts.max().or(last.starts_with("on ").then_some((0, " on ")))?;
-    let articles = ["the ", "on ", "a ", "an "];
-    let tail =
-        articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
-    let tail = without_reason(tail);
+    let tail = without_reason(each("the |on |a |an ").fold(&last[start..], without));
     let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
     // "He sold 60 boxes on Saturday."
     let has_value = link != " is " && before.contains(|c: char| c.is_ascii_digit() || c == '$');
@@ -247,7 +246,7 @@ fn labelled(line: &str) -> Option<&str> {
 fn is_calculation(text: &str) -> bool {
     let is_step = |step: &str| {
         let Some((left, _)) = step.split_once('=') else { return false };
-        let left = left.trim().trim_start_matches(|c: char| c.is_alphabetic()).trim_start();
+        let left = left.trim().trim_start_matches(char::is_alphabetic).trim_start();
         let is_number = has_digits(left) && !left.contains(char::is_alphabetic);
         is_number && left.contains(['+', '-', '*', '/', '\u{d7}', '\u{f7}'])
     };

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::scan::holds;
+use super::super::scan::{holds, is_digit};
 use super::super::{Mode, Outcome, texts};
 use super::scope::searched;
 use super::{all_boxes, find, is_value};
@@ -36,7 +36,7 @@ fn bare(text: &str) -> String {
 fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
     const MAX_BYTES: usize = 400;
     let may_be = text.contains(')')
-        || text.contains(':') && !text.starts_with(|c: char| c.is_ascii_digit())
+        || text.contains(':') && !text.starts_with(is_digit)
         || holds(
             text,
             "max|min|mean|median|mode|range|largest|smallest|greatest| is | has | have | are | cost",

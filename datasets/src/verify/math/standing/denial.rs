@@ -7,7 +7,9 @@ use regex::Regex;
 
 use super::super::super::tail;
 use super::super::languages::is_denied_ahead;
-use super::super::scan::{any_of, begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{
+    any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
+};
 use super::MAX_NEAR;
 use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
 
@@ -147,7 +149,7 @@ pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
         || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
         || hints & DOUBTS != 0 && (is_doubted(near) || is_denied_ahead(near))
         || !is_boxed
-            && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
+            && before_end(near, " is| are| be").is_some()
             && !ends_with(near, "answer is")
             && is_relative(after)
         || is_taken_back(after)
@@ -167,7 +169,7 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
         word.len() < 2
             || word.ends_with("'s")
             || is_one_of(word, QUANTITIES)
-            || word.starts_with(|c: char| c.is_ascii_digit())
+            || word.starts_with(is_digit)
     };
     first == "than"
         || is_comparative
@@ -184,7 +186,7 @@ pub(in super::super) fn is_asked(after: &str) -> bool {
         // "Teacher: Yes."
         let said = next.split_once(": ").filter(|(name, _)| !name.contains(' '));
         let said = said.map_or(&*next, |(_, said)| said);
-        let said = past(said, "that is |that's |it is ").unwrap_or(said);
+        let said = without(said, "that is |that's |it is ");
         !begins(said, "yes|right|correct|indeed|exactly|sure|of course|✓")
     })
 }
@@ -210,8 +212,7 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
 /// it is impossible for her to win is".
 fn describes(clause: &str, doubt: Range<usize>) -> bool {
     let rest = &clause[doubt.end..];
-    let verbs = [" is", " are", " equals", " ="];
-    let Some(subject) = verbs.iter().find_map(|verb| rest.strip_suffix(verb)) else { return false };
+    let Some(subject) = before_end(rest, " is| are| equals| =") else { return false };
     let last = subject.rsplit(' ').next().unwrap_or(subject);
     let is_weak = begins(&clause[doubt.start..], "impossible for|mistake |tempt");
     let is_relative = || holds(&clause[..clause.len() - rest.len()], " who | whom |number of ");
@@ -316,15 +317,12 @@ const OFFERS: &str = "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|a
 /// Whether a remark offers another value: "or 42", "but it could be 42", "if x > 0, otherwise 42".
 pub(in super::super) fn offers(remark: &str) -> bool {
     let words = remark.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    let words = words.strip_prefix("but ").unwrap_or(&words);
-    let words = words.strip_prefix("it ").unwrap_or(words);
+    let words = without(without(&words, "but "), "it ");
     if begins(words, "and so on|etc") || OTHER_CASE.is_match(words) {
         return true;
     }
     let is_offer = OFFERS.split('|').any(|offer| {
-        words
-            .strip_prefix(offer)
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+        words.strip_prefix(offer).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     });
     let mut each = words.split(|c: char| !c.is_alphanumeric());
     let has_other_case = each.any(|word| matches!(word, "otherwise" | "else"));

@@ -6,7 +6,7 @@ use super::super::answer::{
     Found, Rule, by_marks, is_value, last_sentence, offset_in, says_how, unmarked,
 };
 use super::super::languages::revocation;
-use super::super::scan::{begins, head, holds, lowered, past};
+use super::super::scan::{begins, head, holds, lowered, without};
 use super::super::text::is_choice;
 use super::super::{Outcome, texts};
 use super::hints::{CONTRASTS, FAULTS, WITHDRAWS, hints};
@@ -139,7 +139,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
         // "no, 45", "Edit: 16", "Actually 13"
         let lead = DOUBT.find(last()).map_or(0, |lead| lead.end);
         let value = last()[lead..].trim_matches([' ', ',', ':', '$', ')', '!', '*']);
-        let value = past(value, "be |read |should read ").unwrap_or(value);
+        let value = without(value, "be |read |should read ");
         if is_value(value) {
             return Some(value);
         }
