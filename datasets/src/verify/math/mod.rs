@@ -103,6 +103,12 @@ pub enum Outcome {
     OutOfWork,
 }
 
+impl Outcome {
+    fn of(is_same: bool) -> Self {
+        if is_same { Self::Correct } else { Self::Wrong }
+    }
+}
+
 /// An outcome with what it was reached from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked<'a> {
@@ -184,12 +190,10 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let polar = is_polar.then(|| text::says(&scan::folded(gold))).flatten();
     let polar = polar.and_then(|gold| Some(gold == said()?));
     if let Some(is_same) = polar {
-        let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
-        return Checked { outcome, found: Some(found), stage: "words" };
+        return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "words" };
     }
     if let Some(is_same) = answer::same_parts(gold, &found.text, completion, mode) {
-        let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
-        return Checked { outcome, found: Some(found), stage: "parts" };
+        return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
     let (mut outcome, stage) = texts::compared(gold, &found.text);
     let again = || foreign::in_other_language(&found.text, completion);

@@ -82,7 +82,7 @@ fn without_call(text: &str) -> Option<String> {
 }
 
 /// What stands before the bracket that closes, and behind it.
-fn closed(text: &str) -> Option<(&str, &str)> {
+pub(super) fn closed(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     let end = text.bytes().position(|byte| {
         depth += i32::from(byte == b'(') - i32::from(byte == b')');

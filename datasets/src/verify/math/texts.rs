@@ -160,8 +160,7 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     if !gold.is_empty() && gold == answer {
         return Some((Outcome::Correct, "text"));
     }
-    let decided =
-        |is_same, stage| Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, stage));
+    let decided = |is_same, stage| Some((Outcome::of(is_same), stage));
     if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
         return decided(a == b, "text");
     }

@@ -7,7 +7,7 @@ use dashu_base::Sign;
 use dashu_ratio::RBig;
 
 use super::constants::with_constants_of_integration;
-use super::exact::{is_series, rational};
+use super::exact::rational;
 use super::fuel::Fuel;
 use super::modular::{MAX_EXPONENT, NotRational, PRIMES, mixed, modular, prime_of};
 use super::numeric::{agree, approximate, is_real};
@@ -110,13 +110,6 @@ pub(super) fn values(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
             return true;
         }
     }
-    let is_written = |expr: &Expr| matches!(expr, Expr::Call(name, _) if is_series(name));
-    if gold.holds(&is_written) && answer.holds(&is_written) && fuel.spend(100).is_some() {
-        let (a, b) = (sorted(gold), sorted(answer));
-        if a == b {
-            return true;
-        }
-    }
     if !names.is_empty() && (counts(gold) || counts(answer)) {
         return at_integers(gold, answer, &names, fuel);
     }
@@ -167,20 +160,6 @@ fn equal_modulo(
 fn without_unit(gold: &Expr, answer: &Expr) -> Option<Expr> {
     let (value, _) = unit_of(answer)?;
     variables(gold).is_empty().then_some(value)
-}
-
-/// The expression with the members of sums and products in an order of their own: two series with
-/// symbols for bounds are equal where these agree.
-fn sorted(expr: &Expr) -> Expr {
-    let by_text = |mut items: Vec<Expr>| {
-        items.sort_by_cached_key(|item| format!("{item:?}"));
-        items
-    };
-    match expr.with_children(sorted) {
-        Expr::Sum(items) => Expr::Sum(by_text(items)),
-        Expr::Product(items) => Expr::Product(by_text(items)),
-        other => other,
-    }
 }
 
 /// Whether a factorial or binomial coefficient of a variable stands anywhere in it.

@@ -3,6 +3,7 @@
 
 use super::amounts::{accounting, below_zero, change, money};
 use super::answer::closing;
+use super::printed::closed;
 use super::scan::{before_end, begins, each, holds, is_digit, is_one_of, parted, past, without};
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
@@ -149,13 +150,8 @@ fn vectors(text: &str) -> Option<String> {
     let mut out = String::new();
     let (mut rest, mut sizes, mut outside) = (plain.as_str(), vec![], String::new());
     while let Some(open) = rest.find('(') {
-        let inner = &rest[open + 1..];
-        let mut depth = 1;
-        let close = inner.bytes().position(|byte| {
-            depth += i32::from(byte == b'(') - i32::from(byte == b')');
-            depth == 0
-        })?;
-        let cells: Vec<&str> = inner[..close].split(',').collect();
+        let (inner, behind) = closed(&rest[open + 1..])?;
+        let cells: Vec<&str> = inner.split(',').collect();
         out.push_str(&rest[..open]);
         outside.push_str(&rest[..open]);
         outside.push('#');
@@ -166,7 +162,7 @@ fn vectors(text: &str) -> Option<String> {
                 out.push_str(&format!("\\begin{{pmatrix}}{}\\end{{pmatrix}}", cells.join("\\\\")));
             }
         }
-        rest = &inner[close + 1..];
+        rest = behind;
     }
     outside.push_str(rest);
     let are_same = sizes.len() > 1 && sizes.iter().all(|size| *size == sizes[0]);
