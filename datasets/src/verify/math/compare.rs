@@ -14,10 +14,10 @@ use super::relations::{chains, congruences};
 use super::scan::{folded, is_one_of};
 use super::sets::set_in_words;
 use super::spelled::spelled;
-use super::text::{is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
 use super::values::{same_value, signs, values, variables};
 use super::worded::is_infinite;
+use super::words::{is_none, same_words};
 
 /// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {

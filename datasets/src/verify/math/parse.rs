@@ -1,7 +1,7 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
-use super::tidy::{qualifier, tidy};
+use super::qualifiers::{qualifier, tidy};
 use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.

@@ -6,7 +6,7 @@ use super::scan::{is_digit, is_one_of, past, without};
 use super::standing;
 use super::units::is_unit;
 use super::wording::bare;
-use super::{Outcome, texts};
+use super::{Outcome, equality};
 
 /// Whether folded words say the same of what is asked.
 pub(super) fn same_statement(a: &str, b: &str) -> bool {
@@ -146,7 +146,7 @@ pub(super) fn same_counts(gold: &str, answer: &str) -> Option<bool> {
     };
     (words(&gold) == words(&answer)).then_some(())?;
     let is_same = |(a, b): (&(String, String), &(String, String))| {
-        texts::compared(&a.1, &b.1).0 == Outcome::Correct
+        equality::compared(&a.1, &b.1).0 == Outcome::Correct
     };
     Some(gold.iter().zip(&answer).all(is_same))
 }

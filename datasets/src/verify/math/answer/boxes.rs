@@ -10,7 +10,7 @@ use super::super::scan::{begins, each, has_digits, is_digit, is_one_of, past, wi
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
-use super::super::{Outcome, texts};
+use super::super::{Outcome, equality};
 use super::formula::{self, closing};
 use super::values::formula_at;
 use super::{Found, Rule, is_integer, is_placeholder, is_value};
@@ -142,7 +142,7 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
         }
     };
     let is_number = || spelled(value).is_some() || has_digits(value);
-    let are_same = |inner: &str| texts::compared(inner, value).0 == Outcome::Correct;
+    let are_same = |inner: &str| equality::compared(inner, value).0 == Outcome::Correct;
     // `\boxed{60} or 1 hour`: the same in a larger unit.
     let is_same = || {
         let last = value.rsplit(' ').next().unwrap_or(value);

@@ -11,8 +11,8 @@ use super::super::scan::{
     strip_prefix, without,
 };
 use super::super::standing::{self, offers, without_reason};
-use super::super::text::{is_choice, opening};
 use super::super::tree::Answer;
+use super::super::words::{is_choice, opening};
 use super::courtesy::is_broken;
 use super::formula::closing;
 use super::remarks::{goes_on, remarks, trimmed};
@@ -42,10 +42,8 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if is_integer(clause)
         || date(clause).is_some()
         || opening(clause).is_some() && comes_to(clause).is_none()
+        || assignments(clause).is_some()
     {
-        return Some(clause);
-    }
-    if assignments(clause).is_some() {
         return Some(clause);
     }
     // "k is -3", "the value of $k$ is -3"
@@ -77,22 +75,16 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     }) {
         return Some(letter);
     }
-    if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
-        return Some(value);
-    }
-    if let Some(answer) = expression(clause, is_bold) {
-        return Some(answer);
-    }
-    // `B) 12`: the letter of a choice and its text.
-    if is_choice(clause) {
-        return Some(clause);
-    }
-    if let Some(result) = result(clause) {
-        return Some(result);
-    }
-    // "The answer is that she has 12 eggs": the only value.
-    let value = if standing::is_operation(clause) { None } else { only_value(clause) };
-    Some(value.unwrap_or(clause))
+    let is_operation = || standing::is_operation(clause);
+    let found = comes_to(clause)
+        .or_else(|| remaining(clause))
+        .or_else(|| expression(clause, is_bold))
+        // `B) 12`: the letter of a choice and its text.
+        .or_else(|| is_choice(clause).then_some(clause))
+        .or_else(|| result(clause))
+        // "The answer is that she has 12 eggs": the only value.
+        .or_else(|| if is_operation() { None } else { only_value(clause) });
+    Some(found.unwrap_or(clause))
 }
 
 /// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.

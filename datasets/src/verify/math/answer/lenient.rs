@@ -10,8 +10,8 @@ use super::super::scan::{
 };
 use super::super::spelled::spelled;
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
-use super::super::text;
 use super::super::tree::Answer;
+use super::super::words;
 use super::clause::{comes_to, remaining, stated};
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
@@ -59,7 +59,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
         let is_plain = !has_digits(e.line);
-        (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
+        (is_plain && words::statements(e.line).is_some()).then_some((e.line, Rule::Words))
     },
     // "I'd go with (B), since (A) fails for n = 2."
     |e| {
@@ -77,7 +77,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
     // "Both A and C are correct."
     |e| {
         let letters = past(e.last.strip_suffix(" are correct")?, "Both |Options |Choices ")?;
-        text::same_choices(letters, letters).then_some((letters, Rule::Choice))
+        words::same_choices(letters, letters).then_some((letters, Rule::Choice))
     },
     |e| words(worded(e)?),
     // "So 42, not 18.": a remark supplies no value.
@@ -120,7 +120,7 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
 fn contrasted(last: &str) -> Option<&str> {
     let stated = standing::stated("", last)?.trim().trim_end_matches('。');
     let is_cut = stated.len() < last.trim().trim_end_matches('。').len();
-    (is_cut && (is_value(stated) || text::is_choice(stated))).then_some(stated)
+    (is_cut && (is_value(stated) || words::is_choice(stated))).then_some(stated)
 }
 
 /// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
@@ -178,7 +178,7 @@ fn named(last: &str) -> Option<&str> {
             && !is_one_of(&tail.to_lowercase(), ABOUT)
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
-    (text::is_choice(tail) || is_word() || is_number()).then_some(tail)
+    (words::is_choice(tail) || is_word() || is_number()).then_some(tail)
 }
 
 /// The last sentence, where it is words alone.
@@ -235,7 +235,10 @@ fn labelled(line: &str) -> Option<&str> {
             && !value.is_empty()
     };
     let is_text = || {
-        text::is_choice(value) || date(value).is_some() || is_name() || assignments(value).is_some()
+        words::is_choice(value)
+            || date(value).is_some()
+            || is_name()
+            || assignments(value).is_some()
     };
     (is_label && !is_equation && value.len() <= MAX_WHOLE && (is_value(value) || is_text()))
         .then_some(value)
@@ -347,7 +350,7 @@ fn bold(line: &str) -> Option<&str> {
         return None;
     }
     let outside = [&line[..open], after];
-    if text::is_choice(inner) || date(inner).is_some() {
+    if words::is_choice(inner) || date(inner).is_some() {
         return Some(inner);
     }
     let inner = without_reason(inner);

@@ -4,7 +4,7 @@ use memchr::{memmem, memrchr_iter};
 
 use super::super::scan::{head, is_digit, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
-use super::super::text::opening;
+use super::super::words::opening;
 use super::clause::{comes_to, leading, stated};
 use super::phrase;
 use super::values::formula_in;

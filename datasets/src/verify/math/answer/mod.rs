@@ -23,6 +23,8 @@ pub(super) mod values;
 
 use super::scan::{are_digits, has_digits};
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 
 use memchr::memchr2_iter;
 
@@ -202,7 +204,24 @@ fn is_answer(text: &str) -> bool {
 
 /// Whether what a text is read as has words in it; none where it is not read.
 fn worded(text: &str) -> Option<bool> {
-    parse(text).map(|answer| has_words(&answer))
+    // Several rules ask about the same few texts.
+    const MAX_KNOWN: usize = 8;
+    thread_local! {
+        static KNOWN: RefCell<VecDeque<(String, Option<bool>)>> = const { RefCell::new(VecDeque::new()) };
+    }
+    let known = KNOWN.with_borrow(|known| {
+        known.iter().find(|(other, _)| other == text).map(|(_, worded)| *worded)
+    });
+    known.unwrap_or_else(|| {
+        let worded = parse(text).map(|answer| has_words(&answer));
+        if text.len() <= MAX_WHOLE {
+            KNOWN.with_borrow_mut(|known| {
+                known.truncate(MAX_KNOWN - 1);
+                known.push_front((text.to_owned(), worded));
+            });
+        }
+        worded
+    })
 }
 
 /// Whether a text is digits alone, as most answers are: what needs no parser.

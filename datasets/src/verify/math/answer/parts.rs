@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::super::scan::{holds, is_digit};
-use super::super::{Mode, Outcome, texts};
+use super::super::{Mode, Outcome, equality};
 use super::scope::searched;
 use super::{all_boxes, find, is_value};
 
@@ -112,7 +112,7 @@ pub(in super::super) fn same_parts(
     mode: Mode,
 ) -> Option<bool> {
     let gold = of_gold(gold)?;
-    let is_same = |gold: &str, answer: &str| texts::compared(gold, answer).0 == Outcome::Correct;
+    let is_same = |gold: &str, answer: &str| equality::compared(gold, answer).0 == Outcome::Correct;
     let completion = searched(completion);
     // In the strict mode a part of the completion needs a mark of its own.
     let labelled = |text: &str, is_answer: bool| {

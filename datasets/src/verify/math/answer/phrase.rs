@@ -8,7 +8,7 @@ use regex::Regex;
 use super::super::super::tail;
 use super::super::scan::{begins, ends_with, head, holds, is_digit, lowered};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
-use super::super::text::is_choice;
+use super::super::words::is_choice;
 use super::clause::stated;
 use super::{MAX_LINE, is_value};
 

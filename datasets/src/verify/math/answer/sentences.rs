@@ -4,7 +4,7 @@ use super::super::foreign::foreign_number;
 use super::super::scan::{begins, behind_last, holds, is_letter, is_one_of, parted, past, without};
 use super::super::spelled::{is_number_part, spelled};
 use super::super::standing::{self, without_reason};
-use super::super::text::{opening, says};
+use super::super::words::{opening, says};
 use super::Rule;
 
 /// Words behind "is" that are no answer.

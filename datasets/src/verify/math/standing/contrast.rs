@@ -3,8 +3,8 @@
 use super::super::super::tail;
 use super::super::answer::{is_integer, is_value};
 use super::super::scan::{begins, head, is_digit};
-use super::super::text::is_choice;
 use super::super::units::is_unit;
+use super::super::words::is_choice;
 use super::denial::may_deny;
 
 tables! {

@@ -7,8 +7,8 @@ use super::super::answer::{
 };
 use super::super::languages::revocation;
 use super::super::scan::{begins, head, holds, lowered, without};
-use super::super::text::is_choice;
-use super::super::{Outcome, texts};
+use super::super::words::is_choice;
+use super::super::{Outcome, equality};
 use super::hints::{CONTRASTS, FAULTS, WITHDRAWS, hints};
 use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
 
@@ -156,7 +156,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let is_answer = |text: &Cow<'_, str>| is_value(text) || is_choice(text);
     let other = marked.or_else(|| stated().map(Cow::Borrowed)).filter(is_answer);
     let is_other = match other {
-        Some(other) => texts::compared(&mark.text, &other).0 != Outcome::Correct,
+        Some(other) => equality::compared(&mark.text, &other).0 != Outcome::Correct,
         None => revoked.is_some() && !AFFIRMATION.is_match(rest),
     };
     is_other.then_some(rest)

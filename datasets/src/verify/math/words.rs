@@ -11,7 +11,7 @@ use super::scan::{
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
 use super::worded::same_statement;
-use super::{Outcome, texts};
+use super::{Outcome, equality};
 
 /// Commands around the letter of a choice.
 const WRAPPERS: &str = "\\textbf{|\\text{|\\mathrm{|\\textrm{|\\mathbf{";
@@ -117,7 +117,7 @@ pub(super) fn same_choice(gold: &str, answer: &str) -> bool {
 fn is_other_text(gold: &str, answer: &str) -> bool {
     let (Some(a), Some(b)) = (after_choice(gold), after_choice(answer)) else { return false };
     let is_value = |text| parse(text).is_some_and(|read| !matches!(read, Answer::Words(_)));
-    is_value(a) && is_value(b) && texts::compared(a, b).0 == Outcome::Wrong
+    is_value(a) && is_value(b) && equality::compared(a, b).0 == Outcome::Wrong
 }
 
 /// Whether a text is the letter of a choice, alone or before its text.
