@@ -4,11 +4,9 @@ use super::scan::{are_digits, before_end, each, folded, has_digits, is_one_of};
 use super::spelled::{ordinal, spelled};
 use super::tree::Answer;
 
-/// Names of months.
 const MONTHS: &str =
     "january|february|march|april|may|june|july|august|september|october|november|december";
 
-/// Names of days.
 const DAYS: &str = "monday|tuesday|wednesday|thursday|friday|saturday|sunday";
 
 /// Month, from 0 on, day, and year.

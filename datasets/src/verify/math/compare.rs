@@ -308,7 +308,6 @@ fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) 
         })
 }
 
-/// Member by member.
 fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b, fuel))
 }

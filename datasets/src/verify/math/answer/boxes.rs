@@ -6,7 +6,9 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::super::lex::is_thousand;
-use super::super::scan::{begins, each, has_digits, is_digit, is_one_of, past, without};
+use super::super::scan::{
+    before_end, begins, each, has_digits, is_digit, is_one_of, past, without,
+};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
@@ -31,7 +33,7 @@ struct Boxed {
 
 /// The last box of a text, or the list that several adjacent ones are, and where it begins.
 pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
-    let mut boxes = Boxes::new(text);
+    let mut boxes = closed_boxes(text);
     let is_denied = |boxed: &Boxed| {
         let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
         is_unstated(before, after)
@@ -51,13 +53,13 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
 
 /// The contents of the last closed box, with the unit behind it.
 pub(crate) fn last_box(text: &str) -> Option<Cow<'_, str>> {
-    let last = Boxes::new(text).next()?;
+    let last = closed_boxes(text).next()?;
     Some(with_unit(text, &last).0)
 }
 
 /// The contents of several boxes, where no text between them corrects one: the parts of an answer in parts.
 pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
-    let mut boxes: Vec<Boxed> = Boxes::new(text).take(MAX_LIST + 1).collect();
+    let mut boxes: Vec<Boxed> = closed_boxes(text).take(MAX_LIST + 1).collect();
     boxes.reverse();
     // None between boxes in each other.
     let between = |pair: &[Boxed]| text.get(pair[0].end..pair[1].start);
@@ -256,65 +258,33 @@ fn unit_behind(rest: &str) -> Option<&str> {
 }
 
 /// Closed boxes, from the last to the first; `\boxed{}` and `\boxed{answer}` hold none.
-struct Boxes<'a> {
-    text: &'a str,
-    places: Vec<usize>,
-    /// A box that does not close is looked at once: what comes before it ends there. So the scan stays linear.
-    limit: usize,
-}
-
-impl<'a> Boxes<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            places: memmem::find_iter(text.as_bytes(), "box").collect(),
-            limit: text.len(),
-        }
-    }
-}
-
-impl Iterator for Boxes<'_> {
-    type Item = Boxed;
-
-    fn next(&mut self) -> Option<Boxed> {
-        while let Some(at) = self.places.pop() {
-            let before = &self.text[..at];
-            let Some(start) =
-                ["\\frame", "\\f", "\\"].iter().find_map(|begin| before.strip_suffix(begin))
-            else {
-                continue;
-            };
-            if at >= self.limit {
-                continue;
-            }
-            let tail = &self.text[at + 3..self.limit];
-            let tail = tail.strip_prefix("ed").unwrap_or(tail).trim_start();
-            let Some(inner) = tail.strip_prefix('{') else {
-                let end = tail.find([' ', '$', '\n', '.']).unwrap_or(tail.len());
-                if tail.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-                    let from = offset_in(self.text, tail);
-                    let end = from + end;
-                    return Some(Boxed { start: start.len(), inner: from..end, end });
-                }
-                continue;
-            };
-            let Some(close) = closing(inner) else {
-                self.limit = start.len();
-                continue;
-            };
-            if !is_placeholder(inner[..close].trim()) {
-                let from = offset_in(self.text, inner);
-                let (inner, end) = (from..from + close, from + close + 1);
-                return Some(Boxed { start: start.len(), inner, end });
-            }
-        }
-        None
-    }
+fn closed_boxes(text: &str) -> impl Iterator<Item = Boxed> {
+    // A box that does not close is looked at once: what comes before it ends there. So the scan stays linear.
+    let mut limit = text.len();
+    let places: Vec<usize> = memmem::find_iter(text.as_bytes(), "box").collect();
+    places.into_iter().rev().filter_map(move |at| {
+        let start = before_end(&text[..at], "\\frame|\\f|\\")?.len();
+        (at < limit).then_some(())?;
+        let tail = without(&text[at + 3..limit], "ed").trim_start();
+        let Some(inner) = tail.strip_prefix('{') else {
+            let from = offset_in(text, tail);
+            let end = from + tail.find([' ', '$', '\n', '.']).unwrap_or(tail.len());
+            let is_number = tail.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            return is_number.then_some(Boxed { start, inner: from..end, end });
+        };
+        let Some(close) = closing(inner) else {
+            limit = start;
+            return None;
+        };
+        let from = offset_in(text, inner);
+        let boxed = Boxed { start, inner: from..from + close, end: from + close + 1 };
+        (!is_placeholder(inner[..close].trim())).then_some(boxed)
+    })
 }
 
 /// Boxes that follow each other closely, or with "and", "or" or a comma between, as a list; `None` for a single one. So
 /// a model that boxes two guesses has given neither.
-fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
+fn list<'a>(text: &'a str, last: &Boxed, rest: impl Iterator<Item = Boxed>) -> Option<Found<'a>> {
     let content = |boxed: &Boxed| text[boxed.inner.clone()].trim();
     let mut parts = vec![content(last)];
     let mut span = last.inner.clone();
