@@ -301,12 +301,7 @@ impl Parser {
         let inner = if self.peek_is('(') {
             self.at += 1;
             let mut inner = vec![self.sum()?];
-            while self.accept(',')
-                || self.peek() == Some(&Token::TightComma) && {
-                    self.at += 1;
-                    true
-                }
-            {
+            while self.accept_comma() {
                 inner.push(self.sum()?);
             }
             self.expect(')')?;

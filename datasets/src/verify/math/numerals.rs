@@ -14,8 +14,7 @@ impl Parser {
             items.push(self.chain()?);
             return Some(());
         }
-        (self.accept(',') || self.peek() == Some(&Token::TightComma)).then_some(())?;
-        self.at += usize::from(self.peek() == Some(&Token::TightComma));
+        self.accept_comma().then_some(())?;
         let numbers: Vec<i64> = items.iter().map(whole_number).collect::<Option<_>>()?;
         let (last, end) = (*numbers.last()?, whole_number(&self.chain()?)?);
         let step = numbers.iter().rev().nth(1).map_or(1, |before| last - before);

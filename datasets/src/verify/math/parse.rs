@@ -50,23 +50,16 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
 
 /// The letter that a qualifier is about: k of `k in Z` and "where k is an integer".
 fn runs_over(qualifier: &[Token]) -> Option<String> {
-    let is_letter =
-        |word: &&str| word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_letter = |word: &&str| matches!(word.as_bytes(), [b'a'..=b'z']);
     let is_capital = |word: &&str| matches!(*word, "A" | "B" | "C" | "K");
-    if let Some(name) = qualifier.iter().find_map(|token| match token {
-        Token::Name(name) => Some(name.as_str()).filter(is_capital),
-        Token::Text(words) => words.split(' ').find(is_capital),
-        _ => None,
-    }) {
-        return Some(name.to_owned());
-    }
-    qualifier.iter().find_map(|token| match token {
-        Token::Name(name) => Some(name.as_str()).filter(is_letter).map(str::to_owned),
-        Token::Text(words) => {
-            words.split(' ').filter(|word| *word != "a").find(is_letter).map(str::to_owned)
-        }
-        _ => None,
-    })
+    let words = || {
+        qualifier.iter().flat_map(|token| match token {
+            Token::Name(name) => vec![name.as_str()],
+            Token::Text(words) => words.split(' ').filter(|word| *word != "a").collect(),
+            _ => vec![],
+        })
+    };
+    words().find(is_capital).or_else(|| words().find(is_letter)).map(str::to_owned)
 }
 
 /// A cursor over tokens: structures here, expressions in `expression`.
@@ -100,6 +93,13 @@ impl Parser {
         let is_there = self.peek_is(symbol);
         self.at += usize::from(is_there);
         is_there
+    }
+
+    /// A comma, also one that may stand between thousands.
+    pub(super) fn accept_comma(&mut self) -> bool {
+        let is_tight = self.peek() == Some(&Token::TightComma);
+        self.at += usize::from(is_tight);
+        is_tight || self.accept(',')
     }
 
     pub(super) fn expect(&mut self, symbol: char) -> Option<()> {

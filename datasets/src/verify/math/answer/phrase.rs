@@ -44,12 +44,9 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     }
     let other = || {
         let verb = OTHER.captures_iter(&lowered(text)).last()?.get(1)?.range();
-        Some((verb.end, standing::stated(&text[verb.clone()], paragraph(&text[verb.end..]))))
-    };
-    let other = || {
-        let (at, rest) = other()?;
+        let rest = standing::stated(&text[verb.clone()], paragraph(&text[verb.end..]));
         let answer = rest.and_then(stated);
-        Some((at, answer.filter(|answer| is_stated(text, answer))))
+        Some((verb.end, answer.filter(|answer| is_stated(text, answer))))
     };
     if text.is_ascii() {
         return other()?.1;

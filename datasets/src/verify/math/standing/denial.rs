@@ -11,7 +11,7 @@ use super::super::scan::{
     any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
 };
 use super::MAX_NEAR;
-use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
+use super::hints::{CHANGES, DENIES, DOUBTS, SUPPOSES, hints};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u8 = 1;
@@ -135,11 +135,7 @@ pub(super) fn may_deny(text: &str) -> bool {
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    denied(before, after, hints(tail(before, MAX_NEAR)))
-}
-
-/// The same, of words before the value that have these hints.
-pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
+    let hints = hints(tail(before, MAX_NEAR));
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
@@ -256,9 +252,6 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
-    if hints(sentence) & FAILS == 0 {
-        return false;
-    }
     let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
     let Some(failed) = failed else { return false };
     // "since 6 fails": something else does.

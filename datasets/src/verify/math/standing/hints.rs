@@ -11,8 +11,6 @@ pub(super) const DENIES: u16 = 1 << 0;
 pub(super) const DOUBTS: u16 = 1 << 1;
 /// Suppose a case.
 pub(super) const SUPPOSES: u16 = 1 << 2;
-/// Say that what is tried does not do.
-pub(super) const FAILS: u16 = 1 << 3;
 /// Make the value behind them a part of what is meant.
 pub(super) const CHANGES: u16 = 1 << 4;
 /// Somebody says something.
@@ -29,14 +27,12 @@ pub(super) const SHOWS: u16 = 1 << 9;
 pub(super) const WITHDRAWS: u16 = 1 << 10;
 /// The same of the value that they speak of.
 pub(super) const FAULTS: u16 = 1 << 11;
-/// Contrast.
-pub(super) const CONTRASTS: u16 = 1 << 12;
 
 /// Letters beyond ASCII may do so as well.
 const ABROAD: u16 = DENIES | DOUBTS | SUPPOSES | CHANGES | LISTS | ASSUMES | SHOWS;
 
 /// Beginnings of words that may do so.
-const STEMS: [(u16, &str); 13] = [
+const STEMS: [(u16, &str); 11] = [
     (
         DENIES,
         "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|\
@@ -54,7 +50,6 @@ const STEMS: [(u16, &str); 13] = [
      duvido|tidak|onj|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
     ),
     (SUPPOSES, "if|when|for|assuming"),
-    (FAILS, "do|did|contradict|fails"),
     (
         CHANGES,
         "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|\
@@ -93,7 +88,6 @@ const STEMS: [(u16, &str); 13] = [
      on closer|on further|on reflection|see ",
     ),
     (FAULTS, "wrong|incorrect|not|mistake|too|imposs|an error|can|viol|fail|does|contra"),
-    (CONTRASTS, "but|however|yet|unfort|instead"),
 ];
 
 /// The rows of [`STEMS`] as expressions, and negations within a word or command.

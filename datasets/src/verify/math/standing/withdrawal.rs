@@ -9,7 +9,7 @@ use super::super::languages::revocation;
 use super::super::scan::{begins, head, holds, lowered, without};
 use super::super::words::is_choice;
 use super::super::{Outcome, equality};
-use super::hints::{CONTRASTS, FAULTS, WITHDRAWS, hints};
+use super::hints::{FAULTS, WITHDRAWS, hints};
 use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
 
 tables! {
@@ -107,8 +107,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
         rest.strip_prefix(&*mark.text).is_some_and(denies)
     };
-    let may_contrast = words & CONTRASTS != 0 && mark.rule != Rule::Hashes;
-    let contrast = may_contrast.then(|| CONTRAST.find_small(&small)).flatten();
+    let contrast = CONTRAST.find_small(&small).filter(|_| mark.rule != Rule::Hashes);
     let doubting = DOUBT.find_small(&small);
     let is_doubting = doubting.is_some();
     let doubt = doubting.into_iter().chain(contrast).map(|found| found.start).min();
