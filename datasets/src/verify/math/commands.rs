@@ -52,14 +52,14 @@ impl Lexer<'_> {
         }
         let name = self.rest()[..letters].to_owned();
         self.at += letters;
-        if is_one_of(&name, IGNORED) {
+        if IGNORED.contains(&name.as_str()) {
             // `\left.` is an empty bracket.
             if matches!(name.as_str(), "left" | "right") && self.rest().starts_with('.') {
                 self.at += 1;
             }
             return Some(());
         }
-        if is_one_of(&name, WORDS) {
+        if WORDS.contains(&name.as_str()) {
             // `2\mathrm i`: the next character alone.
             if !self.rest().trim_start().starts_with('{') {
                 return Some(());
@@ -72,7 +72,7 @@ impl Lexer<'_> {
             return Some(());
         }
         let is_set = name == "mathbf" && begins(self.rest(), "{R}|{N}|{Z}|{Q}");
-        if is_one_of(&name, STYLES) && !is_set {
+        if STYLES.contains(&name.as_str()) && !is_set {
             return Some(());
         }
         match name.as_str() {

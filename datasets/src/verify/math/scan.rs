@@ -1,8 +1,12 @@
 //! Tables of words, and substrings that are found fast.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use regex::Regex;
+
+/// The entries of a table that is looked into often.
+pub(super) type Entries = LazyLock<Vec<&'static str>>;
 
 /// The entries of a table, `a|b|c`. They are short: a plain loop finds their ends faster than a search does.
 pub(super) fn each(table: &str) -> impl Iterator<Item = &str> {
