@@ -35,8 +35,8 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
     ways.unwrap_or_else(|| vec![(a, b)]).iter().any(|(a, b)| equal(a, b, fuel))
 }
 
-/// Ways in which a value with a mark may be compared with another; no way where the other's mark is of another kind, and
-/// `None` where the mark of the first says nothing about it.
+/// Ways in which a value with a mark may be compared with another; no way where the other's mark is of another kind,
+/// and `None` where the mark of the first says nothing about it.
 fn in_one_measure(
     (a, mark): (&Answer, Option<&Mark>),
     (b, other): (&Answer, Option<&Mark>),
