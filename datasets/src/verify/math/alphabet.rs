@@ -1,24 +1,26 @@
 //! Meanings of commands and characters.
 
-use super::scan::{entries, is_one_of};
+use std::sync::LazyLock;
+
+use super::scan::{Entries, each, is_digit, is_one_of};
 use super::units::is_known;
 
 /// Styles and spacing that mean nothing.
-pub(super) static IGNORED: [&str; 41] = entries(
-    "therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|biggr|\
+pub(super) static IGNORED: Entries = LazyLock::new(|| {
+    each("therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|biggr|\
     Biggl|Biggr|rm|bf|it|sf|mathstrut|nonumber|hfill|noindent|hline|middle|nolimits|normalsize|small|large|Large|\
-    smallskip|checkmark|blacksquare|square|qed|angle|measuredangle",
-);
+    smallskip|checkmark|blacksquare|square|qed|angle|measuredangle").collect()
+});
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) static STYLES: [&str; 17] = entries(
-    "mathbin|mathrel|mathpunct|framebox|ul|mathbf|mathit|mathsf|mathcal|boldsymbol|bm|vec|boxed|fbox|ensuremath|\
-    overrightarrow|underline",
-);
+pub(super) static STYLES: Entries = LazyLock::new(|| {
+    each("mathbin|mathrel|mathpunct|framebox|ul|mathbf|mathit|mathsf|mathcal|boldsymbol|bm|vec|boxed|fbox|ensuremath|\
+    overrightarrow|underline").collect()
+});
 /// Wrappers of words.
-pub(super) static WORDS: [&str; 17] = entries(
-    "text|textbf|textit|textrm|mathrm|mbox|hbox|operatorname|textnormal|emph|texttt|textsf|textsc|textup|textmd|\
-    mathtt|uline",
-);
+pub(super) static WORDS: Entries = LazyLock::new(|| {
+    each("text|textbf|textit|textrm|mathrm|mbox|hbox|operatorname|textnormal|emph|texttt|textsf|textsc|textup|textmd|\
+    mathtt|uline").collect()
+});
 
 /// Units of one to three letters that are written right after numbers.
 pub(super) const UNITS: &str = "bps|eV|dB|Pa|GW|TW|mV|mW|nF|pF|sq|cu|mol|bar|atm|kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|\
@@ -113,11 +115,11 @@ pub(super) fn fold(text: &str) -> String {
         match folded(c) {
             Some(plain) => {
                 let is_fraction = plain.starts_with('(') && plain.len() > 1;
-                if is_fraction && out.ends_with(|c: char| c.is_ascii_digit()) {
+                if is_fraction && out.ends_with(is_digit) {
                     out.push('+');
                     // The sign of a mixed number covers both parts; the parser sees `-(a+b)`.
                     let whole = &out[..out.len() - 1];
-                    let start = whole.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+                    let start = whole.trim_end_matches(is_digit).len();
                     out.insert(start, '(');
                     out.push_str(plain);
                     out.push(')');
@@ -158,10 +160,10 @@ pub(super) fn is_formula(run: &str) -> bool {
 
 /// Functions by name, plain or as a command.
 pub(super) fn is_function(name: &str) -> bool {
-    static FUNCTIONS: [&str; 31] = entries(
-        "sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|arctg|arcctg|ctan|cotg|asin|acos|atan|sinh|cosh|tanh|ln|log|lg|\
-        exp|abs|max|min|gcd|lcm|floor|ceil|cis",
-    );
+    static FUNCTIONS: Entries = LazyLock::new(|| {
+        each("sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|arctg|arcctg|ctan|cotg|asin|acos|atan|sinh|cosh|tanh|ln|log|lg|\
+        exp|abs|max|min|gcd|lcm|floor|ceil|cis").collect()
+    });
     FUNCTIONS.contains(&name)
 }
 

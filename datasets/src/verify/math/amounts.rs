@@ -1,6 +1,6 @@
 //! Amounts with a sign or a currency in words: `($3,200)`, `$3.2M`, `a decrease of 12\%`, `12 degrees below zero`.
 
-use super::scan::{begins, each, has_digits, holds, is_one_of};
+use super::scan::{before_end, begins, has_digits, holds, is_digit, is_one_of, past, without};
 use super::spelled::number_word;
 use super::wording::{bare, pattern, without_article};
 
@@ -26,7 +26,7 @@ pub(super) fn change(text: &str) -> Option<String> {
         ("下降了|下降|减少了|减少|降低了|降低|亏损", "-"),
         ("增加了|增加|上升了|上升|增长了|增长", ""),
     ] {
-        if let Some(rest) = each(signs).find_map(|word| text.strip_prefix(word)) {
+        if let Some(rest) = past(&text, signs) {
             return has_digits(rest).then(|| format!("{sign}{rest}"));
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn change(text: &str) -> Option<String> {
     };
     if let Some(sign) = sign(first) {
         const LINKS: &str = "of |by |von |um |de |del |di |do |d'|на |в |van |met |sebesar ";
-        let value = each(LINKS).find_map(|link| rest.strip_prefix(link)).unwrap_or(rest);
+        let value = without(rest, LINKS);
         return is_value(value).then(|| format!("{sign}{}", value.trim_end_matches('.')));
     }
     (is_value(first) && sign(rest).is_some())
@@ -60,11 +60,10 @@ pub(super) fn below_zero(text: &str) -> Option<String> {
     is_likely.then_some(())?;
     let text = bare(text);
     let degrees = |rest: &str| rest.trim_end_matches('度').trim_end_matches('도').trim().to_owned();
-    if let Some(rest) = each("零下|영하|氷点下").find_map(|sign| text.strip_prefix(sign)) {
+    if let Some(rest) = past(&text, "零下|영하|氷点下") {
         return has_digits(rest).then(|| format!("-{}", degrees(rest)));
     }
-    let end = |table: &'static str| each(table).find_map(|end| text.strip_suffix(end));
-    let (sign, value) = match (end(BELOW), end(ABOVE)) {
+    let (sign, value) = match (before_end(&text, BELOW), before_end(&text, ABOVE)) {
         (Some(value), _) => ("-", value),
         (_, Some(value)) => ("", value),
         _ => return None,
@@ -72,10 +71,10 @@ pub(super) fn below_zero(text: &str) -> Option<String> {
     let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
     let number =
         if has_digits(number) { number.to_owned() } else { number_word(number)?.to_string() };
-    let unit = each("grad|grados|degrés|gradi|graus|градус|graden|stopni|derajat")
-        .any(|name| unit.to_lowercase().starts_with(name));
+    const DEGREES: &str = "grad|grados|degrés|gradi|graus|градус|graden|stopni|derajat";
+    let unit = begins(&unit.to_lowercase(), DEGREES);
     let rest = if unit { " degrees" } else { &value[value.find(' ').unwrap_or(value.len())..] };
-    number.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("{sign}{number}{rest}"))
+    number.starts_with(is_digit).then(|| format!("{sign}{number}{rest}"))
 }
 
 /// A sum of money in brackets is negative: `(\$3,200)`, `\$(3,200)`.
@@ -89,8 +88,7 @@ pub(super) fn accounting(text: &str) -> Option<String> {
         None => inner.split_once('(')?,
     };
     let is_sign = matches!(sign, "$" | "\\$" | "€" | "£" | "¥" | "₹");
-    let is_amount =
-        amount.starts_with(|c: char| c.is_ascii_digit()) && !amount.contains(['(', ')', '$']);
+    let is_amount = amount.starts_with(is_digit) && !amount.contains(['(', ')', '$']);
     (is_sign && is_amount).then(|| format!("-{sign}{amount}"))
 }
 
@@ -155,8 +153,7 @@ fn in_two_coins(text: &str) -> Option<String> {
     let coins = pattern!(
         r"^([0-9]+) ?([Ee]uros?|€|pounds?|dollars?|рубл[а-я]+|rupees?)(?:,| and| und| et| y| e| con)* ([0-9]{1,2}) ?(?:[Cc]ents?|centimes?|céntimos|centesimi|pence|p|копе[а-я]+|paise)$"
     );
-    let is_likely =
-        text.starts_with(|c: char| c.is_ascii_digit()) && holds(text, "uro|€|ound|ollar|рубл|upee");
+    let is_likely = text.starts_with(is_digit) && holds(text, "uro|€|ound|ollar|рубл|upee");
     let found = is_likely.then(|| coins.captures(text)).flatten()?;
     let cents: u32 = found[3].parse().ok()?;
     Some(format!("{}.{cents:02} {}", &found[1], &found[2]))

@@ -1,17 +1,18 @@
 //! Dates and times of day.
 
-use super::scan::{are_digits, entries, folded, has_digits, is_one_of};
+use std::sync::LazyLock;
+
+use super::scan::{Entries, are_digits, before_end, each, folded, has_digits, is_one_of};
 use super::spelled::{ordinal, spelled};
 use super::tree::Answer;
 
-/// Names of months.
-static MONTHS: [&str; 12] = entries(
-    "january|february|march|april|may|june|july|august|september|october|november|december",
-);
+static MONTHS: Entries = LazyLock::new(|| {
+    each("january|february|march|april|may|june|july|august|september|october|november|december")
+        .collect()
+});
 
-/// Names of days.
-static DAYS: [&str; 7] =
-    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+static DAYS: Entries =
+    LazyLock::new(|| each("monday|tuesday|wednesday|thursday|friday|saturday|sunday").collect());
 
 /// Month, from 0 on, day, and year.
 type Date = (usize, u32, Option<u32>);
@@ -38,8 +39,7 @@ pub(super) fn date(text: &str) -> Option<Date> {
     }
     // Most texts have no month.
     let has_month = text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| {
-        let begins = |name: &&str| word.len() >= 3 && word[..3].eq_ignore_ascii_case(&name[..3]);
-        MONTHS.iter().any(begins)
+        word.len() >= 3 && MONTHS.iter().any(|name| word[..3].eq_ignore_ascii_case(&name[..3]))
     });
     has_month.then_some(())?;
     let text = folded(text);
@@ -47,7 +47,7 @@ pub(super) fn date(text: &str) -> Option<Date> {
     for word in text.split(' ').filter(|word| !DAYS.contains(word) && !matches!(*word, "of" | "on"))
     {
         let is_month = |name: &&str| word.len() >= 3 && name.starts_with(word);
-        let digits = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end));
+        let digits = before_end(word, "st|nd|rd|th");
         if let Some(at) = MONTHS.iter().position(is_month) {
             month.replace(at).is_none().then_some(())?;
         } else {
@@ -76,7 +76,7 @@ fn weekday(text: &str) -> Option<usize> {
 
 /// Whether two texts are one date, where both are dates.
 pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
-    if gold.starts_with(|c: char| c.is_alphabetic())
+    if gold.starts_with(char::is_alphabetic)
         && let (Some(day), Some(other)) = (weekday(gold), weekday(answer))
     {
         return Some(day == other);
@@ -159,8 +159,8 @@ fn time_in_words(text: &str) -> Option<Answer> {
         (" in the morning| a.m| am", false),
         (" in the afternoon| in the evening| at night| p.m| pm", true),
     ];
-    let ending = |table: &str| table.split('|').find_map(|end| lower.strip_suffix(end));
-    let half = HALVES.iter().find_map(|(table, half)| Some((ending(table)?, Some(*half))));
+    let half =
+        HALVES.iter().find_map(|(table, half)| Some((before_end(&lower, table)?, Some(*half))));
     let (words, half) = half.unwrap_or((&lower, None));
     let (minutes, hour, is_to) = match (words.split_once(" past "), words.split_once(" to ")) {
         (Some((minutes, hour)), _) => (minutes, hour, false),

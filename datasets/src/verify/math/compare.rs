@@ -14,10 +14,10 @@ use super::relations::{chains, congruences};
 use super::scan::{folded, is_one_of};
 use super::sets::set_in_words;
 use super::spelled::spelled;
-use super::text::{is_none, same_words};
 use super::tree::{Answer, Expr, Relation, VECTOR};
 use super::values::{same_value, signs, values, variables};
 use super::worded::is_infinite;
+use super::words::{is_none, same_words};
 
 /// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
@@ -308,7 +308,6 @@ fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) 
         })
 }
 
-/// Member by member.
 fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b, fuel))
 }
@@ -340,17 +339,13 @@ fn significant(digits: &str) -> &str {
 
 /// Whether a ratio of golds is a time of day: hours and two digits of minutes that have a common factor.
 fn is_clock(parts: &[Expr]) -> bool {
-    let number = |part: &Expr| match part {
-        Expr::Number(value, None) if value.is_int() => {
-            u32::try_from(value.numerator().clone()).ok()
-        }
-        _ => None,
-    };
     let [hours, minutes] = parts else { return false };
-    let (Some(hours), Some(minutes)) = (number(hours), number(minutes)) else { return false };
-    hours < 24
+    let (Some(hours), Some(minutes)) = (hours.as_integer(), minutes.as_integer()) else {
+        return false;
+    };
+    (0..24).contains(&hours)
         && (10..60).contains(&minutes)
-        && (2..=hours).any(|d| hours.is_multiple_of(d) && minutes.is_multiple_of(d))
+        && (2..=hours).any(|d| hours % d == 0 && minutes % d == 0)
 }
 
 /// `a : b` and `c : d` are the same when proportional.

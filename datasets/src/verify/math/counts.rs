@@ -23,8 +23,7 @@ impl Parser {
     pub(super) fn counted(&mut self, name: &str) -> Option<Expr> {
         self.at += 1;
         let n = self.sum()?;
-        let is_comma = self.peek() == Some(&Token::TightComma) || self.peek_is(',');
-        is_comma.then(|| self.at += 1)?;
+        self.accept_comma().then_some(())?;
         let k = self.sum()?;
         self.expect(')')?;
         let call = if name == "C" { "binom" } else { "perm" };

@@ -236,18 +236,14 @@ impl Parser {
             }
             "hat" | "tilde" => return None,
             "C" | "P" if self.peek_is('(') => {
-                let start = self.at;
-                if let Some(counted) = self.counted(name) {
+                if let Some(counted) = self.attempt(|parser| parser.counted(name)) {
                     return Some(counted);
                 }
-                self.at = start;
             }
             "C" | "P" | "A" if matches!(self.peek(), Some(Token::Symbol('^' | '_'))) => {
-                let start = self.at;
-                if let Some(counted) = self.scripted_count(name) {
+                if let Some(counted) = self.attempt(|parser| parser.scripted_count(name)) {
                     return Some(counted);
                 }
-                self.at = start;
             }
             _ => {}
         }
@@ -305,12 +301,7 @@ impl Parser {
         let inner = if self.peek_is('(') {
             self.at += 1;
             let mut inner = vec![self.sum()?];
-            while self.accept(',')
-                || self.peek() == Some(&Token::TightComma) && {
-                    self.at += 1;
-                    true
-                }
-            {
+            while self.accept_comma() {
                 inner.push(self.sum()?);
             }
             self.expect(')')?;

@@ -2,7 +2,9 @@
 
 use dashu_ratio::RBig;
 
-use super::scan::is_one_of;
+use super::answer::offset_in;
+use super::numerals::positional;
+use super::scan::{before_end, is_digit, is_one_of};
 use super::separators::is_group;
 use super::spelled::scale;
 use super::units::is_unit;
@@ -22,9 +24,7 @@ pub(super) fn chinese(text: &str) -> Option<RBig> {
             .map(|digit| Some(digit?.to_string()))
             .collect();
         let digits = digits.filter(|digits| (1..=MAX_WORDS).contains(&digits.len()))?;
-        let part: u64 = digits.parse().ok()?;
-        let below = dashu_int::UBig::from(10_u8).pow(digits.len());
-        return Some(chinese(whole)? + RBig::from_parts(part.into(), below));
+        return Some(chinese(whole)? + positional(&format!("0.{digits}"), 10)?);
     }
     if let Some(above) = text.strip_prefix("百分之") {
         return chinese(above).map(|above| above / RBig::from(100));
@@ -84,7 +84,7 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     if let Some(number) = counted(text) {
         return Some(number);
     }
-    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    text.starts_with(is_digit).then_some(())?;
     let digits = text.find(|c: char| !c.is_ascii_digit() && !".,".contains(c))?;
     // Of `3千米` the sign of a thousand is of the unit.
     if is_unit(text[digits..].trim()) {
@@ -108,10 +108,8 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
         // `1.25亿`
         Some((whole, rest)) => {
             let end = rest.find(|c: char| !c.is_ascii_digit())?;
-            let (part, scale) = (&rest[..end], scale(&rest[end..])?);
-            let number = format!("{whole}{part}").parse::<u64>().ok()?;
-            let below = dashu_int::UBig::from(10_u8).pow(part.len());
-            Some(RBig::from_parts(number.into(), below) * RBig::from(scale))
+            let number = positional(&format!("{whole}.{}", &rest[..end]), 10)?;
+            Some(number * RBig::from(scale(&rest[end..])?))
         }
     }
 }
@@ -170,7 +168,7 @@ fn foreign_in(text: &str, table: &str) -> Option<u32> {
     let ends = text.char_indices().map(|(at, _)| at).skip(1);
     word(text).or_else(|| {
         ends.map(|at| text.split_at(at)).find_map(|(a, b)| {
-            let tens = [" y", " e", " et", "-et"].iter().find_map(|link| a.strip_suffix(link));
+            let tens = before_end(a, " y| e| et|-et");
             let reversed = || {
                 let links = ["und", "en", "ën"].iter();
                 links.filter_map(|link| a.strip_suffix(link)).find_map(|ones| sum(b, ones))
@@ -233,7 +231,7 @@ pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
     const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两";
     let is_numeral = |c: char| NUMERALS.contains(c);
     let mut runs = sentence.split(|c| !is_numeral(c)).filter_map(|run| {
-        let end = run.as_ptr() as usize - sentence.as_ptr() as usize + run.len();
+        let end = offset_in(sentence, run) + run.len();
         // Of `千米` and `千克` the first sign is of the unit.
         let is_unit = sentence[end..].starts_with(['米', '克', '瓦']);
         let run = if is_unit { run.strip_suffix('千').unwrap_or(run) } else { run };

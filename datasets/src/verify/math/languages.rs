@@ -1,11 +1,16 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::answer::last_sentence;
-use super::scan::{Words, begins, each, has_digits, head, holds, is_one_of, lowered};
+use super::scan::{any_of, before_end, begins, each, has_digits, head, holds, is_one_of, lowered};
 
 /// Take back what stands before them.
-static REVOCATIONS: Words = Words::new(
-    "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
+static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(
+        "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
             enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
             lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
@@ -13,13 +18,14 @@ static REVOCATIONS: Words = Words::new(
             'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
-);
+    )
+});
 
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
     const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
         vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış";
-    let at = REVOCATIONS.find(text).filter(|_| text.len() > 7)?;
+    let at = REVOCATIONS.find(text).map(|found| found.start()).filter(|_| text.len() > 7)?;
     (!begins(&text[at..], NO) || text[at..].contains(char::is_numeric)).then_some(at)
 }
 
@@ -37,18 +43,21 @@ pub(super) fn polar(word: &str) -> Option<bool> {
 pub(super) const REASONS: &str = "because |since |as |for |denn |weil |da |car |puisque |pues |porque |perché |poiché |omdat |want |так как|потому|因为";
 
 /// Say that what follows is not so.
-static UNTRUE: Words = Words::new(
-    "stimmt nicht, dass|nicht wahr, dass|ist falsch, dass|glaube nicht, dass|denke nicht, dass|bezweifle, dass|no es \
+static UNTRUE: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(
+        "stimmt nicht, dass|nicht wahr, dass|ist falsch, dass|glaube nicht, dass|denke nicht, dass|bezweifle, dass|no es \
             cierto que|no es verdad que|es falso que|no creo que|dudo que|est faux que|pas vrai que|ne crois pas que|\
             ne pense pas que|doute que|non è vero che|è falso che|non credo che|dubito che|não é verdade que|é falso \
             que|não acho que|não creio que|duvido que|неверно, что|неправда, что|не правда, что|не думаю, что|\
             сомневаюсь, что|niet waar dat|onjuist dat|denk niet dat|nieprawda, że|nie sądzę, że|tidak benar bahwa|\
             không đúng|不认为|不相信|不觉得|不能说",
-);
+    )
+});
 
 /// Whether words before a value say that what follows is not so: "es stimmt nicht, dass die Antwort".
 pub(super) fn is_denied_ahead(before: &str) -> bool {
-    UNTRUE.find(&lowered(before)).is_some_and(|at| {
+    UNTRUE.find(&lowered(before)).is_some_and(|found| {
+        let at = found.start();
         let is_end = |(end, mark): (usize, &str)| {
             !begins(&before[at + end + mark.len()..], " dass| что| że")
         };
@@ -57,8 +66,9 @@ pub(super) fn is_denied_ahead(before: &str) -> bool {
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
-static UNDECIDED: Words = Words::new(
-    "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
+static UNDECIDED: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(
+        "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
             doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no \
             solution to offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in \
             this|parts to this|ways to solve this|methods for this|approaches to this|hints for this|without \
@@ -73,7 +83,8 @@ static UNDECIDED: Words = Words::new(
             emin değilim|tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|\
             说不准|说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|自信が|勘です|모르겠|알 수 없|확실하지|\
             확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं",
-);
+    )
+});
 
 /// Leads on to what is concluded all the same.
 const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, donc |, mais |, also |, aber |, así que |, \
@@ -89,7 +100,7 @@ pub(super) fn is_undecided(last: &str) -> bool {
     // "Perhaps the easiest way is to add: 4 + 5 = 9."
     let is_short = last.split_whitespace().count() <= 6 && last.len() <= 60 && !last.contains('=');
     let hedge = (is_short && begins(last, HEDGES)).then_some(0);
-    let found = hedge.or_else(|| UNDECIDED.find(last));
+    let found = hedge.or_else(|| Some(UNDECIDED.find(last)?.start()));
     found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES) && !last[at..].contains("tell you"))
 }
 
@@ -158,8 +169,7 @@ const PARTS: &str = "doppio di|triplo di|metà di|doble de|triple de|mitad de|do
 
 /// Whether the words around a number make it a part of a comparison or of a multiple: "soit 2 de plus que Paul".
 pub(super) fn is_compared(before: &str, after: &str) -> bool {
-    begins(after, COMPARED)
-        || PARTS.split('|').any(|words| before.trim_end().to_lowercase().ends_with(words))
+    begins(after, COMPARED) || before_end(&before.trim_end().to_lowercase(), PARTS).is_some()
 }
 
 /// Words between alternatives, behind the first one.
@@ -168,7 +178,7 @@ const ALTERNATIVES: &str = " or| oder| ou| o| oppure| или| либо| lub| alb
 
 /// A text that ends in a word between alternatives, up to that word.
 pub(super) fn before_alternative(text: &str) -> Option<&str> {
-    ALTERNATIVES.split('|').find_map(|or| text.strip_suffix(or))
+    before_end(text, ALTERNATIVES)
 }
 
 /// Words that a case begins with, and those in other letters.

@@ -5,7 +5,9 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::alphabet::{fold, is_function};
+use super::numerals::positional;
 use super::printed::as_latex;
+use super::scan::is_digit;
 use super::units;
 
 /// Longest answer that is read, in bytes.
@@ -108,9 +110,7 @@ impl<'a> Lexer<'a> {
         while let Some(c) = self.rest().chars().next() {
             match c {
                 '0'..='9' => self.number()?,
-                '.' if self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
-                    self.number()?
-                }
+                '.' if self.rest()[1..].starts_with(is_digit) => self.number()?,
                 // `.\overline{12}` has no digit before its point.
                 '.' if self.rest()[1..].starts_with("\\overline") => {
                     self.at += 1;
@@ -180,8 +180,7 @@ impl<'a> Lexer<'a> {
         if let Some(digits) = thin {
             self.at = self.text.len() - digits.trim_start().len();
         }
-        let is_tight =
-            self.is_behind_number() && self.rest().starts_with(|c: char| c.is_ascii_digit());
+        let is_tight = self.is_behind_number() && self.rest().starts_with(is_digit);
         self.out.push(if is_tight { Token::TightComma } else { Token::Symbol(',') });
     }
 
@@ -201,13 +200,7 @@ impl<'a> Lexer<'a> {
         if end > MAX_DIGITS {
             return None;
         }
-        let text = format!(
-            "{}{}",
-            &self.rest()[..integer],
-            &self.rest()[integer..end].trim_start_matches('.')
-        );
-        let above = IBig::from_str_radix(if text.is_empty() { "0" } else { &text }, 10).ok()?;
-        let mut value = RBig::from_parts(above, UBig::from(10_u8).pow(part));
+        let mut value = positional(&self.rest()[..end], 10)?;
         // `0.(3)`, `0.\overline{3}`: the point counts, though no digit follows it at once.
         let is_repeating = end > integer && self.rest()[end..].starts_with(['(', '\\']);
         let mut has_point = part > 0 || is_repeating;

@@ -197,14 +197,8 @@ impl Parser {
             other => return mark(other, unit),
         };
         for _ in 1..MAX_PARTS {
-            let start = self.at;
-            match self.part(&unit) {
-                Some(part) => terms.push(part),
-                None => {
-                    self.at = start;
-                    break;
-                }
-            }
+            let Some(part) = self.attempt(|parser| parser.part(&unit)) else { break };
+            terms.push(part);
         }
         let sum = if terms.len() == 1 { terms.remove(0) } else { Expr::Sum(terms) };
         mark(Answer::Value(sum), unit)
@@ -223,17 +217,9 @@ impl Parser {
     /// `204 base 5`, `204 (base five)`, `204 in base 5`.
     fn base_in_words(&mut self, value: &Answer) -> Option<Answer> {
         let Answer::Value(Expr::Number(_, None)) = value else { return None };
-        let start = self.at;
-        let based = self.base_word().and_then(|base| {
-            let Some(Token::Number { digits, .. }) = self.tokens.get(start.checked_sub(1)?) else {
-                return None;
-            };
-            based(digits.clone(), base)
-        });
-        if based.is_none() {
-            self.at = start;
-        }
-        based
+        let before = self.tokens.get(self.at.checked_sub(1)?).cloned();
+        let Some(Token::Number { digits, .. }) = before else { return None };
+        self.attempt(|parser| based(digits, parser.base_word()?))
     }
 
     fn base_word(&mut self) -> Option<u32> {
@@ -282,7 +268,7 @@ impl Parser {
         self.expect('_')?;
         let base = self.base()?;
         // A single letter with a number below it is a variable.
-        let is_variable = all.len() == 1 && all.starts_with(|c: char| c.is_alphabetic());
+        let is_variable = all.len() == 1 && all.starts_with(char::is_alphabetic);
         if is_variable { None } else { based(all, base) }
     }
 

@@ -1,61 +1,69 @@
 //! Mathematical answers: found in a completion, parsed, and compared by kind.
 //!
-//! [`answer`] says where the answer stands, `lex` and `parse` read plain text, LaTeX and unicode into a
-//! tree, `compare` decides: exact rationals for numbers, evaluation modulo primes for rational functions,
+//! [`answer`] says where the answer stands, `read` reads plain text, LaTeX and unicode into a tree, `equality` and
+//! `compare` decide: exact rationals for numbers, evaluation modulo primes for rational functions,
 //! complex values at 256 bits for roots and functions, and structures member by member. Everything is
 //! bounded by a budget of work, never by a clock; what it does not suffice for is not judged.
 //!
 //! The class of a correct completion is what it computes on the way, see [`solution()`]: the final answer
 //! itself is the same for all of them.
 
+// Tables of words, and what the words around an answer say of it.
+mod languages;
+mod scan;
+mod standing;
+
+// 1. The answer in a completion.
+pub mod answer;
+
+// 2. What an answer is read as: wordings in signs, tokens, one grammar, a tree.
 mod alphabet;
 mod amounts;
-pub mod answer;
-mod brackets;
 mod calendar;
 mod commands;
-mod compare;
-mod complex;
-mod constants;
 mod counts;
-mod exact;
 mod expression;
 mod foreign;
-mod fuel;
-mod identity;
-mod languages;
 mod lex;
 mod marked;
 mod matrix;
-mod modular;
-mod names;
 mod numerals;
-mod numeric;
-mod pairing;
 mod parse;
 mod printed;
-mod quantities;
+mod qualifiers;
 mod read;
-mod reading;
+mod runs;
+mod separators;
+mod sets;
+mod spelled;
+mod structures;
+mod tree;
+mod units;
+mod wording;
+
+// 3. Whether two answers are equal: as texts, then by their kinds.
+mod compare;
+mod complex;
+mod constants;
+mod equality;
+mod exact;
+mod fuel;
+mod identity;
+mod modular;
+mod names;
+mod numeric;
+mod pairing;
+mod quantities;
 mod real;
 mod regions;
 mod relations;
-mod runs;
-mod scan;
-mod separators;
-mod sets;
-mod solution;
-mod spelled;
-mod standing;
-mod structures;
-mod text;
-mod texts;
-mod tidy;
-mod tree;
-mod units;
 mod values;
 mod worded;
-mod wording;
+mod words;
+
+// 4. Its description for people, and the class of a correct completion.
+mod explain;
+mod solution;
 
 use scan::has_digits;
 use std::borrow::Cow;
@@ -64,7 +72,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CompletionText, Grade, Problem, Verdict, Verifier};
 pub use answer::{Found, Location, Rule};
-pub use reading::{kind_of, number, why};
+pub use explain::{kind_of, number, why};
 pub use solution::solution;
 
 /// Work that one comparison may cost: about a millisecond.
@@ -101,6 +109,12 @@ pub enum Outcome {
     UnparsableGold,
     /// Telling them apart takes more work than a comparison may cost.
     OutOfWork,
+}
+
+impl Outcome {
+    fn of(is_same: bool) -> Self {
+        if is_same { Self::Correct } else { Self::Wrong }
+    }
 }
 
 /// An outcome with what it was reached from.
@@ -161,10 +175,10 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let is_short = completion.len() <= 100 && !languages::is_case(completion);
     let is_gold_verbatim = || {
         completion.trim() == bare && !bare.is_empty()
-            || is_worded(bare) && text::same_words(bare, completion)
-            || mode == Mode::Flexible && text::says_unknown(bare, completion)
+            || is_worded(bare) && words::same_words(bare, completion)
+            || mode == Mode::Flexible && words::says_unknown(bare, completion)
     };
-    if is_short && (is_gold_verbatim() || text::same_choice(bare, completion)) {
+    if is_short && (is_gold_verbatim() || words::same_choice(bare, completion)) {
         let found = Some(answer::part(completion, completion.trim(), Rule::Whole));
         return Checked { outcome: Outcome::Correct, found, stage: "text" };
     }
@@ -178,24 +192,22 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         gold.len() <= MAX_POLAR && (!is_marked || found.text.contains(' ')) && !has_digits(gold);
     let said = || match is_marked {
         // `\boxed{\text{Yes, it is}}`
-        true => text::opening(&found.text),
-        false => text::polarity(completion),
+        true => words::opening(&found.text),
+        false => words::polarity(completion),
     };
-    let polar = is_polar.then(|| text::says(&scan::folded(gold))).flatten();
+    let polar = is_polar.then(|| words::says(&scan::folded(gold))).flatten();
     let polar = polar.and_then(|gold| Some(gold == said()?));
     if let Some(is_same) = polar {
-        let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
-        return Checked { outcome, found: Some(found), stage: "words" };
+        return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "words" };
     }
     if let Some(is_same) = answer::same_parts(gold, &found.text, completion, mode) {
-        let outcome = if is_same { Outcome::Correct } else { Outcome::Wrong };
-        return Checked { outcome, found: Some(found), stage: "parts" };
+        return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
-    let (mut outcome, stage) = texts::compared(gold, &found.text);
+    let (mut outcome, stage) = equality::compared(gold, &found.text);
     let again = || foreign::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
         && has_digits(gold)
-        && again().is_some_and(|text| texts::compared(gold, &text).0 == Outcome::Correct)
+        && again().is_some_and(|text| equality::compared(gold, &text).0 == Outcome::Correct)
     {
         outcome = Outcome::Correct;
     }
@@ -203,7 +215,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let may_be_part = outcome == Outcome::Wrong && found.rule == Rule::Box;
     let all = may_be_part && gold.contains([',', ';', '=']);
     let all = all.then(|| answer::all_boxes(completion)).flatten();
-    match all.filter(|all| texts::compared(gold, all).0 == Outcome::Correct) {
+    match all.filter(|all| equality::compared(gold, all).0 == Outcome::Correct) {
         Some(all) => {
             let found = Some(Found { text: all.into(), ..found });
             Checked { outcome: Outcome::Correct, found, stage }
@@ -268,7 +280,7 @@ impl Verifier for Math {
         let bare = self::gold(gold);
         let worked = joined(gold);
         let text = worked.as_ref().map_or(&*bare, |found| &found.text);
-        (!texts::is_readable(text)).then(|| "it is neither mathematics nor words".into())
+        (!equality::is_readable(text)).then(|| "it is neither mathematics nor words".into())
     }
 }
 

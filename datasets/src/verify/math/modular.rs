@@ -19,7 +19,7 @@ pub(super) const PRIMES: [u64; 3] =
 
 /// Largest product of nested exponents. Beyond it a power may be 1 modulo a prime for its exponent alone: those count
 /// modulo p - 1.
-const MAX_EXPONENT: u64 = u64::MAX;
+pub(super) const MAX_EXPONENT: u64 = u64::MAX;
 
 /// A prime of 60 bits that belongs to two expressions, so that neither can be made for it, as one with a coefficient
 /// that all of [`PRIMES`] divide. Composite with a chance below 10^-10, after one round of Miller and Rabin's test.
@@ -57,26 +57,17 @@ pub(super) fn mixed(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The value of a rational function modulo a prime, with these values of its variables. `Err` where
-/// it is not a rational function, costs too much or has too large an exponent, `Ok(None)` where it divides by 0.
+/// The value of a rational function modulo a prime, with these values of its variables and at most this product of
+/// exponents. `Err` where it is not a rational function, costs too much or has too large an exponent, `Ok(None)` where
+/// it divides by 0.
 pub(super) fn modular(
-    expr: &Expr,
-    prime: u64,
-    values: &BTreeMap<String, u64>,
-    fuel: &mut Fuel,
-) -> Result<Option<u64>, NotRational> {
-    within(expr, (prime, MAX_EXPONENT), values, fuel)
-}
-
-/// The same with the largest product of exponents that may stand in the expression.
-fn within(
     expr: &Expr,
     (prime, max_exponent): (u64, u64),
     values: &BTreeMap<String, u64>,
     fuel: &mut Fuel,
 ) -> Result<Option<u64>, NotRational> {
     fuel.spend(1).ok_or(NotRational)?;
-    let mut evaluate = |expr: &Expr| within(expr, (prime, max_exponent), values, fuel);
+    let mut evaluate = |expr: &Expr| modular(expr, (prime, max_exponent), values, fuel);
     macro_rules! value {
         ($expr:expr) => {
             match evaluate($expr)? {
@@ -121,7 +112,7 @@ fn within(
             if left == 0 {
                 return Err(NotRational);
             }
-            let Some(base) = within(base, (prime, left), values, fuel)? else { return Ok(None) };
+            let Some(base) = modular(base, (prime, left), values, fuel)? else { return Ok(None) };
             let raised = raise(base, count, prime);
             return Ok(match exponent.sign() {
                 Sign::Positive => Some(raised),
@@ -139,11 +130,11 @@ fn within(
         }
         Expr::Call(name, arguments) if is_series(name) => {
             let written = series(name, arguments, fuel).ok_or(NotRational)?;
-            return within(&written, (prime, max_exponent), values, fuel);
+            return modular(&written, (prime, max_exponent), values, fuel);
         }
         Expr::Call(..) => {
             let value = rational(expr, fuel).ok_or(NotRational)?;
-            return within(&Expr::Number(value, None), (prime, max_exponent), values, fuel);
+            return modular(&Expr::Number(value, None), (prime, max_exponent), values, fuel);
         }
         Expr::Constant(_) | Expr::PlusMinus(_) | Expr::Infinity => return Err(NotRational),
     }))

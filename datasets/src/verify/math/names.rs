@@ -1,6 +1,7 @@
 //! Names that an equation defines, and values with names.
 
 use super::pairing::MAX_MEMBERS;
+use super::scan::past;
 use super::tree::{Answer, Expr, Relation};
 use super::values::variables;
 
@@ -73,9 +74,8 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     for part in parts.filter(|part| !part.is_empty()) {
         let name = part.chars().next().filter(char::is_ascii_alphabetic)?;
         let rest = part[1..].trim_start();
-        let signs =
-            ["=", ":", "→", "->", "\\to ", "\\rightarrow ", "is equal to ", "is ", "equals "];
-        let value = signs.iter().find_map(|sign| rest.strip_prefix(sign))?.trim();
+        const SIGNS: &str = "=|:|→|->|\\to |\\rightarrow |is equal to |is |equals ";
+        let value = past(rest, SIGNS)?.trim();
         let is_value = !value.is_empty() && !value.contains(['=', ':', '<', '>']);
         (is_value && !names.contains(&name)).then_some(())?;
         names.push(name);

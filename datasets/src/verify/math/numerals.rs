@@ -14,8 +14,7 @@ impl Parser {
             items.push(self.chain()?);
             return Some(());
         }
-        (self.accept(',') || self.peek() == Some(&Token::TightComma)).then_some(())?;
-        self.at += usize::from(self.peek() == Some(&Token::TightComma));
+        self.accept_comma().then_some(())?;
         let numbers: Vec<i64> = items.iter().map(whole_number).collect::<Option<_>>()?;
         let (last, end) = (*numbers.last()?, whole_number(&self.chain()?)?);
         let step = numbers.iter().rev().nth(1).map_or(1, |before| last - before);
@@ -56,25 +55,21 @@ impl Parser {
         if all == digits {
             return Some(Expr::Number(value, decimals));
         }
-        let (whole, part) = all.split_once('.').unwrap_or((&all, ""));
-        let above = IBig::from_str_radix(&format!("{whole}{part}"), 10).ok()?;
-        let decimals = (!part.is_empty()).then_some(part.len() as u32);
-        Some(Expr::Number(RBig::from_parts(above, UBig::from(10_u8).pow(part.len())), decimals))
+        let places = all.split_once('.').map_or(0, |(_, part)| part.len() as u32);
+        Some(Expr::Number(positional(&all, 10)?, (places > 0).then_some(places)))
     }
 
     /// `0.1\overline{6}`, `0.1\bar{6}`, `0.\dot{1}4\dot{2}`, `0.(3)`, `0.333...`: the exact value.
     fn repeating(&mut self, value: &RBig, decimals: Option<u32>, digits: &str) -> Option<RBig> {
-        let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+        let part = digits.split_once('.').map_or("", |(_, part)| part);
         let start = self.at;
         let mark = match self.peek()? {
             Token::Name(name) => name.clone(),
             Token::Symbol('…') => {
                 self.at += 1;
                 let cycle = cycle(part)?;
-                let fixed = &part[..part.len() - cycle.len()];
-                let above = IBig::from_str_radix(&format!("{whole}{fixed}"), 10).ok()?;
-                let before = RBig::from_parts(above, UBig::from(10_u8).pow(fixed.len()));
-                return Some(before + tail(cycle, fixed.len())?);
+                let before = positional(&digits[..digits.len() - cycle.len()], 10)?;
+                return Some(before + tail(cycle, part.len() - cycle.len())?);
             }
             Token::Symbol('(') if decimals.is_some() => "(".into(),
             _ => return None,
@@ -164,15 +159,8 @@ impl Parser {
 
 /// A whole number of at most six digits.
 fn whole_number(answer: &Answer) -> Option<i64> {
-    let number = match answer {
-        Answer::Value(Expr::Number(number, None)) if number.is_int() => number.clone(),
-        Answer::Value(Expr::Negative(inner)) => match &**inner {
-            Expr::Number(number, None) if number.is_int() => -number.clone(),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    i64::try_from(number.numerator().clone()).ok().filter(|number| number.abs() < 1_000_000)
+    let Answer::Value(value) = answer else { return None };
+    value.as_integer().filter(|number| number.abs() < 1_000_000)
 }
 
 /// The value of digits in a base, a point among them; `None` where one of them is no digit of it.

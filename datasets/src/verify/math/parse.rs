@@ -1,7 +1,7 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
-use super::tidy::{qualifier, tidy};
+use super::qualifiers::{qualifier, tidy};
 use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
@@ -50,23 +50,16 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
 
 /// The letter that a qualifier is about: k of `k in Z` and "where k is an integer".
 fn runs_over(qualifier: &[Token]) -> Option<String> {
-    let is_letter =
-        |word: &&str| word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_letter = |word: &&str| matches!(word.as_bytes(), [b'a'..=b'z']);
     let is_capital = |word: &&str| matches!(*word, "A" | "B" | "C" | "K");
-    if let Some(name) = qualifier.iter().find_map(|token| match token {
-        Token::Name(name) => Some(name.as_str()).filter(is_capital),
-        Token::Text(words) => words.split(' ').find(is_capital),
-        _ => None,
-    }) {
-        return Some(name.to_owned());
-    }
-    qualifier.iter().find_map(|token| match token {
-        Token::Name(name) => Some(name.as_str()).filter(is_letter).map(str::to_owned),
-        Token::Text(words) => {
-            words.split(' ').filter(|word| *word != "a").find(is_letter).map(str::to_owned)
-        }
-        _ => None,
-    })
+    let words = || {
+        qualifier.iter().flat_map(|token| match token {
+            Token::Name(name) => vec![name.as_str()],
+            Token::Text(words) => words.split(' ').filter(|word| *word != "a").collect(),
+            _ => vec![],
+        })
+    };
+    words().find(is_capital).or_else(|| words().find(is_letter)).map(str::to_owned)
 }
 
 /// A cursor over tokens: structures here, expressions in `expression`.
@@ -102,8 +95,25 @@ impl Parser {
         is_there
     }
 
+    /// A comma, also one that may stand between thousands.
+    pub(super) fn accept_comma(&mut self) -> bool {
+        let is_tight = self.peek() == Some(&Token::TightComma);
+        self.at += usize::from(is_tight);
+        is_tight || self.accept(',')
+    }
+
     pub(super) fn expect(&mut self, symbol: char) -> Option<()> {
         self.accept(symbol).then_some(())
+    }
+
+    /// What `read` reads; where it reads nothing, the cursor stays.
+    pub(super) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let start = self.at;
+        let found = read(self);
+        if found.is_none() {
+            self.at = start;
+        }
+        found
     }
 
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
@@ -239,36 +249,46 @@ impl Parser {
 
     /// A structure or a value, with its mark.
     fn item(&mut self) -> Option<Answer> {
-        let start = self.at;
-        if self.has_matrix {
-            match self.nested(Self::matrices) {
+        if self.has_matrix
+            && let Some(matrix) = self.attempt(|parser| parser.nested(Self::matrices))
+        {
+            return Some(match matrix {
                 // Equations under each other all hold.
-                Some(Answer::Matrix(rows))
-                    if rows.len() > 1
-                        && rows.iter().all(|row| matches!(row.as_slice(), [Answer::Chain(..)])) =>
-                {
-                    return Some(Answer::List(rows.into_iter().flatten().collect()));
+                Answer::Matrix(rows) if are_equations(&rows) => {
+                    Answer::List(rows.into_iter().flatten().collect())
                 }
-                Some(matrix) => return Some(matrix),
-                None => {}
-            }
-            self.at = start;
+                matrix => matrix,
+            });
         }
-        let structure = match self.peek()? {
+        if let Token::Currency(unit) = *self.peek()? {
+            self.at += 1;
+            let value = Answer::Value(self.sum()?);
+            return self.money(value, unit);
+        }
+        if let Some(structure) = self.attempt(Self::structure) {
+            return self.transposed(structure);
+        }
+        if let Some(based) = self.attempt(Self::based) {
+            return Some(based);
+        }
+        if let Token::Text(_) = self.peek()? {
+            return self.words();
+        }
+        let value = Answer::Value(self.sum()?);
+        self.marked(value)
+    }
+
+    /// A set, a tuple, the pieces of a function.
+    fn structure(&mut self) -> Option<Answer> {
+        match self.peek()? {
             Token::Symbol('ℝ') => self.reals(),
             Token::Cases(true) => self.cases(),
-            Token::Currency(unit) => {
-                let unit = *unit;
-                self.at += 1;
-                let value = Answer::Value(self.sum()?);
-                return self.money(value, unit);
-            }
             Token::Name(name) if is_point(&self.tokens, self.at) => {
                 let point = Answer::Value(Expr::Variable(name.clone()));
                 self.at += 1;
                 // `A(4, -1)`: a point with its name.
-                let tuple = self.tuple().filter(|tuple| matches!(tuple, Answer::Tuple(..)));
-                tuple.map(|tuple| Answer::Chain(vec![point, tuple], vec![Relation::Equal]))
+                let tuple = self.tuple().filter(|tuple| matches!(tuple, Answer::Tuple(..)))?;
+                Some(Answer::Chain(vec![point, tuple], vec![Relation::Equal]))
             }
             Token::Symbol('⦃') => self.set(),
             Token::Symbol('∅') => {
@@ -277,25 +297,8 @@ impl Parser {
             }
             Token::Symbol('(' | '[' | ']' | '⟨') => self.tuple(),
             Token::Symbol('{') => self.plain_set(),
-            Token::Text(_) => {
-                if let Some(based) = self.based() {
-                    return Some(based);
-                }
-                self.at = start;
-                return self.words();
-            }
             _ => None,
-        };
-        if let Some(structure) = structure {
-            return self.transposed(structure);
         }
-        self.at = start;
-        if let Some(based) = self.based() {
-            return Some(based);
-        }
-        self.at = start;
-        let value = Answer::Value(self.sum()?);
-        self.marked(value)
     }
 
     fn words(&mut self) -> Option<Answer> {
@@ -349,6 +352,11 @@ impl Parser {
             }
         }
     }
+}
+
+/// Whether each of several rows is one equation: all of them hold.
+pub(super) fn are_equations(rows: &[Vec<Answer>]) -> bool {
+    rows.len() > 1 && rows.iter().all(|row| matches!(row.as_slice(), [Answer::Chain(..)]))
 }
 
 /// Lists of assignments with "or" between them, as a set: `x=2, y=3 or x=3, y=2`.

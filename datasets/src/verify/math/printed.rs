@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::scan::{are_digits, holds};
+use super::scan::{are_digits, holds, is_digit, without};
 
 /// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
 const CALLS: &str = "Rational=\\frac{@1}{@2}|Fraction=\\frac{@1}{@2}|Matrix=@@|array=@@|FiniteSet=\\{@@\\}|\
@@ -83,8 +83,7 @@ fn without_call(text: &str) -> Option<String> {
         if run.len() < 3 || text[..start].ends_with('\\') {
             continue;
         }
-        let modules = ["np.", "numpy.", "sp.", "sympy.", "math.", "S."];
-        let name = modules.iter().find_map(|module| run.strip_prefix(module)).unwrap_or(run);
+        let name = without(run, "np.|numpy.|sp.|sympy.|math.|S.");
         let is_union = name == "Union";
         let call = CALLS.split('|').find_map(|call| call.strip_prefix(name)?.strip_prefix('='));
         let Some(form) = call.or(is_union.then_some("@@")) else { continue };
@@ -103,7 +102,7 @@ fn without_call(text: &str) -> Option<String> {
 }
 
 /// What stands before the bracket that closes, and behind it.
-fn closed(text: &str) -> Option<(&str, &str)> {
+pub(super) fn closed(text: &str) -> Option<(&str, &str)> {
     let mut depth = 1;
     let end = text.bytes().position(|byte| {
         depth += i32::from(byte == b'(') - i32::from(byte == b')');
@@ -154,7 +153,7 @@ fn bracketed(text: &str) -> Option<String> {
 /// `0b1011`, `0xFF`, `1_234_567`.
 fn digits(text: &str) -> Option<String> {
     let text = text.trim();
-    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    text.starts_with(is_digit).then_some(())?;
     for (mark, base) in [("0b", 2), ("0x", 16), ("0o", 8)] {
         if let Some(digits) = text.strip_prefix(mark) {
             let are_digits = !digits.is_empty() && digits.chars().all(|c| c.is_digit(base));

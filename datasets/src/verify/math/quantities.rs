@@ -19,55 +19,57 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         (false, true) => (split(&with_unit(gold)), split(answer)),
         _ => (split(gold), split(answer)),
     };
-    let in_radians = |degrees: &Answer| match degrees {
-        Answer::Value(value) => Answer::Value(radians(value.clone())),
-        other => other.clone(),
-    };
     match (&of_gold, &of_answer) {
         (Some(Mark::Unit(p)), Some(Mark::Unit(q))) => {
-            converted(p, q, &b).is_some_and(|converted| equal(&a, &converted, fuel))
+            return converted(p, q, &b).is_some_and(|converted| equal(&a, &converted, fuel));
         }
-        (Some(Mark::Percent), Some(Mark::Percent)) => equal(&a, &b, fuel),
-        (Some(Mark::Percent), Some(Mark::Unit(unit))) if unit == "bps" => {
-            equal(&a, &hundredth(&b), fuel)
-        }
-        (Some(Mark::Unit(unit)), Some(Mark::Percent)) if unit == "bps" => {
-            equal(&hundredth(&a), &b, fuel)
-        }
-        (Some(Mark::Percent), Some(Mark::Unit(unit)))
-        | (Some(Mark::Unit(unit)), Some(Mark::Percent))
-            if conversion("dollar", unit).is_some() =>
-        {
-            false
-        }
-        (Some(Mark::Percent), _) => equal(&a, &b, fuel) || equal(&hundredth(&a), &b, fuel),
-        (_, Some(Mark::Percent)) => equal(&a, &b, fuel) || equal(&a, &hundredth(&b), fuel),
-        (Some(Mark::Degree), Some(Mark::Unit(unit))) if is_angle(unit) => {
-            equal(&in_radians(&a), &b, fuel)
-        }
-        (Some(Mark::Unit(unit)), Some(Mark::Degree)) if is_angle(unit) => {
-            equal(&a, &in_radians(&b), fuel)
-        }
-        // 25 degrees may be a temperature.
-        (Some(Mark::Degree), Some(Mark::Unit(unit)))
-        | (Some(Mark::Unit(unit)), Some(Mark::Degree)) => is_scale(unit) && equal(&a, &b, fuel),
-        // `1h30` may be a time of day.
-        (Some(Mark::Unit(unit)), None) if matches!(b, Answer::Time(..)) => conversion(unit, "hour")
-            .zip(hours(&b))
-            .is_some_and(|(one, b)| equal(&a, &scaled(one, b), fuel)),
-        (None, Some(Mark::Unit(unit))) if matches!(a, Answer::Time(..)) => conversion(unit, "hour")
-            .zip(hours(&a))
-            .is_some_and(|(one, a)| equal(&scaled(one, a), &b, fuel)),
         (None, Some(Mark::Unit(unit))) if unit == "bps" => {
-            equal(&a, &b, fuel) || equal(&a, &hundredth(&hundredth(&b)), fuel)
+            return equal(&a, &b, fuel) || equal(&a, &hundredth(&hundredth(&b)), fuel);
+        }
+        _ => {}
+    }
+    let ways = in_one_measure((&a, of_gold.as_ref()), (&b, of_answer.as_ref())).or_else(|| {
+        let ways = in_one_measure((&b, of_answer.as_ref()), (&a, of_gold.as_ref()))?;
+        Some(ways.into_iter().map(|(b, a)| (a, b)).collect())
+    });
+    ways.unwrap_or_else(|| vec![(a, b)]).iter().any(|(a, b)| equal(a, b, fuel))
+}
+
+/// Ways in which a value with a mark may be compared with another; no way where the other's mark is of another kind,
+/// and `None` where the mark of the first says nothing about it.
+fn in_one_measure(
+    (a, mark): (&Answer, Option<&Mark>),
+    (b, other): (&Answer, Option<&Mark>),
+) -> Option<Vec<(Answer, Answer)>> {
+    let (as_they_stand, with_b) = ((a.clone(), b.clone()), |a: Answer| vec![(a, b.clone())]);
+    Some(match (mark?, other) {
+        (Mark::Percent, Some(Mark::Percent)) => vec![as_they_stand],
+        (Mark::Percent, Some(Mark::Unit(unit))) if unit == "bps" => {
+            vec![(a.clone(), hundredth(b))]
+        }
+        (Mark::Percent, Some(Mark::Unit(unit))) if conversion("dollar", unit).is_some() => vec![],
+        (Mark::Percent, _) => vec![as_they_stand, (hundredth(a), b.clone())],
+        (Mark::Degree, Some(Mark::Unit(unit))) if is_angle(unit) => with_b(in_radians(a)),
+        // 25 degrees may be a temperature.
+        (Mark::Degree, Some(Mark::Unit(unit))) if !is_scale(unit) => vec![],
+        // A multiple of pi without a unit is an angle in radians.
+        (Mark::Degree, None) if has_pi(b) => with_b(in_radians(a)),
+        // `1h30` may be a time of day.
+        (Mark::Unit(unit), None) if matches!(b, Answer::Time(..)) => {
+            let hours = conversion(unit, "hour").zip(hours(b));
+            let value = hours.map(|(one, hours)| Answer::Value(Expr::Number(one * hours, None)));
+            value.map(|value| (a.clone(), value)).into_iter().collect()
         }
         // `1.35x` is a multiple beside one.
-        (Some(Mark::Unit(unit)), None) if unit == "times" => equal(&a, &without_x(&b), fuel),
-        (None, Some(Mark::Unit(unit))) if unit == "times" => equal(&without_x(&a), &b, fuel),
-        // A multiple of pi without a unit is an angle in radians.
-        (Some(Mark::Degree), None) if has_pi(&b) => equal(&in_radians(&a), &b, fuel),
-        (None, Some(Mark::Degree)) if has_pi(&a) => equal(&a, &in_radians(&b), fuel),
-        _ => equal(&a, &b, fuel),
+        (Mark::Unit(unit), None) if unit == "times" => vec![(a.clone(), without_x(b))],
+        _ => return None,
+    })
+}
+
+fn in_radians(degrees: &Answer) -> Answer {
+    match degrees {
+        Answer::Value(value) => Answer::Value(radians(value.clone())),
+        other => other.clone(),
     }
 }
 
@@ -75,10 +77,6 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
 fn hours(answer: &Answer) -> Option<RBig> {
     let Answer::Time(hours, minutes, None) = answer else { return None };
     Some(RBig::from(*hours) + RBig::from_parts((*minutes).into(), 60_u8.into()))
-}
-
-fn scaled(factor: RBig, value: RBig) -> Answer {
-    Answer::Value(Expr::Number(factor * value, None))
 }
 
 /// The number of `1.35x`.

@@ -10,7 +10,7 @@ use super::foreign::with_numerals;
 use super::fuel::Fuel;
 use super::lex::MAX_BYTES;
 use super::parse::structure;
-use super::scan::is_one_of;
+use super::scan::{is_one_of, parted};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
 use super::tree::{Answer, Expr, Mark};
@@ -47,8 +47,7 @@ fn read(text: &str) -> Option<Answer> {
     }
     // `\frac{4}{5}\ (=80\%)`: the same value again.
     if text.contains('(')
-        && let Some((value, again)) =
-            ["(=", "(\\text{or }", "(or "].iter().find_map(|or| text.split_once(*or))
+        && let Some((value, again)) = parted(text, "(=|(\\text{or }|(or ")
         && !value.is_empty()
         && !again.contains("(=")
     {
@@ -73,10 +72,9 @@ fn read(text: &str) -> Option<Answer> {
 
 /// A value that is given twice, in other words: `275 cents, i.e. $2.75`.
 pub(super) fn restated(text: &str) -> Option<(Answer, Answer)> {
-    const LINKS: [&str; 6] =
-        [", i.e. ", ", i.e., ", " i.e. ", ", that is, ", ", that is ", ", or equivalently "];
+    const LINKS: &str = ", i.e. |, i.e., | i.e. |, that is, |, that is |, or equivalently ";
     (text.contains(' ') && text.len() <= MAX_BYTES).then_some(())?;
-    let (value, again) = LINKS.iter().find_map(|link| text.split_once(link))?;
+    let (value, again) = parted(text, LINKS)?;
     let (value, again) = (parse(value)?, parse(again)?);
     equal(&value, &again, &mut Fuel::new(FUEL)).then_some((value, again))
 }

@@ -2,7 +2,7 @@
 
 use super::alphabet::{NOUNS, SHORT_WORDS, UNITS, is_formula};
 use super::lex::{Lexer, Token};
-use super::scan::is_one_of;
+use super::scan::{is_digit, is_one_of};
 use super::units::is_known;
 
 impl Lexer<'_> {
@@ -27,7 +27,7 @@ impl Lexer<'_> {
         let is_short_word = length == 2 && is_lower && is_one_of(&lower, SHORT_WORDS);
         // `5th`
         let is_ordinal = matches!(lower.as_str(), "st" | "nd" | "rd" | "th")
-            && self.text[..self.at - length].ends_with(|c: char| c.is_ascii_digit());
+            && self.text[..self.at - length].ends_with(is_digit);
         is_word || is_unit || is_short_word || is_ordinal
     }
 
@@ -44,13 +44,13 @@ impl Lexer<'_> {
             "GBP" => Some("£"),
             _ => None,
         };
-        if let Some(code) = code.filter(|_| next.starts_with(|c: char| c.is_ascii_digit())) {
+        if let Some(code) = code.filter(|_| next.starts_with(is_digit)) {
             self.out.push(Token::Currency(code));
             return true;
         }
         if is_country
             && let Some(amount) = money.strip_prefix('$')
-            && amount.starts_with(|c: char| c.is_ascii_digit())
+            && amount.starts_with(is_digit)
         {
             self.at = self.text.len() - amount.len();
             self.out.push(Token::Currency("dollar"));

@@ -1,26 +1,12 @@
 //! Tables of words, and substrings that are found fast.
 
 use std::borrow::Cow;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
+use regex::Regex;
 
-/// The entries of a table that is written as one text, `a|b|c`: taken apart, and counted, by the compiler.
-pub(super) const fn entries<const N: usize>(table: &'static str) -> [&'static str; N] {
-    let mut out = [""; N];
-    let (mut rest, mut at, mut number) = (table, 0, 0);
-    while at < rest.len() {
-        if rest.as_bytes()[at] == b'|' {
-            let (entry, behind) = rest.split_at(at);
-            (out[number], rest, at, number) = (entry, behind.split_at(1).1, 0, number + 1);
-        } else {
-            at += 1;
-        }
-    }
-    assert!(number + 1 == N, "the table has another number of entries");
-    out[number] = rest;
-    out
-}
+/// The entries of a table that is looked into often.
+pub(super) type Entries = LazyLock<Vec<&'static str>>;
 
 /// The entries of a table, `a|b|c`. They are short: a plain loop finds their ends faster than a search does.
 pub(super) fn each(table: &str) -> impl Iterator<Item = &str> {
@@ -38,6 +24,11 @@ pub(super) fn each(table: &str) -> impl Iterator<Item = &str> {
 /// Whether a word is an entry of a table, `a|b|c`.
 pub(super) fn is_one_of(word: &str, table: &str) -> bool {
     each(table).any(|known| known == word)
+}
+
+/// Whether a character is a digit of ASCII.
+pub(super) fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
 }
 
 /// Whether a text holds a digit.
@@ -60,6 +51,26 @@ pub(super) fn past<'a>(text: &'a str, table: &str) -> Option<&'a str> {
     each(table).find_map(|known| text.strip_prefix(known))
 }
 
+/// A text without the entry of a table that it begins with.
+pub(super) fn without<'a>(text: &'a str, table: &str) -> &'a str {
+    past(text, table).unwrap_or(text)
+}
+
+/// What stands before the first entry of a table that a text ends with.
+pub(super) fn before_end<'a>(text: &'a str, table: &str) -> Option<&'a str> {
+    each(table).find_map(|known| text.strip_suffix(known))
+}
+
+/// A text parted at the first entry of a table that stands in it.
+pub(super) fn parted<'a>(text: &'a str, table: &str) -> Option<(&'a str, &'a str)> {
+    each(table).find_map(|known| text.split_once(known))
+}
+
+/// Where a text goes on behind the last of the entries of a table.
+pub(super) fn behind_last(text: &str, table: &str) -> Option<usize> {
+    each(table).filter_map(|known| Some(text.rfind(known)? + known.len())).max()
+}
+
 /// Whether a text begins with an entry of a table.
 pub(super) fn begins(text: &str, table: &str) -> bool {
     past(text, table).is_some()
@@ -70,52 +81,10 @@ pub(super) fn holds(text: &str, table: &str) -> bool {
     each(table).any(|known| text.contains(known))
 }
 
-type Groups = Vec<Vec<&'static [u8]>>;
-
-/// Texts of two bytes and more, `a|b|c`, that are looked for together.
-pub(super) struct Words {
-    table: &'static str,
-    /// Those whose first two bytes come to the same number, and for which numbers there are any.
-    groups: OnceLock<(Groups, [bool; 1024])>,
-}
-
-impl Words {
-    pub(super) const fn new(table: &'static str) -> Self {
-        Self { table, groups: OnceLock::new() }
-    }
-
-    /// Where the first of them stands. The table is prepared at its first use: an automaton would take milliseconds.
-    pub(super) fn find(&self, text: &str) -> Option<usize> {
-        let place = |word: &[u8]| (usize::from(word[0]) ^ usize::from(word[1]) << 4) % 1024;
-        let (groups, are_known) = self.groups.get_or_init(|| {
-            let (mut groups, mut are_known) = (vec![vec![]; 1024], [false; 1024]);
-            for word in each(self.table).map(str::as_bytes) {
-                groups[place(word)].push(word);
-                are_known[place(word)] = true;
-            }
-            (groups, are_known)
-        });
-        let bytes = text.as_bytes();
-        bytes.windows(2).enumerate().position(|(at, pair)| {
-            are_known[place(pair)]
-                && groups[place(pair)].iter().any(|word| bytes[at..].starts_with(word))
-        })
-    }
-}
-
-/// A text that is looked for.
-pub(super) struct Needle(LazyLock<Finder<'static>>);
-
-impl Needle {
-    /// One that is prepared at its first use.
-    pub(super) const fn new(prepare: fn() -> Finder<'static>) -> Self {
-        Self(LazyLock::new(prepare))
-    }
-
-    /// Where it stands, from the first place on.
-    pub(super) fn places<'a>(&'a self, text: &'a str) -> impl Iterator<Item = usize> + 'a {
-        self.0.find_iter(text.as_bytes())
-    }
+/// Texts, `a|b|c`, that are looked for together.
+pub(super) fn any_of(table: &str) -> Regex {
+    let words: Vec<String> = each(table).map(regex::escape).collect();
+    Regex::new(&words.join("|")).expect("an expression")
 }
 
 /// `text` without `prefix`, whatever its case; both start with characters of ASCII.

@@ -1,7 +1,7 @@
 //! Sets of numbers in words: `all real numbers except 2`, `the integers from 1 to 5`, `x is less than 2 or at least 3`.
 
 use super::parse::structure;
-use super::scan::{begins, each, past};
+use super::scan::{begins, each, past, without};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{signs, variables};
@@ -59,8 +59,8 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let words = words.replace("non-negative", "nonnegative").replace("non negative", "nonnegative");
     let words = words.replace("non-positive", "nonpositive").replace("non-zero", "nonzero");
-    let words = past(&words, "the set of |set of |the ").unwrap_or(&words);
-    let words = past(words, "all of the |all the |all |any |every |each |the ").unwrap_or(words);
+    let words = without(&words, "the set of |set of |the ");
+    let words = without(words, "all of the |all the |all |any |every |each |the ");
     let (name, rest) = named(words)?;
     let rest = past(rest, " x| n| y| t| k")
         .filter(|rest| rest.is_empty() || rest.starts_with(' '))
@@ -80,7 +80,7 @@ fn chinese(text: &str) -> Option<String> {
         .iter()
         .find_map(|noun| Some((text.strip_suffix(noun)?, noun)))?;
     let noun = if noun.ends_with("整数") { "integers" } else { "real numbers" };
-    let bound = past(bound, "所有|全体|从").unwrap_or(bound);
+    let bound = without(bound, "所有|全体|从");
     let bound = pairs(RELATIONS)
         .fold(bound.to_owned(), |bound, (word, english)| bound.replace(word, english));
     Some(format!("{noun} {}", bound.replace(['到', '至'], " to ").trim_end_matches("以外")))
@@ -157,27 +157,19 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
         if let Some(link) = link {
             (*is_or.get_or_insert(link == " or ") == (link == " or ")).then_some(())?;
         }
-        let side = Answer::Value(Expr::Variable("x".into()));
-        let bound = Answer::Value(value(bound.trim_end_matches([',', ' ']))?);
-        let relation = Relation::from_sign(relation.chars().next()?)?;
-        parts.push(Answer::Chain(vec![side, bound], vec![relation]));
+        parts.push((relation.chars().next()?, value(bound.trim_end_matches([',', ' ']))?));
         next = after;
     }
-    Some(match parts.len() {
-        1 => {
-            let Answer::Chain(mut sides, relations) = parts.remove(0) else { return None };
-            let Answer::Value(bound) = sides.pop()? else { return None };
-            let sign = match relations.first()? {
-                Relation::More => '>',
-                Relation::Less => '<',
-                Relation::AtLeast => '≥',
-                _ => '≤',
-            };
-            Answer::half_line(sign, bound)?
-        }
-        _ if is_or == Some(true) => Answer::Condition(Box::new(Answer::Union(parts))),
-        _ => Answer::Condition(Box::new(Answer::List(parts))),
-    })
+    if let [(sign, bound)] = parts.as_slice() {
+        return Answer::half_line(*sign, bound.clone());
+    }
+    let chain = |(sign, bound)| {
+        let sides = vec![Answer::Value(Expr::Variable("x".into())), Answer::Value(bound)];
+        Some(Answer::Chain(sides, vec![Relation::from_sign(sign)?]))
+    };
+    let parts = parts.into_iter().map(chain).collect::<Option<_>>()?;
+    let parts = if is_or == Some(true) { Answer::Union(parts) } else { Answer::List(parts) };
+    Some(Answer::Condition(Box::new(parts)))
 }
 
 /// The value of `x = 2`.
@@ -190,10 +182,11 @@ fn unnamed(answer: Answer) -> Answer {
 
 /// Words between a set and what holds for its members.
 fn without_lead(rest: &str) -> &str {
-    let rest =
-        past(rest, "that are |which are |that is |such that |with |for which |where |satisfying ")
-            .unwrap_or(rest);
-    let rest = past(rest, "x is |they are |it is |x are |n is |x |n ").unwrap_or(rest);
+    let rest = without(
+        rest,
+        "that are |which are |that is |such that |with |for which |where |satisfying ",
+    );
+    let rest = without(rest, "x is |they are |it is |x are |n is |x |n ");
     rest.trim_start_matches([',', ' '])
 }
 
@@ -238,7 +231,7 @@ fn range(text: &str) -> Option<Range> {
     } else {
         let pair = each(" through | to | thru ").find_map(|link| text.split_once(link))?;
         ends = ends.or(Some(('[', ']')));
-        (past(pair.0, "from ").unwrap_or(pair.0), pair.1)
+        (without(pair.0, "from "), pair.1)
     };
     Some((value(low)?, value(high)?, ends))
 }
@@ -250,19 +243,8 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         return is_set.then(|| Answer::Value(Expr::Variable(letter.to_owned())));
     }
     (!matches!(letter, "Q" | "C")).then_some(())?;
-    let written = |value: &Expr| match value {
-        Expr::Number(value, None) if value.is_int() => {
-            i64::try_from(value.numerator().clone()).ok()
-        }
-        Expr::Negative(value) => match &**value {
-            Expr::Number(value, None) if value.is_int() => {
-                i64::try_from(-value.numerator().clone()).ok()
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    let whole = |value: &Expr| written(value).filter(|number| number.unsigned_abs() <= MAX_INTEGER);
+    let whole =
+        |value: &Expr| value.as_integer().filter(|number| number.unsigned_abs() <= MAX_INTEGER);
     let (mut low, mut high) = match letter {
         "N" => (Some(1), None),
         "W" => (Some(0), None),

@@ -1,6 +1,8 @@
 //! The values that a worked solution computes: the results of its equations, in order. Two solutions that compute the
 //! same values are one solution, however they are worded.
 
+use super::scan::is_digit;
+
 /// Most results that are kept.
 const MAX_RESULTS: usize = 64;
 
@@ -45,7 +47,7 @@ fn result_after(text: &str) -> Option<String> {
         .unwrap_or(digits.len())
         .min(40);
     let number = digits[..end].trim_end_matches(['.', ',']).replace(',', "");
-    if !number.starts_with(|c: char| c.is_ascii_digit()) {
+    if !number.starts_with(is_digit) {
         return None;
     }
     // 24.00 is 24, 007 is 7.

@@ -4,23 +4,23 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::foreign::chinese;
-use super::scan::{entries, folded, is_one_of};
+use super::scan::{Entries, each, folded, is_one_of};
 use dashu_ratio::RBig;
 
 /// Most words of a number.
 const MAX_WORDS: usize = 16;
 
-static SMALL: [&str; 20] = entries(
-    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|\
-    eighteen|nineteen",
-);
-static TENS: [&str; 8] =
-    ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+static SMALL: Entries = LazyLock::new(|| {
+    each("zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|\
+    eighteen|nineteen").collect()
+});
+static TENS: Entries =
+    LazyLock::new(|| each("twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety").collect());
 /// Parts of one, from halves on.
-static PARTS: [&str; 19] = entries(
-    "half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|\
-    sixteenth|seventeenth|eighteenth|nineteenth|twentieth",
-);
+static PARTS: Entries = LazyLock::new(|| {
+    each("half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|\
+    sixteenth|seventeenth|eighteenth|nineteenth|twentieth").collect()
+});
 
 /// The number that words are; a single word after it, `six apples`, is its unit.
 pub(super) fn spelled(text: &str) -> Option<RBig> {

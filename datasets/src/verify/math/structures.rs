@@ -1,7 +1,7 @@
-//! Structures with conditions: sets, piecewise functions, congruences, half-lines.
+//! Structures: sets, tuples, intervals, piecewise functions, congruences, half-lines, rows that are transposed.
 
 use super::lex::Token;
-use super::parse::Parser;
+use super::parse::{Parser, are_equations};
 use super::tree::{Answer, Expr, Relation};
 
 /// Words between a piece and its condition.
@@ -14,11 +14,9 @@ impl Parser {
         if self.accept('⦄') {
             return Some(Answer::Set(vec![]));
         }
-        let start = self.at;
-        if let Some(condition) = self.condition() {
+        if let Some(condition) = self.attempt(Self::condition) {
             return Some(condition);
         }
-        self.at = start;
         let inner = self.list(&['⦄'])?;
         self.expect('⦄')?;
         Some(Answer::Set(match inner {
@@ -84,9 +82,7 @@ impl Parser {
             Token::Text(word) => is_word_of(word, &IF),
             _ => false,
         })?;
-        // Equations under each other all hold.
-        let is_equation = |row: &Vec<Answer>| matches!(row.as_slice(), [Answer::Chain(..)]);
-        if rows.len() > 1 && rows.iter().all(is_equation) {
+        if are_equations(&rows) {
             return Some(Answer::List(rows.into_iter().flatten().collect()));
         }
         let mut pieces = Vec::new();
@@ -104,35 +100,21 @@ impl Parser {
 
     /// `x + 1 if x < 0`: a piece of a function in words.
     pub(super) fn case(&mut self, value: Answer) -> Option<Answer> {
-        let start = self.at;
-        let is_if = match self.peek() {
-            Some(Token::Text(word)) => is_word_of(word, &IF),
-            _ => false,
-        };
-        if !is_if {
-            return Some(value);
-        }
-        self.at += 1;
-        let condition = self.nested(Self::chain);
-        match condition {
-            Some(condition @ (Answer::Chain(..) | Answer::Member(..))) => {
-                Some(Answer::Cases(vec![(value, condition)]))
-            }
-            _ => {
-                self.at = start;
-                Some(value)
-            }
-        }
+        let condition = self.attempt(|parser| {
+            let Token::Text(word) = parser.peek()? else { return None };
+            is_word_of(word, &IF).then(|| parser.at += 1)?;
+            let condition = parser.nested(Self::chain)?;
+            matches!(condition, Answer::Chain(..) | Answer::Member(..)).then_some(condition)
+        });
+        Some(match condition {
+            Some(condition) => Answer::Cases(vec![(value, condition)]),
+            None => value,
+        })
     }
 
     /// `a = b (mod m)` behind its left part.
     pub(super) fn congruence(&mut self, answer: &Answer) -> Option<Answer> {
-        let start = self.at;
-        let modulus = self.modulus();
-        if modulus.is_none() {
-            self.at = start;
-        }
-        let modulus = modulus?;
+        let modulus = self.attempt(Self::modulus)?;
         let residue = match answer {
             Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
                 sides.last()?
@@ -157,6 +139,69 @@ impl Parser {
             self.expect(')')?;
         }
         Some(modulus)
+    }
+
+    /// A row of numbers with the mark of a transpose is a column.
+    pub(super) fn transposed(&mut self, structure: Answer) -> Option<Answer> {
+        if !self.peek_is('^') {
+            return Some(structure);
+        }
+        let Answer::Tuple(_, items, _) = structure else { return None };
+        self.transpose()?;
+        Some(Answer::Matrix(items.into_iter().map(|item| vec![item]).collect()))
+    }
+
+    /// The mark of a transpose: `^T`, `^{\top}`.
+    pub(super) fn transpose(&mut self) -> Option<()> {
+        self.expect('^')?;
+        let braces = (0..2).take_while(|_| self.accept('{')).count();
+        match self.peek()? {
+            Token::Symbol('⊤' | '\'') => {}
+            Token::Name(name) if name == "T" || name == "t" => {}
+            _ => return None,
+        }
+        self.at += 1;
+        (0..braces).try_for_each(|_| self.expect('}'))
+    }
+
+    /// `{1, 2}` without backslashes; braces around one value are a group.
+    pub(super) fn plain_set(&mut self) -> Option<Answer> {
+        self.expect('{')?;
+        let Answer::List(items) = self.list(&['}'])? else { return None };
+        self.expect('}')?;
+        self.peek().is_none().then_some(Answer::Set(items))
+    }
+
+    /// Brackets around a list, or around one structure; brackets around a value are part of an
+    /// expression and are left to it.
+    pub(super) fn tuple(&mut self) -> Option<Answer> {
+        let Token::Symbol(open) = self.peek()?.clone() else { return None };
+        self.at += 1;
+        let inner = self.list(&[')', ']', '[', '⟩'])?;
+        let Token::Symbol(close @ (')' | ']' | '[' | '⟩')) = self.peek()?.clone() else {
+            return None;
+        };
+        self.at += 1;
+        let ends = match self.peek() {
+            None => true,
+            Some(Token::TightComma | Token::Matrix(false)) => true,
+            Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:⟩^".contains(*c),
+            _ => false,
+        };
+        match inner {
+            Answer::List(items) if ends => Some(Answer::Tuple(open, items, close)),
+            structure @ (Answer::Tuple(..)
+            | Answer::Set(_)
+            | Answer::Chain(..)
+            | Answer::Words(_)
+            | Answer::Matrix(_)
+            | Answer::Union(_))
+                if ends =>
+            {
+                Some(structure)
+            }
+            _ => None,
+        }
     }
 }
 

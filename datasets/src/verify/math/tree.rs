@@ -207,6 +207,19 @@ impl Expr {
         Expr::Call(name.to_owned(), arguments)
     }
 
+    /// A whole number that is written as one, with its sign.
+    pub(super) fn as_integer(&self) -> Option<i64> {
+        match self {
+            Expr::Number(value, None) if value.is_int() => {
+                i64::try_from(value.numerator().clone()).ok()
+            }
+            Expr::Negative(inner) if matches!(**inner, Expr::Number(..)) => {
+                inner.as_integer().map(|value| -value)
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn integer(value: i64) -> Self {
         Expr::Number(RBig::from(value), None)
     }

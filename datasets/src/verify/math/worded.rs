@@ -1,12 +1,12 @@
 //! Answers in words that have a meaning of their own: yes and no in other languages, what converges, what there is no
 //! end of, formulas of chemistry, and numbers with the words that they belong to.
 
-use super::scan::{is_one_of, past};
+use super::languages::polar;
+use super::scan::{is_digit, is_one_of, past, without};
 use super::standing;
-use super::text::says;
 use super::units::is_unit;
 use super::wording::bare;
-use super::{Outcome, texts};
+use super::{Outcome, equality};
 
 /// Whether folded words say the same of what is asked.
 pub(super) fn same_statement(a: &str, b: &str) -> bool {
@@ -23,14 +23,11 @@ pub(super) fn same_statement(a: &str, b: &str) -> bool {
 
 /// Yes or no in the languages that are read, true and false too.
 fn says_in_any(words: &str) -> Option<bool> {
-    const YES: &str = "sí|si|oui|ja|jawohl|да|sim|sì|evet|ya|tak|vâng|có|是|是的|对|對|正确|はい|네|예|نعم|हाँ|हां|wahr|\
-        richtig|verdadero|vrai|vero|verdadeiro|верно|истина|waar|prawda|doğru|benar|đúng|真";
-    const NO: &str = "nein|non|нет|não|nee|hayır|tidak|nie|không|不|不是|否|不对|错|错误|いいえ|아니요|아니오|لا|नहीं|falsch|\
-        falso|faux|неверно|ложь|onwaar|fałsz|yanlış|salah|sai|假";
+    const TRUE: &str = "jawohl|có|對|हां|wahr|richtig|verdadero|vrai|vero|verdadeiro|верно|истина|waar|prawda|doğru|benar|đúng|真";
+    const FALSE: &str = "falsch|falso|faux|неверно|ложь|onwaar|fałsz|yanlış|salah|sai|假";
     let word = words.trim_end_matches(['。', '！']);
-    says(word)
-        .or_else(|| is_one_of(word, YES).then_some(true))
-        .or_else(|| is_one_of(word, NO).then_some(false))
+    let is_true = is_one_of(word, TRUE);
+    polar(word).or_else(|| (is_true || is_one_of(word, FALSE)).then_some(is_true))
 }
 
 /// Whether folded words say that something converges, and how: "the series converges absolutely".
@@ -72,8 +69,7 @@ pub(super) fn is_infinite(words: &str) -> bool {
         une infinité|infinité|infiniti|infinite soluzioni|бесконечно много|无数个|无数|无穷多个|无穷多|無限に多い|無数|무수히 많다|oneindig \
         veel|nieskończenie wiele|sonsuz|tak hingga|vô số";
     let words =
-        past(words, "there are |there is |it has |has |es gibt |hay |il y a |ci sono |há |有")
-            .unwrap_or(words);
+        without(words, "there are |there is |it has |has |es gibt |hay |il y a |ci sono |há |有");
     let rest = past(words, INFINITE);
     rest.is_some_and(|rest| {
         rest.is_empty()
@@ -150,7 +146,7 @@ pub(super) fn same_counts(gold: &str, answer: &str) -> Option<bool> {
     };
     (words(&gold) == words(&answer)).then_some(())?;
     let is_same = |(a, b): (&(String, String), &(String, String))| {
-        texts::compared(&a.1, &b.1).0 == Outcome::Correct
+        equality::compared(&a.1, &b.1).0 == Outcome::Correct
     };
     Some(gold.iter().zip(&answer).all(is_same))
 }
@@ -171,7 +167,7 @@ fn counts(text: &str) -> Option<Vec<(String, String)>> {
     (2..=8).contains(&parts.len()).then_some(())?;
     let mut counts = Vec::new();
     for part in parts {
-        let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+        let is_number = |word: &&str| word.contains(is_digit);
         let words: Vec<&str> = part.split([' ', ':']).filter(|word| !word.is_empty()).collect();
         let mut numbers = words.iter().filter(|word| is_number(word));
         let number = numbers.next().filter(|_| numbers.next().is_none())?;

@@ -3,7 +3,8 @@
 
 use super::amounts::{accounting, below_zero, change, money};
 use super::answer::closing;
-use super::scan::{begins, each, holds, is_one_of, past};
+use super::printed::closed;
+use super::scan::{before_end, begins, each, holds, is_digit, is_one_of, parted, past, without};
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
@@ -24,8 +25,7 @@ const RULES: [Rule; 14] = [
 pub(super) fn in_signs(text: &str) -> Option<String> {
     // The verb at the end of a sentence.
     const VERBS: &str = "です|입니다|이다|だ";
-    let bare = each(VERBS).filter(|_| !text.is_ascii()).find_map(|verb| text.strip_suffix(verb));
-    match bare {
+    match before_end(text, VERBS) {
         Some(bare) => Some(by_rules(bare).unwrap_or_else(|| bare.to_owned())),
         None => by_rules(text),
     }
@@ -100,7 +100,7 @@ pub(super) use pattern;
 pub(super) fn without_article(text: &str) -> &str {
     const ARTICLES: &str =
         "a |an |the |it has |it is |it |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
-    each(ARTICLES).find_map(|word| text.strip_prefix(word)).unwrap_or(text)
+    without(text, ARTICLES)
 }
 
 /// `nine grams`.
@@ -123,14 +123,14 @@ fn named(text: &str) -> Option<String> {
         let is_number = bound.starts_with(|c: char| c.is_ascii_digit() || "-\\".contains(c));
         return (is_number && !bound.contains(' ')).then(|| format!("{name} {sign} {bound}"));
     }
-    let value = each(EQUALS).find_map(|words| rest.strip_prefix(words))?;
+    let value = past(rest, EQUALS)?;
     (!value.contains(" and ") && !value.contains(','))
         .then(|| format!("{name} = {}", value.replace("negative ", "-")))
 }
 
 /// `2\angle 60^\circ`: a size and an angle.
 fn phasor(text: &str) -> Option<String> {
-    let (size, rest) = ["\\angle", "∠"].iter().find_map(|sign| text.split_once(*sign))?;
+    let (size, rest) = parted(text, "\\angle|∠")?;
     let size = size.trim_end();
     size.ends_with(|c: char| c.is_ascii_digit() || "})".contains(c)).then_some(())?;
     let braced =
@@ -158,13 +158,8 @@ fn vectors(text: &str) -> Option<String> {
     let mut out = String::new();
     let (mut rest, mut sizes, mut outside) = (plain.as_str(), vec![], String::new());
     while let Some(open) = rest.find('(') {
-        let inner = &rest[open + 1..];
-        let mut depth = 1;
-        let close = inner.bytes().position(|byte| {
-            depth += i32::from(byte == b'(') - i32::from(byte == b')');
-            depth == 0
-        })?;
-        let cells: Vec<&str> = inner[..close].split(',').collect();
+        let (inner, behind) = closed(&rest[open + 1..])?;
+        let cells: Vec<&str> = inner.split(',').collect();
         out.push_str(&rest[..open]);
         outside.push_str(&rest[..open]);
         outside.push('#');
@@ -175,7 +170,7 @@ fn vectors(text: &str) -> Option<String> {
                 out.push_str(&format!("\\begin{{pmatrix}}{}\\end{{pmatrix}}", cells.join("\\\\")));
             }
         }
-        rest = &inner[close + 1..];
+        rest = behind;
     }
     outside.push_str(rest);
     let are_same = sizes.len() > 1 && sizes.iter().all(|size| *size == sizes[0]);
@@ -191,9 +186,9 @@ fn part_of(text: &str) -> Option<String> {
     (may_be && is_words()).then_some(())?;
     // `半小时`, `一个半小时`
     if let Some((whole, unit)) =
-        text.split_once('半').filter(|(_, unit)| is_unit(past(unit, "个").unwrap_or(unit)))
+        text.split_once('半').filter(|(_, unit)| is_unit(without(unit, "个")))
     {
-        let unit = past(unit, "个").unwrap_or(unit);
+        let unit = without(unit, "个");
         let whole = whole.trim_end_matches('个');
         let number =
             if whole.is_empty() { 0 } else { number_word(whole).or_else(|| whole.parse().ok())? };
@@ -205,16 +200,10 @@ fn part_of(text: &str) -> Option<String> {
     const MORE: &str =
         "anderthalb |eineinhalb |anderhalf |anderhalve |полтора |полторы |półtorej |półtora ";
     let lower = text.to_lowercase();
-    let unit = |table: &'static str, bare: &str| {
-        each(table)
-            .find_map(|word| bare.strip_prefix(word))
-            .filter(|unit| is_unit(unit))
-            .map(str::to_owned)
-    };
-    if let Some(unit) = unit(HALVES, without_article(&lower)) {
+    if let Some(unit) = past(without_article(&lower), HALVES).filter(|unit| is_unit(unit)) {
         return Some(format!("1/2 {unit}"));
     }
-    if let Some(unit) = unit(MORE, &lower) {
+    if let Some(unit) = past(&lower, MORE).filter(|unit| is_unit(unit)) {
         return Some(format!("3/2 {unit}"));
     }
     let is_part = holds(&lower, "half|quarter|third|fifth|th of|ths of|/|.");
@@ -231,7 +220,7 @@ fn part_of(text: &str) -> Option<String> {
     is_noun.then_some(())?;
     let part = words[..link].join(" ");
     let noun = noun.join(" ");
-    if part.contains(|c: char| c.is_ascii_digit()) {
+    if part.contains(is_digit) {
         let is_number = part.chars().all(|c| c.is_ascii_digit() || " ./".contains(c));
         return (is_number && words[link] == "of").then(|| format!("{part} {noun}"));
     }
@@ -248,7 +237,7 @@ fn and_a_half(text: &str) -> Option<String> {
         |pair: &[u8]| pair[0] == b' ' && (b"ayeuAYEU".contains(&pair[1]) || pair[1] > 127);
     text.as_bytes().windows(2).any(may_link).then_some(())?;
     let lower = text.to_lowercase();
-    let (before, part) = each(LINKS).find_map(|link| lower.split_once(link))?;
+    let (before, part) = parted(&lower, LINKS)?;
     // `an hour and 30 minutes`
     if let (Some(unit), Some((number, smaller))) =
         (past(before, "an |a |one |una |une |eine |un'"), part.split_once(' '))

@@ -3,20 +3,20 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use memchr::memmem::Finder;
+use memchr::memmem;
 
 use super::super::lex::is_thousand;
-use super::super::scan::{Needle, begins, each, has_digits, is_one_of, past};
+use super::super::scan::{
+    before_end, begins, each, has_digits, is_digit, is_one_of, past, without,
+};
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
-use super::super::{Outcome, texts};
+use super::super::{Outcome, equality};
 use super::formula::{self, closing};
 use super::values::formula_at;
 use super::{Found, Rule, is_integer, is_placeholder, is_value};
 use super::{offset_in, part};
-
-static BOX: Needle = Needle::new(|| Finder::new("box"));
 
 /// Most boxes that are one list.
 const MAX_LIST: usize = 16;
@@ -33,7 +33,7 @@ struct Boxed {
 
 /// The last box of a text, or the list that several adjacent ones are, and where it begins.
 pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
-    let mut boxes = Boxes::new(text);
+    let mut boxes = closed_boxes(text);
     let is_denied = |boxed: &Boxed| {
         let (before, after) = (&text[..boxed.start], &text[boxed.end..]);
         is_unstated(before, after)
@@ -53,13 +53,13 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
 
 /// The contents of the last closed box, with the unit behind it.
 pub(crate) fn last_box(text: &str) -> Option<Cow<'_, str>> {
-    let last = Boxes::new(text).next()?;
+    let last = closed_boxes(text).next()?;
     Some(with_unit(text, &last).0)
 }
 
 /// The contents of several boxes, where no text between them corrects one: the parts of an answer in parts.
 pub(in super::super) fn all_boxes(text: &str) -> Option<String> {
-    let mut boxes: Vec<Boxed> = Boxes::new(text).take(MAX_LIST + 1).collect();
+    let mut boxes: Vec<Boxed> = closed_boxes(text).take(MAX_LIST + 1).collect();
     boxes.reverse();
     // None between boxes in each other.
     let between = |pair: &[Boxed]| text.get(pair[0].end..pair[1].start);
@@ -98,9 +98,8 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     }
     let found = |start: usize, end: usize| {
         let (left, right) = (&text[start..boxed.start], &text[boxed.end..end]);
-        let is_bare = is_integer(inner)
-            && !left.ends_with(|c: char| c.is_ascii_digit())
-            && !right.starts_with(|c: char| c.is_ascii_digit());
+        let is_bare =
+            is_integer(inner) && !left.ends_with(is_digit) && !right.starts_with(is_digit);
         let group = if is_bare { inner.to_owned() } else { format!("({inner})") };
         let text = format!("{left}{group}{right}").replace('$', "");
         Found { text: text.into(), span: start..end, rule: Rule::Box }
@@ -129,7 +128,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 /// The other value of `\boxed{14} or 15`, up to its end; none where it is the same again.
 fn second_guess(inner: &str, other: &str) -> Option<usize> {
     let begin = other.trim_start_matches(['}', ' ']);
-    let value = past(begin, "maybe |perhaps |possibly |else ").unwrap_or(begin);
+    let value = without(begin, "maybe |perhaps |possibly |else ");
     let word = value.split([' ', ';', '!', '?']).next().unwrap_or(value);
     let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
     let (value, end) = match formula_at(value) {
@@ -145,7 +144,7 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
         }
     };
     let is_number = || spelled(value).is_some() || has_digits(value);
-    let are_same = |inner: &str| texts::compared(inner, value).0 == Outcome::Correct;
+    let are_same = |inner: &str| equality::compared(inner, value).0 == Outcome::Correct;
     // `\boxed{60} or 1 hour`: the same in a larger unit.
     let is_same = || {
         let last = value.rsplit(' ').next().unwrap_or(value);
@@ -179,14 +178,13 @@ fn suffix(inner: &str, line: &str) -> usize {
         return end + close;
     }
     // `\boxed{18},000`, `\boxed{7}.5`
-    let digits =
-        line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let digits = line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(is_digit));
     if let Some(digits) = digits.filter(|digits| line.starts_with('.') || is_thousand(digits, "")) {
         return 1 + digits.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(digits.len());
     }
     // `\boxed{8}x` is no 8.
     let is_letter = line.starts_with(['x', 'y', 'z', 'n', 'k', 'i'])
-        && !line[1..].starts_with(|c: char| c.is_alphanumeric())
+        && !line[1..].starts_with(char::is_alphanumeric)
         // `\boxed{5}x faster`, `\boxed{8}i.e.`
         && !line[1..].trim_start_matches([' ', '.']).starts_with(char::is_alphabetic);
     if is_letter || line.starts_with("\\pi") || line.starts_with("\\sqrt{") {
@@ -199,14 +197,14 @@ fn suffix(inner: &str, line: &str) -> usize {
         let braced = power.strip_prefix('{').and_then(closing).map(|close| close + 2);
         return 1 + braced.unwrap_or_else(|| power.chars().next().map_or(0, char::len_utf8));
     }
-    if line.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("\\%") {
+    if line.starts_with(is_digit) || line.starts_with("\\%") {
         return line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len());
     }
     const OPERATORS: &str =
         "\\cdot|\\times|\\div|+|*|/|-|×|÷|·|times |plus |minus |divided by |multiplied by ";
     // With spaces an operator is one of the formula only where the formula ends with it, `$\boxed{40} - 8$`, or goes on
     // behind its marks: `$\boxed{18}$ × 2 = 36`.
-    let spaced = past(line, "$|\\)").unwrap_or(line).trim_start_matches(' ');
+    let spaced = without(line, "$|\\)").trim_start_matches(' ');
     let is_spaced = spaced.len() < line.len();
     let Some(operator) = each(OPERATORS).find(|op| spaced.starts_with(op)) else { return 0 };
     let line = spaced;
@@ -238,7 +236,7 @@ fn unit_behind(rest: &str) -> Option<&str> {
     let mut rest = rest;
     loop {
         let next = rest.trim_start_matches([' ', '~']);
-        let next = past(next, "\\,|\\;|\\!|\\ ").unwrap_or(next);
+        let next = without(next, "\\,|\\;|\\!|\\ ");
         if next.len() == rest.len() {
             break;
         }
@@ -260,61 +258,33 @@ fn unit_behind(rest: &str) -> Option<&str> {
 }
 
 /// Closed boxes, from the last to the first; `\boxed{}` and `\boxed{answer}` hold none.
-struct Boxes<'a> {
-    text: &'a str,
-    places: Vec<usize>,
-    /// A box that does not close is looked at once: what comes before it ends there. So the scan stays linear.
-    limit: usize,
-}
-
-impl<'a> Boxes<'a> {
-    fn new(text: &'a str) -> Self {
-        Self { text, places: BOX.places(text).collect(), limit: text.len() }
-    }
-}
-
-impl Iterator for Boxes<'_> {
-    type Item = Boxed;
-
-    fn next(&mut self) -> Option<Boxed> {
-        while let Some(at) = self.places.pop() {
-            let before = &self.text[..at];
-            let Some(start) =
-                ["\\frame", "\\f", "\\"].iter().find_map(|begin| before.strip_suffix(begin))
-            else {
-                continue;
-            };
-            if at >= self.limit {
-                continue;
-            }
-            let tail = &self.text[at + 3..self.limit];
-            let tail = tail.strip_prefix("ed").unwrap_or(tail).trim_start();
-            let Some(inner) = tail.strip_prefix('{') else {
-                let end = tail.find([' ', '$', '\n', '.']).unwrap_or(tail.len());
-                if tail.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-                    let from = offset_in(self.text, tail);
-                    let end = from + end;
-                    return Some(Boxed { start: start.len(), inner: from..end, end });
-                }
-                continue;
-            };
-            let Some(close) = closing(inner) else {
-                self.limit = start.len();
-                continue;
-            };
-            if !is_placeholder(inner[..close].trim()) {
-                let from = offset_in(self.text, inner);
-                let (inner, end) = (from..from + close, from + close + 1);
-                return Some(Boxed { start: start.len(), inner, end });
-            }
-        }
-        None
-    }
+fn closed_boxes(text: &str) -> impl Iterator<Item = Boxed> {
+    // A box that does not close is looked at once: what comes before it ends there. So the scan stays linear.
+    let mut limit = text.len();
+    let places: Vec<usize> = memmem::find_iter(text.as_bytes(), "box").collect();
+    places.into_iter().rev().filter_map(move |at| {
+        let start = before_end(&text[..at], "\\frame|\\f|\\")?.len();
+        (at < limit).then_some(())?;
+        let tail = without(&text[at + 3..limit], "ed").trim_start();
+        let Some(inner) = tail.strip_prefix('{') else {
+            let from = offset_in(text, tail);
+            let end = from + tail.find([' ', '$', '\n', '.']).unwrap_or(tail.len());
+            let is_number = tail.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            return is_number.then_some(Boxed { start, inner: from..end, end });
+        };
+        let Some(close) = closing(inner) else {
+            limit = start;
+            return None;
+        };
+        let from = offset_in(text, inner);
+        let boxed = Boxed { start, inner: from..from + close, end: from + close + 1 };
+        (!is_placeholder(inner[..close].trim())).then_some(boxed)
+    })
 }
 
 /// Boxes that follow each other closely, or with "and", "or" or a comma between, as a list; `None` for a single one. So
 /// a model that boxes two guesses has given neither.
-fn list<'a>(text: &'a str, last: &Boxed, rest: Boxes<'_>) -> Option<Found<'a>> {
+fn list<'a>(text: &'a str, last: &Boxed, rest: impl Iterator<Item = Boxed>) -> Option<Found<'a>> {
     let content = |boxed: &Boxed| text[boxed.inner.clone()].trim();
     let mut parts = vec![content(last)];
     let mut span = last.inner.clone();

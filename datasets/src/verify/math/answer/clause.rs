@@ -8,11 +8,12 @@ use super::super::foreign::foreign_number;
 use super::super::names::assignments;
 use super::super::read::{parse, restated};
 use super::super::scan::{
-    begins, each, has_digits, holds, is_letter, is_one_of, past, strip_prefix,
+    before_end, begins, behind_last, each, has_digits, holds, is_digit, is_letter, is_one_of, past,
+    strip_prefix, without,
 };
 use super::super::standing::{self, offers, without_reason};
-use super::super::text::{is_choice, opening};
 use super::super::tree::Answer;
+use super::super::words::{is_choice, opening};
 use super::courtesy::is_broken;
 use super::formula::closing;
 use super::remarks::{goes_on, remarks, trimmed};
@@ -42,10 +43,8 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if is_integer(clause)
         || date(clause).is_some()
         || opening(clause).is_some() && comes_to(clause).is_none()
+        || assignments(clause).is_some()
     {
-        return Some(clause);
-    }
-    if assignments(clause).is_some() {
         return Some(clause);
     }
     // "一共需要三十六天", "B选项"
@@ -86,23 +85,20 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     }) {
         return Some(letter);
     }
-    if let Some(value) = comes_to(clause).or_else(|| remaining(clause)) {
-        return Some(value);
-    }
-    if let Some(answer) = expression(clause, is_bold) {
-        return Some(answer);
-    }
-    // `B) 12`: the letter of a choice and its text.
-    if is_choice(clause) {
-        return Some(clause);
-    }
-    if let Some(result) = result(clause) {
-        return Some(result);
-    }
-    // "The answer is that she has 12 eggs": the only value.
-    let only = || only_value(clause).or_else(|| foreign_number(clause));
-    let value = if standing::is_operation(clause) { None } else { only() };
-    Some(value.map_or(clause, |value| with_unit(clause, value)))
+    let only = || {
+        let value = only_value(clause).or_else(|| foreign_number(clause))?;
+        Some(with_unit(clause, value))
+    };
+    let is_operation = || standing::is_operation(clause);
+    let found = comes_to(clause)
+        .or_else(|| remaining(clause))
+        .or_else(|| expression(clause, is_bold))
+        // `B) 12`: the letter of a choice and its text.
+        .or_else(|| is_choice(clause).then_some(clause))
+        .or_else(|| result(clause))
+        // "The answer is that she has 12 eggs": the only value.
+        .or_else(|| if is_operation() { None } else { only() });
+    Some(found.unwrap_or(clause))
 }
 
 /// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.
@@ -155,7 +151,7 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
         .unwrap_or_else(|| without_reason(whole));
     let links = "Therefore |Thus |So |Hence |Therefore, |Thus, |So, |Hence, ";
     let linked = past(clause, links).unwrap_or(clause);
-    let it_is = past(linked, "It's |It is |it's |it is ").unwrap_or(linked);
+    let it_is = without(linked, "It's |It is |it's |it is ");
     let bare = Some(it_is)
         .filter(|bare| bare.len() < clause.len())
         .map(|rest| rest.trim_matches(['(', ')', '*', '$']));
@@ -168,9 +164,8 @@ pub(super) fn remaining(clause: &str) -> Option<&str> {
     }
     const LINKS: &str = "leaving |leaves |left with |only remaining option is |, so |hence |therefore |, thus |, but ";
     const LEADS: &str = "us with |only |just |it must be |it is |option |choice |answer ";
-    let starts = LINKS.split('|').filter_map(|word| Some(clause.rfind(word)? + word.len()));
-    let rest = trimmed(&clause[starts.max()?..]);
-    let rest = LEADS.split('|').fold(rest, |rest, word| rest.strip_prefix(word).unwrap_or(rest));
+    let rest = trimmed(&clause[behind_last(clause, LINKS)?..]);
+    let rest = each(LEADS).fold(rest, without);
     let letter = rest.trim_matches(['(', ')', '*', '$']);
     is_letter(letter).then_some(letter)
 }
@@ -222,10 +217,7 @@ fn clause(text: &str) -> (&str, bool) {
     let rest = sentence(rest);
     // `\text{The answer is circle}`
     let rest = closing(rest).map_or(rest, |at| &rest[..at]);
-    let rest = ["입니다", "이다", "です"]
-        .iter()
-        .find_map(|copula| rest.strip_suffix(copula))
-        .unwrap_or(rest);
+    let rest = before_end(rest, "입니다|이다|です").unwrap_or(rest);
     // `{'answer': '18'}`, `‘5’`
     let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with(['\'', '‘']);
     let rest = if is_quoted { rest.trim_matches(['\'', '’', '}', ' ']) } else { rest };
@@ -262,7 +254,7 @@ fn sentence(text: &str) -> &str {
 fn is_shortened(before: &str, after: &str) -> bool {
     let word = before.rsplit(' ').next().unwrap_or(before);
     matches!(word, "i.e" | "e.g")
-        || word == "Rs" && after.starts_with(|c: char| c.is_ascii_digit())
+        || word == "Rs" && after.starts_with(is_digit)
         || is_one_of(word, "кв|куб|sq|cu|Mio|Mrd|тыс|млн|млрд")
             && after.starts_with(char::is_alphabetic)
 }
@@ -270,8 +262,8 @@ fn is_shortened(before: &str, after: &str) -> bool {
 /// Whether an exclamation mark goes on as mathematics: `3! = 6`.
 fn is_factorial(text: &str, at: usize) -> bool {
     let next = text[at + 1..].trim_start();
-    let is_count = text[..at].ends_with(|c: char| c.is_ascii_digit())
-        && next.starts_with(|c: char| c.is_ascii_lowercase());
+    let is_count =
+        text[..at].ends_with(is_digit) && next.starts_with(|c: char| c.is_ascii_lowercase());
     text[at..].starts_with('!')
         && (is_count || next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')']))
 }

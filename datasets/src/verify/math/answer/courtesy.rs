@@ -1,7 +1,7 @@
 //! What is no answer: courtesies and programs at the end of a text, and a refusal.
 
 use super::super::languages::{is_courtesy, is_undecided};
-use super::super::scan::{begins, has_digits, holds, is_one_of, past};
+use super::super::scan::{begins, has_digits, holds, is_one_of, without};
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
@@ -97,7 +97,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
     let sentences = || lower.split(ends).filter(|part| !part.trim().is_empty());
     let is_question = lower.ends_with('?') && sentences().count() == 1 && begins(&lower, ASKING);
     let last = sentences().next_back().unwrap_or_default().trim();
-    let last = past(last, "sorry, |sorry but |no, ").unwrap_or(last);
+    let last = without(last, "sorry, |sorry but |no, ");
     let refuses = begins(last, LAST) && !holds(last, LINKS);
     // "D is correct because there is not enough information to tell."
     let is_choice = |before: &str| {

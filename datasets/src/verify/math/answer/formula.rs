@@ -1,22 +1,25 @@
 //! The formula that a box is a part of: between dollars, `2\cdot` and `+1` of `$x = 2\cdot\boxed{7}+1$`, and in running
 //! text a sign, a factor or an operator before the box.
 
+use std::sync::LazyLock;
+
 use super::super::super::tail;
-use super::super::scan::{are_digits, begins, entries, head};
+use super::super::scan::{Entries, are_digits, begins, each, head, is_digit};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
 
 /// Signs and commands that part a formula, so that a box is the value of one part.
-static BREAKS: [&str; 33] = entries(
-    "=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
+static BREAKS: Entries = LazyLock::new(|| {
+    each("=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
     \\longrightarrow|\\therefore|\\quad|\\qquad|\\\\|\\text|\\mathrm|\\tag|\\blacksquare|\\square|\
-    \\displaystyle|\\large|\\Large|\\begin|\\end|\\color",
-);
+    \\displaystyle|\\large|\\Large|\\begin|\\end|\\color").collect()
+});
 
 /// Relations that make what stands before them a bound.
-static BOUNDS: [&str; 12] =
-    entries("<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt");
+static BOUNDS: Entries = LazyLock::new(|| {
+    each("<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt").collect()
+});
 
 /// The parts of a formula right before and behind a box in it; `None` where the box is in no formula.
 pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
@@ -94,7 +97,7 @@ fn first_break(right: &str, depth: usize) -> usize {
     let mut depth = depth;
     for (at, c) in right.char_indices() {
         let rest = &right[at..];
-        let is_point = c == '.' && !rest[1..].starts_with(|c: char| c.is_ascii_digit());
+        let is_point = c == '.' && !rest[1..].starts_with(is_digit);
         if depth == 0
             && !right[..at].ends_with('\\')
             && (is_point || command(&BREAKS, rest).is_some())
@@ -143,16 +146,15 @@ pub(super) fn factor(before: &str) -> usize {
 
 /// Where the formula begins that an operator or relation joins to a box behind it: `2\cdot\boxed{8}`, `x > \boxed{8}`.
 pub(super) fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
-    static OPERATORS: [&str; 18] = entries(
-        "\\cdot|\\times|\\le|\\ge|\\leq|\\geq|\\lt|\\gt|\\leqslant|\\geqslant|<|>|≤|≥|^{|^|- |+ ",
-    );
+    const OPERATORS: &str =
+        "\\cdot|\\times|\\le|\\ge|\\leq|\\geq|\\lt|\\gt|\\leqslant|\\geqslant|<|>|≤|≥|^{|^|- |+ ";
     let last = before.trim_end_matches(' ').chars().next_back()?;
     if !last.is_ascii_lowercase() && !"<>≤≥{^-+".contains(last) {
         return None;
     }
-    let (head, sign) = OPERATORS.iter().find_map(|sign| {
+    let (head, sign) = each(OPERATORS).find_map(|sign| {
         let text = if sign.ends_with(' ') { before } else { before.trim_end_matches(' ') };
-        Some((text.strip_suffix(sign)?, *sign))
+        Some((text.strip_suffix(sign)?, sign))
     })?;
     let is_operand = |c: char| c.is_alphanumeric() || "\\.{}()^_".contains(c);
     let operand = head.trim_end_matches(' ');

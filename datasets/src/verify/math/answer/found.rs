@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::scan::entries;
+use super::super::scan::each;
 
 /// The rule that found an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,9 +46,9 @@ impl Rule {
 
     /// The name in results.
     pub fn name(self) -> &'static str {
-        static NAMES: [&str; 11] =
-            entries("box|tag|hashes|phrase|whole|bold|conclusion|choice|formula|number|words");
-        NAMES[self as usize]
+        const NAMES: &str =
+            "box|tag|hashes|phrase|whole|bold|conclusion|choice|formula|number|words";
+        each(NAMES).nth(self as usize).unwrap_or_default()
     }
 }
 

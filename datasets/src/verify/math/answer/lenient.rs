@@ -5,11 +5,13 @@ use super::super::calendar::{date, same_date};
 use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{are_digits, begins, has_digits, holds, is_letter, is_one_of, past};
+use super::super::scan::{
+    are_digits, begins, each, has_digits, holds, is_digit, is_letter, is_one_of, past, without,
+};
 use super::super::spelled::spelled;
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
-use super::super::text::{self, opening};
 use super::super::tree::Answer;
+use super::super::words::{self, opening};
 use super::clause::{comes_to, remaining, stated};
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
@@ -65,7 +67,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 16] = [
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
         let is_plain = !has_digits(e.line);
-        (is_plain && text::statements(e.line).is_some()).then_some((e.line, Rule::Words))
+        (is_plain && words::statements(e.line).is_some()).then_some((e.line, Rule::Words))
     },
     // "I'd go with (B), since (A) fails for n = 2."
     |e| {
@@ -84,7 +86,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 16] = [
     // "Both A and C are correct."
     |e| {
         let letters = past(e.last.strip_suffix(" are correct")?, "Both |Options |Choices ")?;
-        text::same_choices(letters, letters).then_some((letters, Rule::Choice))
+        words::same_choices(letters, letters).then_some((letters, Rule::Choice))
     },
     |e| words(worded(e)?),
     // "So 42, not 18.": a remark supplies no value.
@@ -112,7 +114,7 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     // "Confidence: 100%", "Step 3.", and one case of several.
     let is_none = |(value, _): &(&str, Rule)| {
         let start = offset_in(text, value);
-        let digit = value.find(|c: char| c.is_ascii_digit());
+        let digit = value.find(is_digit);
         digit.is_some_and(|at| is_label(&text[..start + at]))
             || standing::is_one_of_cases(&text[..start], &text[start + value.len()..])
     };
@@ -132,7 +134,7 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
 fn contrasted(last: &str) -> Option<&str> {
     let stated = standing::stated("", last)?.trim().trim_end_matches('。');
     let is_cut = stated.len() < last.trim().trim_end_matches('。').len();
-    (is_cut && (is_value(stated) || text::is_choice(stated))).then_some(stated)
+    (is_cut && (is_value(stated) || words::is_choice(stated))).then_some(stated)
 }
 
 /// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
@@ -209,9 +211,7 @@ fn named(last: &str) -> Option<&str> {
     let longest = starts.max_by_key(|(start, link)| (*start, link.len()));
     let (start, link) = longest.or(last.starts_with("on ").then_some((0, " on ")))?;
     let concludes = CONCLUDING.contains(&link);
-    let articles = ["the ", "on ", "a ", "an "];
-    let tail =
-        articles.iter().fold(&last[start..], |tail, word| tail.strip_prefix(word).unwrap_or(tail));
+    let tail = each("the |on |a |an ").fold(&last[start..], without);
     let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
     // "He sold 60 boxes on Saturday."
     let has_value =
@@ -230,7 +230,7 @@ fn named(last: &str) -> Option<&str> {
             && !is_one_of(&tail.to_lowercase(), ABOUT)
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
-    (text::is_choice(tail) || is_word() || is_number()).then_some(tail)
+    (words::is_choice(tail) || is_word() || is_number()).then_some(tail)
 }
 
 /// What a sentence concludes with though numbers stand before: a name behind "must be", a date, a set in words, circled
@@ -317,7 +317,10 @@ fn labelled(line: &str) -> Option<&str> {
             && !value.is_empty()
     };
     let is_text = || {
-        text::is_choice(value) || date(value).is_some() || is_name() || assignments(value).is_some()
+        words::is_choice(value)
+            || date(value).is_some()
+            || is_name()
+            || assignments(value).is_some()
     };
     (is_label && !is_equation && value.len() <= MAX_WHOLE && (is_value(value) || is_text()))
         .then_some(value)
@@ -328,7 +331,7 @@ fn labelled(line: &str) -> Option<&str> {
 fn is_calculation(text: &str) -> bool {
     let is_step = |step: &str| {
         let Some((left, _)) = step.split_once('=') else { return false };
-        let left = left.trim().trim_start_matches(|c: char| c.is_alphabetic()).trim_start();
+        let left = left.trim().trim_start_matches(char::is_alphabetic).trim_start();
         let is_number = has_digits(left) && !left.contains(char::is_alphabetic);
         is_number && left.contains(['+', '-', '*', '/', '\u{d7}', '\u{f7}'])
     };
@@ -420,7 +423,7 @@ fn bold(line: &str) -> Option<&str> {
         return None;
     }
     let outside = [&line[..open], after];
-    if text::is_choice(inner) || date(inner).is_some() {
+    if words::is_choice(inner) || date(inner).is_some() {
         return Some(inner);
     }
     let inner = without_reason(inner);

@@ -1,17 +1,14 @@
 //! Answers in the place that a format reserves for them: `<answer>7</answer>`, `#### 7`.
 
-use memchr::memmem::Finder;
-use memchr::memrchr_iter;
+use memchr::{memmem, memrchr_iter};
 
-use super::super::scan::{Needle, head, strip_prefix};
+use super::super::scan::{head, is_digit, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
-use super::super::text::opening;
+use super::super::words::opening;
 use super::clause::{comes_to, leading, stated};
 use super::phrase;
 use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
-
-static HASHES: Needle = Needle::new(|| Finder::new("####"));
 
 /// Most `####` that are looked at.
 const MAX_MARKS: usize = 64;
@@ -81,7 +78,7 @@ fn stands(line: &str, answer: &str) -> bool {
 /// `#### Step 2` and `#### 1. The sum` are none.
 pub(super) fn hashes(text: &str) -> Option<(usize, &str)> {
     let mut all = lines(text).filter_map(|(at, line)| {
-        let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        let digits = line.trim_start_matches(is_digit);
         let is_numbered = digits.len() < line.len()
             && digits.strip_prefix(['.', ')']).is_some_and(|rest| {
                 rest.trim_start_matches([' ', '*']).starts_with(char::is_alphabetic)
@@ -121,5 +118,5 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         let line = rest.lines().next().unwrap_or_default().trim();
         (is_first && !line.is_empty() && !line.starts_with('#')).then_some((at, line))
     };
-    HASHES.places(text).take(MAX_MARKS).filter_map(line)
+    memmem::find_iter(text.as_bytes(), "####").take(MAX_MARKS).filter_map(line)
 }

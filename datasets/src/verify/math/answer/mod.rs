@@ -107,7 +107,7 @@ fn struck_out(text: &str) -> Option<(&str, usize, &str)> {
     let (struck, after) = rest.split_once(close)?;
     let is_struck = (open != close || !struck.contains(['\n', ' ']))
         && !struck.is_empty()
-        && !before.ends_with(|c: char| c.is_alphanumeric());
+        && !before.ends_with(char::is_alphanumeric);
     is_struck.then(|| (before, struck.chars().count() + open.len() + close.len(), after))
 }
 

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::super::scan::holds;
-use super::super::{Mode, Outcome, texts};
+use super::super::scan::{holds, is_digit};
+use super::super::{Mode, Outcome, equality};
 use super::scope::searched;
 use super::{all_boxes, find, is_value};
 
@@ -36,7 +36,7 @@ fn bare(text: &str) -> String {
 fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
     const MAX_BYTES: usize = 400;
     let may_be = text.contains(')')
-        || text.contains(':') && !text.starts_with(|c: char| c.is_ascii_digit())
+        || text.contains(':') && !text.starts_with(is_digit)
         || holds(
             text,
             "max|min|mean|median|mode|range|largest|smallest|greatest| is | has | have | are | cost",
@@ -112,7 +112,7 @@ pub(in super::super) fn same_parts(
     mode: Mode,
 ) -> Option<bool> {
     let gold = of_gold(gold)?;
-    let is_same = |gold: &str, answer: &str| texts::compared(gold, answer).0 == Outcome::Correct;
+    let is_same = |gold: &str, answer: &str| equality::compared(gold, answer).0 == Outcome::Correct;
     let completion = searched(completion);
     // In the strict mode a part of the completion needs a mark of its own.
     let labelled = |text: &str, is_answer: bool| {

@@ -2,19 +2,15 @@
 
 use std::sync::LazyLock;
 
-use memchr::memmem::Finder;
+use memchr::memmem;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::scan::{Needle, begins, ends_with, head, holds, lowered};
+use super::super::scan::{begins, ends_with, head, holds, is_digit, lowered};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
-use super::super::text::is_choice;
+use super::super::words::is_choice;
 use super::clause::stated;
 use super::{MAX_LINE, is_value};
-
-/// The middle of "answer", in both cases.
-static LOWER: Needle = Needle::new(|| Finder::new("nswer"));
-static UPPER: Needle = Needle::new(|| Finder::new("NSWER"));
 
 /// Words before the letters of a choice, and what denies them.
 static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
@@ -48,12 +44,9 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     }
     let other = || {
         let verb = OTHER.captures_iter(&lowered(text)).last()?.get(1)?.range();
-        Some((verb.end, standing::stated(&text[verb.clone()], paragraph(&text[verb.end..]))))
-    };
-    let other = || {
-        let (at, rest) = other()?;
+        let rest = standing::stated(&text[verb.clone()], paragraph(&text[verb.end..]));
         let answer = rest.and_then(stated);
-        Some((at, answer.filter(|answer| is_stated(text, answer))))
+        Some((verb.end, answer.filter(|answer| is_stated(text, answer))))
     };
     if text.is_ascii() {
         return other()?.1;
@@ -101,16 +94,17 @@ pub(super) fn answer_line<'a>(text: &'a str, places: &[usize]) -> Option<(usize,
 /// Where the word "answer" stands.
 pub(super) fn places(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
-    let is_word = |at: usize, first: u8| {
+    let is_word = |at: usize| {
         let start = at.checked_sub(1)?;
         // `<answer>` is a mark of its own.
         let is_alone = start
             .checked_sub(1)
             .is_none_or(|at| !bytes[at].is_ascii_alphabetic() && !b"</".contains(&bytes[at]));
-        (bytes[start].eq_ignore_ascii_case(&first) && is_alone).then_some(start)
+        (bytes[start].eq_ignore_ascii_case(&b'a') && is_alone).then_some(start)
     };
-    let mut places: Vec<usize> =
-        LOWER.places(text).chain(UPPER.places(text)).filter_map(|at| is_word(at, b'a')).collect();
+    let middles =
+        ["nswer", "NSWER"].into_iter().flat_map(|middle| memmem::find_iter(bytes, middle));
+    let mut places: Vec<usize> = middles.filter_map(is_word).collect();
     places.sort_unstable();
     places
 }
@@ -170,7 +164,7 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     const VERBS: &str =
         " is | is:| is\u{a0}| = | would be | should be | must be | has to be | equals ";
     // "It is wrong to answer 20, since the endpoint is not in it."
-    let is_number = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    let is_number = line.trim_start().starts_with(is_digit);
     if is_number && line.trim_start().contains(',') {
         return None;
     }
@@ -192,15 +186,14 @@ fn mark(line: &str) -> Option<(usize, usize)> {
 
 /// The first line with letters or digits.
 fn paragraph(text: &str) -> &str {
-    let is_blank =
-        |line: &&str| !line.contains(|c: char| c.is_alphanumeric()) && !line.contains("\\{");
+    let is_blank = |line: &&str| !line.contains(char::is_alphanumeric) && !line.contains("\\{");
     let lines = || text.split_inclusive('\n');
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     let rest = &text[skipped..];
     // A list of assignments, one a line.
     let is_item = |line: &&str| {
         let line = line.trim_start();
-        let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        let number = line.trim_start_matches(is_digit);
         line.starts_with("- ") && line.contains('=')
             || number.len() < line.len() && number.starts_with(". ")
     };

@@ -1,14 +1,10 @@
 //! The part of a completion that is searched: without thoughts, up to the end of the turn, and up to a next question
 //! that a model without an end goes on with.
 
-use memchr::memmem::Finder;
-use memchr::{memchr_iter, memchr2_iter};
+use memchr::{memchr_iter, memchr2_iter, memmem};
 
 use super::super::super::tail;
-use super::super::scan::{Needle, ends_with, head, is_one_of};
-
-static USER: Needle = Needle::new(|| Finder::new("\nuser\n"));
-static HEADING: Needle = Needle::new(|| Finder::new("\n#"));
+use super::super::scan::{ends_with, head, is_digit, is_one_of, without};
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
@@ -33,7 +29,8 @@ pub(super) fn searched(completion: &str) -> &str {
     let text = crate::thinking::answer(tail(completion, MAX_SEARCHED));
     let turn = turn(text);
     // A turn without tokens.
-    let end = USER.places(turn).next().filter(|end| !turn[..*end].trim().is_empty());
+    let end =
+        memmem::find(turn.as_bytes(), b"\nuser\n").filter(|end| !turn[..*end].trim().is_empty());
     without_notes(&turn[..end.unwrap_or(turn.len())])
 }
 
@@ -47,7 +44,7 @@ fn without_notes(text: &str) -> &str {
         let Some((at, Some(name))) = found else { break };
         let close = format!("</{name}>");
         let end = text[at..].find(&close).map_or(text.len(), |end| at + end + close.len());
-        if text[end..].contains(|c: char| c.is_alphanumeric()) {
+        if text[end..].contains(char::is_alphanumeric) {
             return &text[end..];
         }
         text = &text[..at];
@@ -61,6 +58,9 @@ fn begins_tag(text: &str, at: usize) -> bool {
     next.is_some_and(|byte| byte.is_ascii_alphabetic() || b"/|".contains(byte) || *byte > 127)
 }
 
+/// Roles before the text of a turn.
+const ROLES: &str = "assistant\n|model\n";
+
 /// The text of the first turn that has any.
 fn turn(text: &str) -> &str {
     let begins = |at: usize| TURNS.split(' ').any(|token| text[at..].starts_with(token));
@@ -71,18 +71,12 @@ fn turn(text: &str) -> &str {
         }
         let before = text[start..at].trim();
         // A completion may begin with the tokens that begin a turn, and its role.
-        if !before.is_empty() && !matches!(before, "assistant" | "model" | "final") {
-            return if start == 0 { &text[..at] } else { without_role(&text[start..at]) };
+        if !is_one_of(before, "|assistant|model|final") {
+            return if start == 0 { &text[..at] } else { without(&text[start..at], ROLES) };
         }
         start = text[at..].find(['>', ']']).map_or(text.len(), |end| at + end + 1);
     }
-    if start == 0 { text } else { without_role(&text[start..]) }
-}
-
-/// The text of a turn without the role before it.
-fn without_role(text: &str) -> &str {
-    let roles = ["assistant\n", "model\n"];
-    roles.iter().find_map(|role| text.strip_prefix(role)).unwrap_or(text)
+    if start == 0 { text } else { without(&text[start..], ROLES) }
 }
 
 /// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence.
@@ -92,10 +86,10 @@ pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
         .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']))
         .filter_map(|at| question(text, at))
         // `## Problem 2`
-        .chain(HEADING.places(text).filter_map(|at| {
+        .chain(memmem::find_iter(text.as_bytes(), "\n#").filter_map(|at| {
             let line = text[at + 1..].lines().next()?;
             // `#### 18` has no name.
-            let is_named = line.ends_with(|c: char| c.is_ascii_digit())
+            let is_named = line.ends_with(is_digit)
                 && line.bytes().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
             is_named.then(|| question(text, at + 1 + line.len())).flatten()
         }))

@@ -1,11 +1,11 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
 use super::super::foreign::foreign_number;
-use super::super::scan::{begins, holds, is_letter, is_one_of};
+use super::super::scan::{begins, behind_last, holds, is_letter, is_one_of, parted, past, without};
 use super::super::spelled::{is_number_part, spelled};
 use super::super::standing::{self, without_reason};
-use super::super::text::{opening, says};
 use super::super::units::is_unit;
+use super::super::words::{opening, says};
 use super::Rule;
 
 /// Words behind "is" that are no answer.
@@ -18,22 +18,16 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         return None;
     }
     sentence.split([';', ',']).rev().find_map(|clause| {
-        let links = ["and ", "but ", "Thus ", "So ", "Hence ", "Therefore "];
-        let clause = clause.trim();
-        let clause = links.iter().find_map(|link| clause.strip_prefix(link)).unwrap_or(clause);
+        let clause = without(clause.trim(), "and |but |Thus |So |Hence |Therefore ");
         let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = is_letter(letter);
-        let praised = ["correct", "right", "answer", "best", "better"].iter().find_map(|word| {
-            let rest = rest.strip_prefix("is ")?;
-            rest.strip_prefix("the ").unwrap_or(rest).strip_prefix(word)
-        });
+        let verdict = rest.strip_prefix("is ").map(|rest| without(rest, "the "));
+        let praised = verdict.and_then(|rest| past(rest, "correct|right|answer|best|better"));
         let is_right = praised.is_some_and(|rest| {
             let rest = rest.trim_start_matches(['*', ' ']);
             let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-            let goes_on =
-                ["option", "choice", "answer", "one", "because", "since", "as", "by", "here"];
-            word.is_empty() || goes_on.contains(&word)
+            is_one_of(word, "|option|choice|answer|one|because|since|as|by|here")
         });
         (is_letter && is_right).then_some(letter)
     })
@@ -112,31 +106,27 @@ const REFUSED: &str = "incorrect|wrong|false|eliminate|n't go|n't choose|n't pic
 
 /// The letter of "option C is correct", "the correct choice is (C)".
 pub(super) fn choice(sentence: &str) -> Option<&str> {
-    let named = ["orrect option is ", "orrect choice is ", "ight option is ", "y choice: "]
-        .iter()
-        .find_map(|words| sentence.split_once(words))
-        .map(|(_, rest)| rest.trim_start_matches(['(', '*', ' ']));
-    if let Some(rest) = named.filter(|rest| {
-        rest.starts_with(|c: char| ('A'..='J').contains(&c))
-            && !rest[1..].starts_with(|c: char| c.is_alphanumeric())
-    }) {
-        return Some(&rest[..1]);
+    const NAMED: &str = "orrect option is |orrect choice is |ight option is |y choice: ";
+    let named = parted(sentence, NAMED).and_then(|(_, rest)| first_letter(rest));
+    if named.is_some() {
+        return named;
     }
     let sentence = without_reason(sentence);
     // "Option D is wrong, so option B is correct."
-    let links = [", so ", "; ", ", therefore ", ", thus ", ", hence ", ", but ", ", while "];
-    let start = links.iter().filter_map(|link| Some(sentence.rfind(link)? + link.len())).max();
-    let sentence = &sentence[start.unwrap_or(0)..];
+    const LINKS: &str = ", so |; |, therefore |, thus |, hence |, but |, while ";
+    let sentence = &sentence[behind_last(sentence, LINKS).unwrap_or(0)..];
     if holds(sentence, REFUSED) || is_open(sentence) {
         return None;
     }
-    let after = |word: &str| Some(sentence.rfind(word)? + word.len());
     const WORDS: &str = "ption |hoice |tatement |raph |igure |etter |ption is |hoice is |choose |pick |select |go with ";
-    let at = WORDS.split('|').filter_map(after);
-    let rest = sentence[at.max()?..].trim_start_matches(['(', '*', ' ']);
-    let is_letter = rest.starts_with(|c: char| ('A'..='J').contains(&c))
-        && !rest[1..].starts_with(|c: char| c.is_alphanumeric());
-    is_letter.then(|| &rest[..1])
+    first_letter(&sentence[behind_last(sentence, WORDS)?..])
+}
+
+/// The letter of a choice that a text begins with.
+fn first_letter(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches(['(', '*', ' ']);
+    let letter = text.get(..1).filter(|letter| is_letter(letter))?;
+    (!text[1..].starts_with(char::is_alphanumeric)).then_some(letter)
 }
 
 /// The words that a sentence without numbers concludes with: Evelyn of "the fastest is Evelyn", Yes of "Yes, it does".
@@ -156,8 +146,7 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
     if is_open(sentence) {
         return None;
     }
-    let starts = [" is ", " are ", " was ", " be "].iter();
-    let start = starts.filter_map(|mark| Some(sentence.rfind(mark)? + mark.len())).max()?;
+    let start = behind_last(sentence, " is | are | was | be ")?;
     let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
     let mut words = tail.split(' ');
     let is_about = words.clone().any(|word| is_one_of(&word.to_lowercase(), ABOUT));

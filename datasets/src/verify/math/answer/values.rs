@@ -3,7 +3,9 @@
 use super::super::calendar::date;
 use super::super::languages::{before_alternative, is_case, is_compared};
 use super::super::read::parse;
-use super::super::scan::{are_digits, begins, has_digits, holds, is_one_of, past};
+use super::super::scan::{
+    are_digits, before_end, begins, has_digits, holds, is_digit, is_one_of, past,
+};
 use super::super::standing::{self, is_asked, is_bound, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
@@ -39,7 +41,7 @@ pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
 /// The time of day that no number follows: `3:45 p.m.`
 pub(super) fn last_time(text: &str) -> Option<&str> {
     let colon = text.rfind(':')?;
-    let start = text[..colon].trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let start = text[..colon].trim_end_matches(is_digit).len();
     let is_minutes = |text: &str| are_digits(text);
     let minutes = text.get(colon + 1..colon + 3).filter(|minutes| is_minutes(minutes))?;
     let rest = &text[colon + 3..];
@@ -90,7 +92,7 @@ pub(super) fn formula_at(text: &str) -> Option<(&str, &str)> {
 
 /// The first number of a text, as [`last_number`] reads it.
 pub(super) fn first_number(text: &str) -> Option<&str> {
-    let first = text.find(|c: char| c.is_ascii_digit())?;
+    let first = text.find(is_digit)?;
     let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '/');
     let rest = text[first..].find(|c: char| !is_part(c)).map_or(text.len(), |end| first + end);
     let end = first + text[first..rest].trim_end_matches([',', '.', '/']).len();
@@ -145,7 +147,7 @@ pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
     let end = start + value.len();
     let rest = text[end..].strip_prefix(' ').unwrap_or_default();
     let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    if !is_name(unit) || !value.ends_with(|c: char| c.is_ascii_digit()) {
+    if !is_name(unit) || !value.ends_with(is_digit) {
         return value;
     }
     let before = text[..start].trim_end_matches(' ');
@@ -183,7 +185,7 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
             || is_described(before, found.is_some()) && !is_rate(before, &clause[end..]);
         // "53 to 56" is a range.
         if past(clause[end..].trim_start(), "to |bis |à |hasta ")
-            .is_some_and(|next| next.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+            .is_some_and(|next| next.trim_start().starts_with(is_digit))
         {
             return None;
         }
@@ -352,8 +354,7 @@ fn with_alternative<'a>(
     before: &'a str,
     (value, rule): (&'a str, Rule),
 ) -> (&'a str, Rule) {
-    let doubts = [" maybe", " perhaps", " possibly"];
-    let doubted = doubts.iter().find_map(|doubt| before.strip_suffix(doubt)).unwrap_or(before);
+    let doubted = before_end(before, " maybe| perhaps| possibly").unwrap_or(before);
     let first = before_alternative(doubted).and_then(last_value).filter(|(first, _)| {
         // Words of other languages may be others than "or".
         let gap = &before[offset_in(before, first) + first.len()..];

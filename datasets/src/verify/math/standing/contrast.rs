@@ -2,9 +2,9 @@
 
 use super::super::super::tail;
 use super::super::answer::{is_integer, is_value};
-use super::super::scan::{begins, head};
-use super::super::text::is_choice;
+use super::super::scan::{begins, head, is_digit};
 use super::super::units::is_unit;
+use super::super::words::is_choice;
 use super::denial::may_deny;
 
 tables! {
@@ -77,8 +77,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
             [&*NO_VALUE, &*NOT_STATED, &*BOUND_AHEAD].iter().any(|table| table.is_match(stated));
         return (!is_none).then_some(stated);
     }
-    let number =
-        text.trim_start_matches([' ', '$']).trim_start_matches(|c: char| c.is_ascii_digit());
+    let number = text.trim_start_matches([' ', '$']).trim_start_matches(is_digit);
     if BOUND_AHEAD.is_match(text) || is_bound("", number) {
         return None;
     }

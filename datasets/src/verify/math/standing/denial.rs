@@ -1,12 +1,17 @@
 //! Words that deny, doubt or change the value beside them.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
 
 use super::super::super::tail;
 use super::super::languages::is_denied_ahead;
-use super::super::scan::{Words, begins, ends_with, head, holds, is_one_of, past};
+use super::super::scan::{
+    any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
+};
 use super::MAX_NEAR;
-use super::hints::{CHANGES, DENIES, DOUBTS, FAILS, SUPPOSES, hints};
+use super::hints::{CHANGES, DENIES, DOUBTS, SUPPOSES, hints};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u8 = 1;
@@ -130,11 +135,7 @@ pub(super) fn may_deny(text: &str) -> bool {
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    denied(before, after, hints(tail(before, MAX_NEAR)))
-}
-
-/// The same, of words before the value that have these hints.
-pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
+    let hints = hints(tail(before, MAX_NEAR));
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
@@ -144,7 +145,7 @@ pub(super) fn denied(before: &str, after: &str, hints: u16) -> bool {
         || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
         || hints & DOUBTS != 0 && (is_doubted(near) || is_denied_ahead(near))
         || !is_boxed
-            && [" is", " are", " be"].iter().any(|verb| near.ends_with(verb))
+            && before_end(near, " is| are| be").is_some()
             && !ends_with(near, "answer is")
             && is_relative(after)
         || is_taken_back(after)
@@ -164,7 +165,7 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
         word.len() < 2
             || word.ends_with("'s")
             || is_one_of(word, QUANTITIES)
-            || word.starts_with(|c: char| c.is_ascii_digit())
+            || word.starts_with(is_digit)
     };
     first == "than"
         || is_comparative
@@ -181,7 +182,7 @@ pub(in super::super) fn is_asked(after: &str) -> bool {
         // "Teacher: Yes."
         let said = next.split_once(": ").filter(|(name, _)| !name.contains(' '));
         let said = said.map_or(&*next, |(_, said)| said);
-        let said = past(said, "that is |that's |it is ").unwrap_or(said);
+        let said = without(said, "that is |that's |it is ");
         !begins(said, "yes|right|correct|indeed|exactly|sure|of course|✓")
     })
 }
@@ -207,8 +208,7 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
 /// it is impossible for her to win is".
 fn describes(clause: &str, doubt: Range<usize>) -> bool {
     let rest = &clause[doubt.end..];
-    let verbs = [" is", " are", " equals", " ="];
-    let Some(subject) = verbs.iter().find_map(|verb| rest.strip_suffix(verb)) else { return false };
+    let Some(subject) = before_end(rest, " is| are| equals| =") else { return false };
     let last = subject.rsplit(' ').next().unwrap_or(subject);
     let is_weak = begins(&clause[doubt.start..], "impossible for|mistake |tempt");
     let is_relative = || holds(&clause[..clause.len() - rest.len()], " who | whom |number of ");
@@ -252,9 +252,6 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
-    if hints(sentence) & FAILS == 0 {
-        return false;
-    }
     let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
     let Some(failed) = failed else { return false };
     // "since 6 fails": something else does.
@@ -313,15 +310,12 @@ const OFFERS: &str = "or|maybe|perhaps|possibly|alternatively|unless|versus|vs|a
 /// Whether a remark offers another value: "or 42", "but it could be 42", "if x > 0, otherwise 42".
 pub(in super::super) fn offers(remark: &str) -> bool {
     let words = remark.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    let words = words.strip_prefix("but ").unwrap_or(&words);
-    let words = words.strip_prefix("it ").unwrap_or(words);
+    let words = without(without(&words, "but "), "it ");
     if begins(words, "and so on|etc") || OTHER_CASE.is_match(words) {
         return true;
     }
     let is_offer = OFFERS.split('|').any(|offer| {
-        words
-            .strip_prefix(offer)
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+        words.strip_prefix(offer).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     });
     let mut each = words.split(|c: char| !c.is_alphanumeric());
     let has_other_case = each.any(|word| matches!(word, "otherwise" | "else"));
@@ -331,15 +325,17 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-static REASONS: Words = Words::new(
-    " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
+static REASONS: LazyLock<Regex> = LazyLock::new(|| {
+    any_of(
+        " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
     , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",
-);
+    )
+});
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(in super::super) fn without_reason(text: &str) -> &str {
-    let cut = REASONS.find(text).filter(|at| !is_revoked(&text[*at..]));
+    let cut = REASONS.find(text).map(|found| found.start()).filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }

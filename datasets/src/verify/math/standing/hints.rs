@@ -3,14 +3,14 @@
 
 use std::sync::LazyLock;
 
+use regex::bytes::RegexSet;
+
 /// Deny or bound what follows, beside those of other scripts.
 pub(super) const DENIES: u16 = 1 << 0;
 /// Doubt what a clause says.
 pub(super) const DOUBTS: u16 = 1 << 1;
 /// Suppose a case.
 pub(super) const SUPPOSES: u16 = 1 << 2;
-/// Say that what is tried does not do.
-pub(super) const FAILS: u16 = 1 << 3;
 /// Make the value behind them a part of what is meant.
 pub(super) const CHANGES: u16 = 1 << 4;
 /// Somebody says something.
@@ -27,14 +27,12 @@ pub(super) const SHOWS: u16 = 1 << 9;
 pub(super) const WITHDRAWS: u16 = 1 << 10;
 /// The same of the value that they speak of.
 pub(super) const FAULTS: u16 = 1 << 11;
-/// Contrast.
-pub(super) const CONTRASTS: u16 = 1 << 12;
 
 /// Letters beyond ASCII may do so as well.
 const ABROAD: u16 = DENIES | DOUBTS | SUPPOSES | CHANGES | LISTS | ASSUMES | SHOWS;
 
-/// Beginnings of words, of two letters at least, that may do so.
-const STEMS: [(u16, &str); 13] = [
+/// Beginnings of words that may do so.
+const STEMS: [(u16, &str); 11] = [
     (
         DENIES,
         "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|\
@@ -52,7 +50,6 @@ const STEMS: [(u16, &str); 13] = [
      duvido|tidak|onj|rule|reject|refuse|can|could|must|should|may|might|would|hardly|no|any|every|differ|exclu|discard|elimin|first|initial|orig|at first|rumo|alleged|claimed|said|some",
     ),
     (SUPPOSES, "if|when|for|assuming"),
-    (FAILS, "do|did|contradict|fails"),
     (
         CHANGES,
         "twice|half|double|triple|thrice|squar|cube|root|near|far|third|quarter|recip|oppos|negat|multipl|minus|\
@@ -91,104 +88,19 @@ const STEMS: [(u16, &str); 13] = [
      on closer|on further|on reflection|see ",
     ),
     (FAULTS, "wrong|incorrect|not|mistake|too|imposs|an error|can|viol|fail|does|contra"),
-    (CONTRASTS, "but|however|yet|unfort|instead"),
 ];
 
-/// Bytes of a word that are compared at once.
-const WIDTH: usize = 8;
-
-/// The beginning of a word, and what it may do.
-struct Stem {
-    /// Its first bytes as a number, and which of the number's bits they are.
-    head: u64,
-    mask: u64,
-    /// What does not fit into the number.
-    rest: &'static [u8],
-    hint: u16,
-}
-
-/// Beginnings of words with the same first two letters.
-#[derive(Default)]
-struct Group {
-    stems: Vec<Stem>,
-    /// What any of them may do.
-    hints: u16,
-}
-
-static BY_LETTERS: LazyLock<Vec<Group>> = LazyLock::new(|| {
-    let mut groups: Vec<Group> = (0..26 * 26).map(|_| Group::default()).collect();
-    for (hint, table) in STEMS {
-        for stem in table.split('|').map(str::as_bytes) {
-            let (head, rest) = stem.split_at(stem.len().min(WIDTH));
-            let mask = u64::MAX >> (8 * (WIDTH - head.len()));
-            let group = &mut groups[place(stem).expect("two letters")];
-            group.stems.push(Stem { head: number(head), mask, rest, hint });
-            group.hints |= hint;
-        }
-    }
-    groups
+/// The rows of [`STEMS`] as expressions, and negations within a word or command.
+static ROWS: LazyLock<RegexSet> = LazyLock::new(|| {
+    let rows = STEMS.map(|(_, stems)| format!("(?i-u:(?:^|[^a-z])(?:{stems}))"));
+    RegexSet::new(rows.into_iter().chain([r"(?-u:n't|\\n)".into()])).expect("expressions")
 });
-
-fn place(word: &[u8]) -> Option<usize> {
-    let letter = |byte: u8| Some(usize::from((byte | 32).wrapping_sub(b'a'))).filter(|at| *at < 26);
-    Some(letter(*word.first()?)? * 26 + letter(*word.get(1)?)?)
-}
-
-/// The first bytes of a word in small letters, as a number.
-fn number(word: &[u8]) -> u64 {
-    const EACH: u64 = u64::MAX / 0xff;
-    let bytes = match word.first_chunk::<WIDTH>() {
-        Some(bytes) => *bytes,
-        None => std::array::from_fn(|at| word.get(at).copied().unwrap_or_default()),
-    };
-    let word = u64::from_le_bytes(bytes);
-    // Eight bytes at once: the high bit of each says whether it is a capital.
-    let low = word & (EACH * 0x7f);
-    let (from_a, behind_z) =
-        (low + EACH * u64::from(0x80 - b'A'), low + EACH * u64::from(0x7f - b'Z'));
-    let capitals = !word & (from_a ^ behind_z) & (EACH * 0x80);
-    word | capitals >> 2
-}
 
 /// What the words of a text may do.
 pub(super) fn hints(text: &str) -> u16 {
-    let bytes = text.as_bytes();
-    let groups = &*BY_LETTERS;
-    let mut found = 0;
-    let mut is_inside = false;
-    for (at, byte) in bytes.iter().enumerate() {
-        let was_inside = std::mem::replace(&mut is_inside, byte.is_ascii_alphabetic());
-        if is_inside {
-            if was_inside {
-                continue;
-            }
-            let word = &bytes[at..];
-            let Some(group) = place(word).map(|place| &groups[place]) else { continue };
-            if group.hints & !found == 0 {
-                continue;
-            }
-            let head = number(word);
-            for stem in &group.stems {
-                if (head ^ stem.head) & stem.mask == 0
-                    && (stem.rest.is_empty() || has_rest(word, stem.rest))
-                {
-                    found |= stem.hint;
-                }
-            }
-        } else if matches!(byte, b'\'' | b'\\')
-            && (bytes[at..].starts_with(b"\\n")
-                || bytes[..at].ends_with(b"n") && bytes[at..].starts_with(b"'t"))
-        {
-            found |= DENIES;
-        }
-    }
+    let rows = ROWS.matches(text.as_bytes());
+    let known = rows.iter().map(|row| STEMS.get(row).map_or(DENIES, |(hint, _)| *hint));
     let is_letter = |c: char| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic();
-    if !text.is_ascii() && text.chars().any(is_letter) {
-        found |= ABROAD;
-    }
-    found
-}
-
-fn has_rest(word: &[u8], rest: &[u8]) -> bool {
-    word.get(WIDTH..WIDTH + rest.len()).is_some_and(|head| head.eq_ignore_ascii_case(rest))
+    let is_foreign = !text.is_ascii() && text.chars().any(is_letter);
+    known.fold(if is_foreign { ABROAD } else { 0 }, |found, hint| found | hint)
 }

@@ -27,7 +27,7 @@ mod withdrawal;
 
 pub(super) use contrast::{is_bound, stated};
 pub(super) use denial::*;
-use hints::{ASSUMES, CHANGES, DENIES, ERRS, LISTS, SAYS, SHOWS, hints};
+use hints::{ASSUMES, ERRS, LISTS, SAYS, SHOWS, hints};
 pub(super) use withdrawal::{corrects, withdrawn};
 
 /// Longest part of a sentence, and of the text behind a mark, that is looked at.
@@ -176,12 +176,8 @@ pub(super) fn is_step(before: &str, after: &str) -> bool {
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
-    foreign(before, after, hints(sentence(before)))
-}
-
-/// The same, of words before the mark that have these hints.
-fn foreign(before: &str, after: &str, found: u16) -> bool {
     let sentence = sentence(before);
+    let found = hints(sentence);
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
@@ -260,11 +256,9 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    // Its sentence, and as much before a value as other rules look at.
-    let found = hints(tail(before, sentence(before).len().max(MAX_NEAR)));
-    denial::denied(before, after, found)
-        || found & CHANGES != 0 && is_changed(before)
-        || found & DENIES != 0 && contrast::is_bound_of_mark(before, after)
+    is_denied(before, after)
+        || is_changed(before)
+        || contrast::is_bound_of_mark(before, after)
         || is_part()
-        || foreign(before, after, found)
+        || is_foreign(before, after)
 }

@@ -6,10 +6,10 @@ use super::super::answer::{
     Found, Rule, by_marks, is_value, last_sentence, offset_in, says_how, unmarked,
 };
 use super::super::languages::revocation;
-use super::super::scan::{begins, head, holds, lowered, past};
-use super::super::text::is_choice;
-use super::super::{Outcome, texts};
-use super::hints::{CONTRASTS, FAULTS, WITHDRAWS, hints};
+use super::super::scan::{begins, head, holds, lowered, without};
+use super::super::words::is_choice;
+use super::super::{Outcome, equality};
+use super::hints::{FAULTS, WITHDRAWS, hints};
 use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
 
 tables! {
@@ -107,8 +107,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
         rest.strip_prefix(&*mark.text).is_some_and(denies)
     };
-    let may_contrast = words & CONTRASTS != 0 && mark.rule != Rule::Hashes;
-    let contrast = may_contrast.then(|| CONTRAST.find_small(&small)).flatten();
+    let contrast = CONTRAST.find_small(&small).filter(|_| mark.rule != Rule::Hashes);
     let doubting = DOUBT.find_small(&small);
     let is_doubting = doubting.is_some();
     let doubt = doubting.into_iter().chain(contrast).map(|found| found.start).min();
@@ -139,7 +138,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
         // "no, 45", "Edit: 16", "Actually 13"
         let lead = DOUBT.find(last()).map_or(0, |lead| lead.end);
         let value = last()[lead..].trim_matches([' ', ',', ':', '$', ')', '!', '*']);
-        let value = past(value, "be |read |should read ").unwrap_or(value);
+        let value = without(value, "be |read |should read ");
         if is_value(value) {
             return Some(value);
         }
@@ -156,7 +155,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let is_answer = |text: &Cow<'_, str>| is_value(text) || is_choice(text);
     let other = marked.or_else(|| stated().map(Cow::Borrowed)).filter(is_answer);
     let is_other = match other {
-        Some(other) => texts::compared(&mark.text, &other).0 != Outcome::Correct,
+        Some(other) => equality::compared(&mark.text, &other).0 != Outcome::Correct,
         None => revoked.is_some() && !AFFIRMATION.is_match(rest),
     };
     is_other.then_some(rest)

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use super::alphabet::is_formula;
 use super::languages::{REASONS, polar};
 use super::read::parse;
-use super::scan::{are_digits, begins, folded, holds, is_letter, is_one_of, past};
+use super::scan::{
+    are_digits, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
+};
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
 use super::worded::same_statement;
-use super::{Outcome, texts};
+use super::{Outcome, equality};
 
 /// Commands around the letter of a choice.
-const WRAPPERS: [&str; 5] = ["\\textbf{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathbf{"];
+const WRAPPERS: &str = "\\textbf{|\\text{|\\mathrm{|\\textrm{|\\mathbf{";
 
 /// Whether two texts are the same words: case, punctuation, articles and LaTeX decoration do not count.
 /// A single choice letter equals the same letter in brackets or before its text: `C`, `(C)`, `C) 12`.
@@ -21,8 +23,7 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let cut = [", not ", ", with ", ", who "].iter().filter_map(|remark| answer.find(remark)).min();
     let cut = &answer[..cut.unwrap_or(answer.len())];
     let b = folded(cut);
-    let links = ["so ", "therefore ", "thus ", "hence ", "it is ", "it s ", "on ", "quadrant "];
-    let b = links.iter().find_map(|link| b.strip_prefix(link)).unwrap_or(&b).to_owned();
+    let b = without(&b, "so |therefore |thus |hence |it is |it s |on |quadrant ").to_owned();
     // `The graph is a circle`
     let is_said = || {
         b.rsplit_once(" is ").or(b.rsplit_once(" be ")).is_some_and(|(before, tail)| {
@@ -84,7 +85,7 @@ pub(super) fn is_none(words: &str) -> bool {
         .map_or(words, |(_, rest)| rest);
     let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
     // "no such integers", "no real roots"
-    let rest = words.strip_prefix("no ").map(|rest| past(rest, "such |real ").unwrap_or(rest));
+    let rest = words.strip_prefix("no ").map(|rest| without(rest, "such |real "));
     let is_nothing = |rest: &str| {
         let noun = rest.strip_suffix('s').unwrap_or(rest);
         is_one_of(noun, "solution|root|answer|value")
@@ -116,7 +117,7 @@ pub(super) fn same_choice(gold: &str, answer: &str) -> bool {
 fn is_other_text(gold: &str, answer: &str) -> bool {
     let (Some(a), Some(b)) = (after_choice(gold), after_choice(answer)) else { return false };
     let is_value = |text| parse(text).is_some_and(|read| !matches!(read, Answer::Words(_)));
-    is_value(a) && is_value(b) && texts::compared(a, b).0 == Outcome::Wrong
+    is_value(a) && is_value(b) && equality::compared(a, b).0 == Outcome::Wrong
 }
 
 /// Whether a text is the letter of a choice, alone or before its text.
@@ -142,7 +143,7 @@ fn named_choice(text: &str) -> &str {
 /// The letter of a multiple choice, alone or before its text; none where another one follows: `A) or B)`.
 fn choice(text: &str) -> Option<char> {
     let text = named_choice(text);
-    let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
+    let wrapped = past(text, WRAPPERS);
     let text = wrapped.unwrap_or(text).trim_start_matches('(');
     let mut letters = text.chars();
     let letter = letters.next()?;
@@ -206,7 +207,7 @@ pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) 
 /// to work
 /// out, `10-4`, `3 - 5`.
 fn is_range(text: &str) -> bool {
-    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+    if !text.starts_with(is_digit) {
         return false;
     }
     let text = plain_dashes(text);
@@ -295,7 +296,7 @@ fn choices(text: &str) -> Option<BTreeSet<char>> {
 /// The text after a choice letter: 12 of `(C) 12` and of `\textbf{(C) }12`.
 pub(super) fn after_choice(text: &str) -> Option<&str> {
     let text = named_choice(text);
-    let wrapped = WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper));
+    let wrapped = past(text, WRAPPERS);
     let inner = wrapped.unwrap_or(text).trim_start();
     let rest = inner.trim_start_matches('(').strip_prefix(|c: char| ('A'..='J').contains(&c))?;
     let is_mark = |c: char| c == ')' || ".:".contains(c) && !inner.starts_with('(');
@@ -372,7 +373,7 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     // The last sentence first, and the end of it before its beginning.
     let clause = last.rsplit(',').next().unwrap_or(last);
     let bare = folded(last);
-    let is_alone = says(past(&bare, "it is |so |therefore |hence ").unwrap_or(&bare)).is_some();
+    let is_alone = says(without(&bare, "it is |so |therefore |hence ")).is_some();
     let is_both = !is_alone && holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
         || clause.contains(' ')
             // "If n is odd then yes."

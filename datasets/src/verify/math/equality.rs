@@ -10,12 +10,12 @@ use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::assignments;
 use super::read::{parse, restated};
-use super::scan::{are_digits, folded, has_digits, is_one_of};
+use super::scan::{are_digits, folded, has_digits, is_digit, is_one_of};
 use super::separators::{with_point, without_separators};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::wording::bare;
-use super::{FUEL, Outcome, calendar, standing, text, worded};
+use super::{FUEL, Outcome, calendar, standing, worded, words};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -59,7 +59,7 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
         Some((stage, _)) => (Outcome::Correct, stage),
         // `B) 12` is read by its letter and by its value.
-        None if pair.read_gold.is_none() && text::after_choice(gold).and_then(parse).is_none() => {
+        None if pair.read_gold.is_none() && words::after_choice(gold).and_then(parse).is_none() => {
             (Outcome::UnparsableGold, "parse")
         }
         None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),
@@ -124,7 +124,7 @@ fn by_right_sides(pair: &Pair<'_>) -> bool {
 
 /// `(C) 12`: the letter stands for the value beside it.
 fn beside_letters(pair: &Pair<'_>) -> bool {
-    let rest = |text| text::after_choice(text).and_then(parse);
+    let rest = |text| words::after_choice(text).and_then(parse);
     let (gold, answer) = (rest(pair.gold), rest(pair.answer));
     (gold.is_some() || answer.is_some())
         && pair.are_equal(
@@ -164,15 +164,14 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     if !gold.is_empty() && gold == answer {
         return Some((Outcome::Correct, "text"));
     }
-    let decided =
-        |is_same, stage| Some((if is_same { Outcome::Correct } else { Outcome::Wrong }, stage));
+    let decided = |is_same, stage| Some((Outcome::of(is_same), stage));
     if let (Some(a), Some(b)) = (plain_integer(gold), plain_integer(answer)) {
         return decided(a == b, "text");
     }
     if let Some(is_same) = calendar::same_date(gold, answer) {
         return decided(is_same, "date");
     }
-    if let (Some(a), Some(b)) = (text::choice_beside(gold), text::choice_beside(answer))
+    if let (Some(a), Some(b)) = (words::choice_beside(gold), words::choice_beside(answer))
         && a != b
     {
         return decided(false, "choice");
@@ -184,11 +183,11 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
         return decided(true, "words");
     }
     let is_value = || matches!(parse(gold), Some(Answer::Value(_)));
-    if let Some(is_same) = text::same_signs(gold, answer, is_value) {
+    if let Some(is_same) = words::same_signs(gold, answer, is_value) {
         return decided(is_same, "words");
     }
-    let statements = is_numbered(gold).then(|| text::statements(answer)).flatten()?;
-    decided(text::statements(gold) == Some(statements), "words")
+    let statements = is_numbered(gold).then(|| words::statements(answer)).flatten()?;
+    decided(words::statements(gold) == Some(statements), "words")
 }
 
 /// The only number of a sentence in `\text`, where no word leaves it open.
@@ -261,7 +260,7 @@ fn readings(text: &str) -> Vec<Answer> {
 
 /// `54k`, `3.2M`, `1.35x`: a number with a letter that may be a factor or stand for a multiple.
 fn multiples(text: &str) -> Option<String> {
-    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
+    text.starts_with(is_digit).then_some(())?;
     let text = bare(text);
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
     let (number, letters) = text.split_at(end);
@@ -282,7 +281,7 @@ pub(super) fn is_readable(gold: &str) -> bool {
         || calendar::date(gold).is_some()
         || is_numbered(gold)
         || !readings(gold).is_empty()
-        || text::after_choice(gold).and_then(parse).is_some()
+        || words::after_choice(gold).and_then(parse).is_some()
         || right_side(gold).is_some()
 }
 
@@ -297,15 +296,13 @@ fn as_words(pair: &Pair<'_>) -> bool {
             is_math(a) && is_math(b)
         });
     let parts = answer.split_whitespace().collect::<Vec<_>>();
-    let are_numbers = parts.windows(2).any(|pair| {
-        pair[0].ends_with(|c: char| c.is_ascii_digit())
-            && pair[1].starts_with(|c: char| c.is_ascii_digit())
-    });
+    let are_numbers =
+        parts.windows(2).any(|pair| pair[0].ends_with(is_digit) && pair[1].starts_with(is_digit));
     (bare(gold) == bare(answer) && (!are_numbers || gold == answer))
-        || text::same_choice(gold, answer)
-        || text::same_choices(gold, answer)
+        || words::same_choice(gold, answer)
+        || words::same_choices(gold, answer)
         || (!are_values
-            && text::same_words(gold, answer)
+            && words::same_words(gold, answer)
             && (!has_digits(gold) || pair.read_gold.is_none() && folded(gold) == folded(answer)))
 }
 

@@ -89,17 +89,10 @@ fn is_ordinal(word: &str) -> bool {
 
 /// How many tokens before an answer only say what it is: `Total:`, `The answer is`, `about`.
 fn label(tokens: &[Token]) -> usize {
-    let is_value = |token: Option<&Token>| {
-        matches!(
-            token,
-            Some(
-                Token::Number { .. }
-                    | Token::Name(_)
-                    | Token::Currency(_)
-                    | Token::Matrix(true)
-                    | Token::Symbol('-' | '+' | '(' | '[' | '{' | '⦃' | '|' | '∞')
-            )
-        )
+    let is_value = |token: &Token| match token {
+        Token::Number { .. } | Token::Name(_) | Token::Currency(_) | Token::Matrix(true) => true,
+        Token::Symbol(symbol) => "-+([{⦃|∞".contains(*symbol),
+        _ => false,
     };
     let words = tokens.iter().take_while(|token| matches!(token, Token::Text(_))).count();
     let Some(Token::Text(last)) = words.checked_sub(1).and_then(|last| tokens.get(last)) else {
@@ -114,7 +107,7 @@ fn label(tokens: &[Token]) -> usize {
             || lower.ends_with(" are")
             || is_one_of(lower.trim_end_matches(','), LABELS) && (words == 1 || lower != "at"));
     let length = words + usize::from(has_colon);
-    if is_label && is_value(tokens.get(length)) { length } else { 0 }
+    if is_label && tokens.get(length).is_some_and(is_value) { length } else { 0 }
 }
 
 /// Where a qualifier begins that only says what a letter stands for, and its domain: `k in Z`, `for all real x`.
