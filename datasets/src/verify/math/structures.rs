@@ -69,7 +69,9 @@ impl Parser {
         if self.accept('^') || self.accept('_') {
             let is_braced = self.accept('{');
             self.expect('*')?;
-            is_braced.then(|| self.expect('}')).unwrap_or(Some(()))?;
+            if is_braced {
+                self.expect('}')?;
+            }
         }
         Answer::half_line(sign, Expr::integer(0))
     }

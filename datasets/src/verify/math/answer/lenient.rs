@@ -1,23 +1,21 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
 use super::super::alphabet::is_function;
-use super::super::calendar::{date, same_date};
+use super::super::calendar::date;
 use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{
-    are_digits, begins, each, has_digits, holds, is_digit, is_letter, is_one_of, past, without,
-};
-use super::super::spelled::spelled;
+use super::super::scan::{begins, has_digits, holds, is_digit, is_letter, is_one_of, past};
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::tree::Answer;
 use super::super::words::{self, opening};
 use super::clause::{comes_to, remaining, stated};
+use super::concluded::{concluded, named, ratio, without_cause, without_solution};
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::endings::{ending, formulas};
-use super::sentences::{ABOUT, affirmed, choice, is_open, last_sentence, number_word, words};
+use super::sentences::{affirmed, choice, is_open, last_sentence, number_word, words};
 use super::values::{displayed, is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
@@ -167,96 +165,6 @@ fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     let letter =
         ending.line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
     is_letter(letter).then_some(letter)
-}
-
-/// The ratio that a sentence ends with: `five to four` of "They are in the ratio five to four".
-fn ratio(last: &str) -> Option<&str> {
-    let (before, tail) = last.rsplit_once(" ratio ")?;
-    let tail = past(tail, "of |is ").unwrap_or(tail);
-    (is_value(tail) && !is_unstated(before, "")).then_some(tail)
-}
-
-/// The clause that concludes that there is no solution: "They are parallel, so the system has no solution."
-fn without_solution(last: &str) -> Option<&str> {
-    let (_, clause) = last.rsplit_once(", so ").or_else(|| last.rsplit_once(", hence "))?;
-    let is_none = clause.ends_with("solution") || clause.ends_with("solutions");
-    (is_none && clause.contains(" no ") && !has_digits(clause)).then_some(clause)
-}
-
-/// A sentence without the clause behind it that says why: "on Friday, because Thursday is a holiday".
-fn without_cause(last: &str) -> &str {
-    let before = without_reason(last);
-    let reason = last[before.len()..].trim_start_matches([',', ' ', ';']);
-    if begins(reason, "because|since|as |for ") { before } else { last }
-}
-
-/// Links to a name that the numbers before it do not answer for: "100 days on we land on a Saturday".
-const CONCLUDING: [&str; 8] = [
-    " land on ",
-    " lands on ",
-    " falls on ",
-    " fall on ",
-    " must be ",
-    " must have been ",
-    " has to be ",
-    " can only be ",
-];
-
-/// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
-fn named(last: &str) -> Option<&str> {
-    let last = without_cause(last);
-    const LINKS: [&str; 6] = [" is ", " was ", " on ", " in other words ", " i.e. ", " namely "];
-    let links = LINKS.iter().chain(&CONCLUDING);
-    let starts = links.filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
-    let longest = starts.max_by_key(|(start, link)| (*start, link.len()));
-    let (start, link) = longest.or(last.starts_with("on ").then_some((0, " on ")))?;
-    let concludes = CONCLUDING.contains(&link);
-    let tail = each("the |on |a |an ").fold(&last[start..], without);
-    let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
-    // "He sold 60 boxes on Saturday."
-    let has_value =
-        link != " is " && !concludes && before.contains(|c: char| c.is_ascii_digit() || c == '$');
-    if is_unstated(before, "") || has_value || is_open(before) && (link != " is " || is_date) {
-        return None;
-    }
-    if link.len() > 5 && !concludes && tail.chars().all(char::is_alphabetic) || is_date {
-        return Some(tail);
-    }
-    (link == " is " || concludes).then_some(())?;
-    let is_word = || {
-        tail.starts_with(char::is_uppercase)
-            && tail.chars().all(char::is_alphabetic)
-            && !is_open(last)
-            && !is_one_of(&tail.to_lowercase(), ABOUT)
-    };
-    let is_number = || tail != "one" && spelled(tail).is_some();
-    (words::is_choice(tail) || is_word() || is_number()).then_some(tail)
-}
-
-/// What a sentence concludes with though numbers stand before: a name behind "must be", a date, a set in words, circled
-/// numbers.
-fn concluded(last: &str) -> Option<&str> {
-    let bare = without_cause(last).trim_end_matches('。');
-    if CONCLUDING.iter().any(|link| bare.contains(link))
-        && let Some(name) = named(bare).filter(|name| !has_digits(name) && spelled(name).is_none())
-    {
-        return Some(name);
-    }
-    let circled =
-        bare.trim_end_matches(|c: char| ('①'..='⑳').contains(&c) || "、，, 和".contains(c));
-    let numbers = bare[circled.len()..].trim_start_matches(|c: char| !('①'..='⑳').contains(&c));
-    if circled.ends_with(['是', '为', '：']) && !numbers.is_empty() {
-        return Some(numbers);
-    }
-    // "due on October 3rd", "the range consists of all positive real numbers"
-    let starts = bare.rmatch_indices(' ').take(6).map(|(at, _)| &bare[at + 1..]);
-    let mut tails = starts.filter(|tail| {
-        let is_date = || date(tail).is_some() && !are_digits(tail);
-        tail.starts_with("all ") && is_value(tail)
-            || is_date() && !has_digits(&bare[..offset_in(bare, tail)])
-    });
-    let tail = tails.by_ref().last()?;
-    (!is_unstated(&bare[..offset_in(bare, tail)], "")).then_some(tail)
 }
 
 /// The last sentence, where it is words alone.

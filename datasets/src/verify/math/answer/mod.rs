@@ -9,6 +9,7 @@
 
 mod boxes;
 mod clause;
+mod concluded;
 mod courtesy;
 mod endings;
 mod formula;
