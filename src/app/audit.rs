@@ -158,6 +158,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         names: &names,
         set: &set,
         samples: &samples,
+        golds: &audit::golds(&results),
         ways: &ways,
         second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
         judge: strategy_judge.as_ref().map(|judge| judge as &dyn StrategyJudge),

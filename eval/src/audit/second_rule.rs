@@ -1,12 +1,17 @@
 //! The same answers by a second, independent rule: how often the two disagree, and which conclusions change.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::rows::{Row, Second};
+use super::{AuditInput, SecondJudge, own_problem, shown};
 use crate::Tally;
 use crate::contrast::{Contrast, Evaluations};
 use crate::inference::{Effect, paired};
 use crate::transition::Aligned;
+
+/// Disagreements of the rules that are shown of each model.
+const SHOWN: usize = 4;
 
 /// What a second rule says of one pair of models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +139,36 @@ impl SecondRule {
 /// What an interval concludes: a rise, a fall or neither.
 fn sign(effect: &Effect) -> i8 {
     i8::from(effect.low > 0.0) - i8::from(effect.high < 0.0)
+}
+
+/// Some completions of each of two models that the rules disagree on.
+pub(super) fn disputed(
+    input: &AuditInput<'_>,
+    judge: SecondJudge<'_>,
+    runs: [(usize, &[Row]); 2],
+) -> Result<Vec<Disagreement>> {
+    let mut examples = Vec::new();
+    for (run, rows) in runs {
+        let is_disputed =
+            |row: &Row| row.second.is_some_and(|second| second.only_first + second.only_second > 0);
+        let places = (0..rows.len()).filter(|place| is_disputed(&rows[*place]));
+        for place in places.take(SHOWN) {
+            let problem = own_problem(input, place, run);
+            let samples = input.samples[run].samples(&problem.id)?;
+            let found = samples.iter().find_map(|sample| {
+                let other = judge.accepts(sample, &problem)?;
+                (other != sample.is_correct()).then(|| Disagreement {
+                    model: input.names[run].clone(),
+                    problem: problem.id.clone(),
+                    gold: problem.answer.clone(),
+                    text: shown(&sample.completion),
+                    is_first: sample.is_correct(),
+                })
+            });
+            examples.extend(found);
+        }
+    }
+    Ok(examples)
 }
 
 #[cfg(test)]
