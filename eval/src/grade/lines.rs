@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use tealight_core::fnv;
 use tealight_datasets::judge;
 
+use super::filters::Filters;
 use super::judge::{Task, Work};
 use super::line::{Format, Keys, Line, PartialVerdict, hash, parse};
 use super::notes::Notes;
@@ -56,8 +57,7 @@ pub(super) struct Lines<'a> {
     /// The models that records name, and the settings of sampling.
     models: BTreeSet<String>,
     sampling: BTreeMap<&'static str, String>,
-    /// The filter of lm-eval whose lines are read, from the first line with one on.
-    filter: Option<String>,
+    filters: Filters,
     pub(super) notes: Notes,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Lines<'a> {
             has_begun: false,
             models: BTreeSet::new(),
             sampling: BTreeMap::new(),
-            filter: job.filter.map(str::to_owned),
+            filters: Filters::new(job.filter),
             notes: Notes::default(),
         })
     }
@@ -115,20 +115,15 @@ impl<'a> Lines<'a> {
 
     /// Reads a line, of lm-eval once it is known whether it is a sample of its own.
     fn numbered(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
-        if let Some(filter) = &line.filter
-            && *self.filter.get_or_insert_with(|| filter.clone()) != *filter
-        {
-            self.notes.other_filter(filter);
-            return Ok(());
-        }
-        self.notes.filtered += usize::from(line.filter.is_some());
+        let lines = self.filters.add(document(&line), line, &mut self.notes);
+        lines.into_iter().try_for_each(|line| self.of_run(line, place, work))
+    }
+
+    /// Reads a line of the filter that its document is read under.
+    fn of_run(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
         let Some(text) = line.run_text else { return self.line(line, place, work) };
-        let document = line.variant.unwrap_or_default();
-        let document = document ^ hash([line.id.as_deref().unwrap_or_default()]);
-        for line in self.runs.add(document, text, line) {
-            self.line(line, place, work)?;
-        }
-        Ok(())
+        let lines = self.runs.add(document(&line), text, line);
+        lines.into_iter().try_for_each(|line| self.line(line, place, work))
     }
 
     /// Notes what another judge's verdict is of.
@@ -225,9 +220,21 @@ impl<'a> Lines<'a> {
     /// The completions that were held back until the end of the file.
     ///
     /// # Errors
-    /// A gold answer that differs from that of an earlier line.
+    /// No line of the filter that is asked for, a gold answer that differs from that of an earlier line.
     pub(super) fn last(&mut self) -> Result<Work> {
+        if let (Some(filter), 0) = (self.job.filter, self.filters.lines) {
+            self.filters.names().for_each(|name| self.notes.other_filter(name));
+            let there = match self.notes.has_filters() {
+                true => format!("the filters are {}", self.notes.filters()),
+                false => "only samples of lm-evaluation-harness have filters".into(),
+            };
+            bail!("{}: no line has the filter `{filter}`; {there}", self.name);
+        }
         let mut work = Work::default();
+        for line in self.filters.release(&mut self.notes) {
+            let read = self.of_run(line, &Place::End, &mut work);
+            read.with_context(|| self.name.clone())?;
+        }
         for line in self.runs.finish() {
             self.line(line, &Place::End, &mut work).with_context(|| self.name.clone())?;
         }
@@ -266,13 +273,6 @@ impl<'a> Lines<'a> {
 
     /// The problems and the notes.
     pub(super) fn finish(mut self) -> Result<Graded> {
-        if let (Some(filter), 0) = (self.job.filter, self.notes.filtered) {
-            let there = match self.notes.has_filters() {
-                true => format!("the filters are {}", self.notes.filters()),
-                false => "only samples of lm-evaluation-harness have filters".into(),
-            };
-            bail!("{}: no line has the filter `{filter}`; {there}", self.name);
-        }
         if let Some(error) = self.no_gold.take() {
             if self.counts.is_empty() {
                 return Err(error);
@@ -311,7 +311,8 @@ impl<'a> Lines<'a> {
             self.problems.seem_samples().into_iter().for_each(|note| self.notes.say(note));
         }
         let sampling = self.sampling;
-        let notes = self.notes.sentences(&self.problems, self.filter.as_deref(), self.job);
+        self.filters.sentence().into_iter().for_each(|note| self.notes.say(note));
+        let notes = self.notes.sentences(&self.problems, self.filters.name.as_deref(), self.job);
         Ok(Graded {
             problems: self.problems.finish(),
             classes,
@@ -330,6 +331,11 @@ pub fn several_models(models: &[String]) -> String {
         "records are of several models or steps ({}), which count as one: give each a file of its own",
         names.join(", ")
     )
+}
+
+/// A hash of a line's document.
+fn document(line: &Line) -> u64 {
+    line.variant.unwrap_or_default() ^ hash([line.id.as_deref().unwrap_or_default()])
 }
 
 /// Whether a record ends in the middle: one that is whole and wrong was not cut off.

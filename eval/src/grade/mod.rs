@@ -5,6 +5,7 @@
 //! of these at once, of a chunk each: what depends on the records before it is done by this thread, the rest by all
 //! others.
 
+mod filters;
 mod judge;
 mod judged;
 mod known;

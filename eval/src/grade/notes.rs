@@ -17,8 +17,6 @@ const EXAMPLES: usize = 3;
 #[derive(Default)]
 pub(super) struct Notes {
     messages: Vec<String>,
-    /// Lines of the filter that is read.
-    pub(super) filtered: usize,
     /// Lines of each other filter.
     other_filters: BTreeMap<String, usize>,
     /// Samples that occur more than once, and those of them with another text.

@@ -2,6 +2,7 @@
 
 mod cases;
 mod formats;
+mod layouts;
 mod matching;
 mod overlap;
 mod strangers;
