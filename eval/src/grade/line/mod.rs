@@ -5,6 +5,7 @@
 mod fields;
 mod format;
 mod harnesses;
+mod lists;
 mod names;
 mod own;
 mod servers;

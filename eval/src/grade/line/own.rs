@@ -9,8 +9,9 @@ use tealight_datasets::read::{IDS, VERDICTS};
 use tealight_datasets::verify::math;
 
 use super::fields::{
-    first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
+    first, first_golds, first_id, get, is_finished, prompt_of, text_of, tokens,
 };
+use super::lists::{flatten, is_message, list_in_text, refuse_answers};
 use super::names::{CLASSES, GOLDS, MODELS, ONE, PROMPTS, SAMPLES, SEVERAL};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
 use crate::Sample;
@@ -128,6 +129,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             keys_of(value)
         ),
     }
+    refuse_answers(&mut line, value);
     let is_whole =
         [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
     line.cut_prompts(is_whole);
@@ -250,16 +252,10 @@ pub(super) fn verifiers(value: &Value) -> Result<Line> {
 
 /// The completions in `found`, a list of them where the record says `several`; else one, or a list.
 fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> Result<()> {
-    let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
     let count = tokens(&value["tokens"])?;
-    let printed = if several { printed_list(found) } else { None };
-    let found = printed.as_ref().unwrap_or(found);
-    let items: &[Value] = match found {
-        Value::Array(items) if !items.iter().any(|item| is_message(item) || is_part(item)) => {
-            items.as_slice()
-        }
-        one => std::slice::from_ref(one),
-    };
+    let printed = if several { list_in_text(line, found)? } else { None };
+    let mut items = Vec::new();
+    flatten(printed.as_ref().unwrap_or(found), &mut items);
     let reasons = Ending::reasons(value);
     if let Some(Value::Array(reasons)) = reasons
         && reasons.len() != items.len()
@@ -271,7 +267,7 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
             counted(reasons.len(), "finish reason")
         );
     }
-    for (index, item) in items.iter().take(MAX_ANSWERS + 1).enumerate() {
+    for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
         let own = ending(Ending::reasons(item), 0);
         let ending = if own == Ending::Unknown { ending(reasons, index) } else { own };
         let mut reading = Reading::new(content(item)?, ending);
@@ -316,11 +312,6 @@ fn ends_with_answer(messages: &Value) -> bool {
     let last = messages.as_array().and_then(|messages| messages.last());
     let role = last.and_then(|last| first(last, &["role", "from"]));
     role.is_some_and(|role| matches!(role.as_str(), "assistant" | "gpt"))
-}
-
-/// Whether a value is a message of a conversation.
-fn is_message(item: &Value) -> bool {
-    item.get("role").is_some() || item.get("from").is_some()
 }
 
 /// What a completion holds: a text, a number, a conversation, parts, or an object with one of them.

@@ -38,3 +38,45 @@ fn a_task_without_the_files_filter_is_read_under_its_own() {
     let why = format!("{:#}", none.err().expect("refused"));
     assert!(why.contains("no line has the filter `none`; the filters are `loose`, `strict`"), "{why}");
 }
+
+#[test]
+fn lists_of_messages_and_lists_in_lists_are_completions() {
+    let turn = |text: &str| json!({"role": "assistant", "content": text});
+    let said = ["\\boxed{7}", "\\boxed{8}", "7", "8"];
+    let turns: Vec<Value> = said.iter().map(|text| turn(text)).collect();
+    let asked = json!({"role": "user", "content": "6 + 1?"});
+    for (key, list, samples) in [
+        ("responses", json!(turns), 4),
+        ("completion", json!(turns), 4),
+        ("completions", json!([turns]), 4),
+        ("outputs", json!([said]), 4),
+        ("outputs", json!([&said[..2], &said[2..]]), 4),
+        ("outputs", json!(json!([&said[..2], &said[2..]]).to_string()), 4),
+        ("completions", json!(json!(turns).to_string()), 4),
+        // Conversations, parts of one text, a matrix.
+        ("completions", json!([[asked, turns[1]], [asked, turns[0]]]), 2),
+        ("completion", json!([turns[1], asked, turns[0]]), 1),
+        ("output", json!([{"type": "text", "text": "\\boxed{7}"}]), 1),
+    ] {
+        let row = json!({"id": 1, "prompt": "6 + 1?", "gold": "7", key: list});
+        let found = graded(&lines(std::slice::from_ref(&row)), None);
+        assert_eq!(numbers(&found), [(samples, samples.div_ceil(2))], "{row}");
+    }
+    for text in ["['So 7.' 'So 8.']", "['So 7.'\n \"It's 8.\"]", "[{'role': 'assistant', 'content': '7'}]"] {
+        let row = json!({"id": 1, "gold": "7", "completions": text});
+        assert!(refused("f.jsonl", &lines(&[row])).contains("as Python or numpy prints it"), "{text}");
+    }
+}
+
+#[test]
+fn answers_one_for_each_completion_are_no_golds() {
+    let row = |key: &str, answers: Value| json!({"id": 1, key: answers, "completions": ["7", "8", "8"]});
+    let why = refused("f.jsonl", &lines(&[row("answer", json!(["7", "8", "8"]))]));
+    assert!(why.contains("`answer` is a list with one for each of the 3 completions"), "{why}");
+    let named = |job| GradeJob { gold_key: Some("answer"), ..job };
+    let rows = lines(&[row("answer", json!(["7", "7.0", "seven"]))]);
+    assert_eq!(numbers(&graded_with("f.jsonl", &rows, None, named).unwrap()), [(3, 1)]);
+    for (key, answers) in [("answer", json!(["7", "7", "7"])), ("answer", json!(["7", "7.0"])), ("gold", json!(["7", "x", "y"]))] {
+        assert_eq!(numbers(&graded(&lines(&[row(key, answers)]), None)), [(3, 1)]);
+    }
+}
