@@ -12,6 +12,7 @@ use super::judge::{Task, Work};
 use super::line::{Format, Keys, Line, PartialVerdict, hash, parse};
 use super::notes::Notes;
 use super::problems::Problems;
+use super::repeats::Repeats;
 use super::runs::Runs;
 use super::seen::{Named, Seen};
 use super::source::{Place, Record};
@@ -43,6 +44,7 @@ pub(super) struct Lines<'a> {
     pub(super) counts: Vec<usize>,
     /// The samples that said which one they are.
     seen: Seen<'a>,
+    repeats: Repeats,
     runs: Runs,
     /// Failed requests of batches, until it is known whether another one answered, and the requests of each problem
     /// that did.
@@ -70,6 +72,7 @@ impl<'a> Lines<'a> {
             problems: Problems::new(job.dataset, job.verifier.name().starts_with("math"))?,
             counts: Vec::new(),
             seen: Seen::new(job.files.map(|[_, file]| file), job.max_open),
+            repeats: Repeats::default(),
             runs: Runs::default(),
             failed: Vec::new(),
             answered: HashMap::new(),
@@ -180,6 +183,7 @@ impl<'a> Lines<'a> {
         }
         let known = self.counts.len();
         if problem >= known {
+            self.problems.check_golds(known, self.job.verifier);
             let new = &self.problems.list[known..];
             if known == 0 {
                 judge::probe(self.job.verifier, &new[0].problem).map_err(anyhow::Error::msg)?;
@@ -191,30 +195,45 @@ impl<'a> Lines<'a> {
         if is_batch && !line.answers.iter().all(|answer| answer.is_missing) {
             *self.answered.entry(problem).or_default() += 1;
         }
+        let by_id = || self.problems.has_sample_ids.then(|| line.id.as_deref()).flatten();
+        let number = line.sample.or_else(|| by_id().map(|id| hash([id])));
         for (index, mut answer) in line.answers.into_iter().enumerate() {
-            if let Some(sample) = line.sample {
-                let name = sample.wrapping_add(index as u64);
-                let named = self.seen.name(problem, name, fnv(answer.text.bytes()))?;
-                if let Named::Again { is_changed } = named {
-                    self.notes.repeated += 1;
-                    self.notes.changed += usize::from(is_changed);
-                    continue;
-                }
-            }
-            let target = self.problems.list[problem].clone();
             answer.starts_inside |= self.job.starts_inside;
-            if is_batch && answer.is_missing && self.failed.len() < MAX_FAILED {
-                self.failed.push(Task { problem, target, number: 0, answer });
-                continue;
+            let named = match number {
+                Some(sample) => {
+                    self.repeats.numbered += 1;
+                    let name = sample.wrapping_add(index as u64);
+                    self.seen.name(problem, name, fnv(answer.text.bytes()))?
+                }
+                None => Named::First,
+            };
+            let target = self.problems.list[problem].clone();
+            let task = Task { problem, target, number: 0, answer };
+            if let Named::Again { is_changed } = named {
+                for task in self.repeats.add(task, is_changed) {
+                    self.count(task, work);
+                }
+            } else if is_batch && task.answer.is_missing && self.failed.len() < MAX_FAILED {
+                self.failed.push(task);
+            } else {
+                if number.is_none() && line.run_text.is_none() {
+                    self.repeats.text(problem, &task.answer.text);
+                }
+                self.count(task, work);
             }
-            self.notes.classes += usize::from(answer.class.is_some());
-            if let Some(why) = &answer.failure {
-                self.notes.failure(&target.problem.id, why);
-            }
-            work.tasks.push(Task { problem, target, number: self.counts[problem], answer });
-            self.counts[problem] += 1;
         }
         Ok(())
+    }
+
+    /// Counts a completion as the next one of its problem, to be judged.
+    fn count(&mut self, task: Task, work: &mut Work) {
+        let Task { problem, target, answer, .. } = task;
+        self.notes.classes += usize::from(answer.class.is_some());
+        if let Some(why) = &answer.failure {
+            self.notes.failure(&target.problem.id, why);
+        }
+        work.tasks.push(Task { problem, target, number: self.counts[problem], answer });
+        self.counts[problem] += 1;
     }
 
     /// The completions that were held back until the end of the file.
@@ -237,6 +256,9 @@ impl<'a> Lines<'a> {
         }
         for line in self.runs.finish() {
             self.line(line, &Place::End, &mut work).with_context(|| self.name.clone())?;
+        }
+        for task in self.repeats.release() {
+            self.count(task, &mut work);
         }
         work.tasks.extend(self.failed());
         Ok(work)
@@ -279,6 +301,7 @@ impl<'a> Lines<'a> {
             }
             self.notes.no_gold_example = Some(format!("{error:#}"));
         }
+        self.problems.check_ids().with_context(|| self.name.clone())?;
         let several = self
             .problems
             .several_golds(self.job.gold_key.is_some())
@@ -299,7 +322,8 @@ impl<'a> Lines<'a> {
                 counted(self.with_turns, "completion")
             ));
         }
-        self.notes.repeated += self.runs.repeated;
+        self.repeats.sentences().into_iter().for_each(|note| self.notes.say(note));
+        self.notes.repeated = self.runs.repeated;
         self.notes.joined = self.runs.joined;
         let classes = self.notes.classes;
         let models: Vec<String> = self.models.into_iter().collect();

@@ -13,6 +13,7 @@ mod line;
 mod lines;
 mod notes;
 mod problems;
+mod repeats;
 mod runs;
 mod scratch;
 mod seen;

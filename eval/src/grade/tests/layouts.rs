@@ -80,3 +80,98 @@ fn answers_one_for_each_completion_are_no_golds() {
         assert_eq!(numbers(&graded(&lines(&[row(key, answers)]), None)), [(3, 1)]);
     }
 }
+
+/// Rows of `samples` completions of some problems, of which every other one is correct.
+fn rows(samples: usize, row: impl Fn(usize, usize) -> Value) -> Vec<Value> {
+    let one = |(problem, sample): (usize, usize)| {
+        let mut one = row(problem, sample);
+        one["prompt"] = json!(format!("What is {problem} + 1?"));
+        one["gold"] = json!(problem + 1);
+        one["completion"] = json!(format!("As {sample} says, \\boxed{{{}}}", problem + 1 + sample % 2));
+        one
+    };
+    (0..6).flat_map(|problem| (0..samples).map(move |sample| (problem, sample))).map(one).collect()
+}
+
+#[test]
+fn ids_that_come_with_every_prompt_number_samples() {
+    for key in ["id", "idx", "example_id"] {
+        let mut all = rows(4, |_, sample| json!({key: sample}));
+        for _ in 0..2 {
+            let found = graded(&lines(&all), None);
+            assert_eq!(numbers(&found), [(4, 2); 6], "{key}");
+            has_note(&found, "each id comes with every prompt, so ids number the samples; 24 records");
+            all.sort_by_key(|row| row[key].as_u64());
+        }
+        // A run that was written twice.
+        all.extend(all.clone());
+        assert_eq!(numbers(&graded(&lines(&all), None)), [(4, 2); 6]);
+    }
+    // Templates that come with every problem, and tasks whose ids begin at 0 again.
+    let template = |row: &Value| {
+        let mut row = row.clone();
+        let sample = row["s"].as_u64();
+        row["prompt"] = json!(["Box it.", "Think."][(sample.unwrap() % 2) as usize]);
+        row
+    };
+    let all: Vec<Value> = rows(4, |id, sample| json!({"id": id, "s": sample})).iter().map(template).collect();
+    assert_eq!(graded(&lines(&all), None).problems.len(), 12);
+    let tasks = rows(2, |problem, _| json!({"id": problem % 3}));
+    assert_eq!(numbers(&graded(&lines(&tasks), None)), [(2, 1); 6]);
+    // Beyond the first lines of a file nothing is grouped.
+    let prompt = |i: usize| json!({"id": i / 4200, "prompt": format!("Q{}?", i % 4200), "gold": "7", "completion": "7"});
+    let many: Vec<Value> = (0..8400).map(prompt).collect();
+    assert!(refused("f.jsonl", &lines(&many)).contains("ids seem to number the samples of a prompt"));
+}
+
+#[test]
+fn numbers_that_come_again_with_other_texts_number_no_samples() {
+    for number in [|_, _| json!({"sample": 0}), |id, _| json!({"request_id": id}), |_, i| json!({"sample_index": i % 2})] {
+        let number: fn(usize, usize) -> Value = number;
+        let found = graded(&lines(&rows(4, number)), None);
+        assert_eq!(numbers(&found), [(4, 2); 6]);
+        has_note(&found, "it tells no samples apart, and all are counted");
+    }
+    // A run that was resumed wrote few samples twice.
+    let mut all = rows(4, |_, sample| json!({"sample": sample}));
+    all.push(json!({"sample": 3, "prompt": "What is 0 + 1?", "gold": "1", "completion": "So 1"}));
+    let found = graded(&lines(&all), None);
+    assert_eq!(numbers(&found), [(4, 2); 6]);
+    has_note(&found, "1 samples occur more than once and are counted once; 1 of them with another text");
+}
+
+#[test]
+fn a_run_that_was_written_twice_is_noted() {
+    let all = rows(4, |_, _| json!({}));
+    let note = |rows: &[Value]| {
+        let notes = graded(&lines(rows), None).notes;
+        notes.into_iter().find(|note| note.contains("a run twice"))
+    };
+    let twice = note(&[&all[..], &all].concat()).unwrap();
+    assert!(twice.contains("6 of 6 problems repeat all their texts in the same order"), "{twice}");
+    assert!(note(&[&all[..], &all, &all].concat()).is_some());
+    // A run that was resumed at its fourth problem, and at its last.
+    assert!(note(&[&all[..], &all[12..]].concat()).unwrap().contains("4 of 6 problems"));
+    assert_eq!(note(&[&all[..], &all[20..]].concat()), None);
+    assert_eq!(note(&all), None);
+    let same = rows(4, |_, _| json!({})).into_iter().map(|mut row| {
+        row["completion"] = json!("1");
+        row
+    });
+    assert_eq!(note(&same.collect::<Vec<_>>()), None);
+}
+
+#[test]
+fn a_problem_whose_gold_cannot_be_read_is_left_out_as_a_whole() {
+    let row = |gold: Value| json!({"id": 1, "gold": gold, "completions": ["3 + +", "\\boxed{7}", "I do not know"]});
+    let tally = |gold: Value| graded(&lines(&[row(gold)]), None).tallies.remove(0);
+    let unread = tally(json!("3 + +"));
+    assert_eq!((unread.samples, unread.unjudged), (0, 3));
+    for (golds, correct) in [(json!(["3 + +", "7"]), 2), (json!(["3 + +", "8"]), 1)] {
+        let either = tally(golds);
+        assert_eq!((either.samples, either.correct, either.unjudged), (3, correct, 0));
+    }
+    // A name is compared as a text.
+    let name = json!({"id": 1, "gold": "J. K. Rowling", "completions": ["It is J. K. Rowling.", "It is London."]});
+    assert_eq!(numbers(&graded(&lines(&[name]), None)), [(2, 1)]);
+}
