@@ -59,6 +59,11 @@ pub struct GradingOptions {
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_key: Option<String>,
+    /// Key of the completion in each record, or of the list of them. Needed if docs/how-to/grade.md does not list the
+    /// key.
+    #[arg(long, value_name = "KEY", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_key: Option<String>,
     /// Refuse a record without a gold answer. By default such records are left out, with a note.
     #[arg(long, help_heading = "Data")]
     #[serde(default)]
@@ -141,6 +146,7 @@ impl GradingOptions {
             starts_inside: self.prefilled_thinking,
             filter: self.filter.as_deref(),
             gold_key: self.gold_key.as_deref(),
+            completion_key: self.completion_key.as_deref(),
             verdict_key: to_grade.verdict_key,
             requires_gold: self.require_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },

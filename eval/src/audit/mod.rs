@@ -188,12 +188,14 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
     let reader =
         Reader { ways: input.ways, prompts: &prompts, second: input.second.map(|(_, rule)| rule) };
     let problems: Vec<&str> = set.runs[0].iter().map(|tally| tally.problem.as_str()).collect();
-    let row = |(place, id): (usize, &&str), run: usize| -> Result<Row> {
-        Ok(reader.row(place, &own_problem(input, place, run), &input.samples[run].samples(id)?))
+    let row = |(place, id): (usize, &&str), samples: &Index, golds: &Golds<'_>| -> Result<Row> {
+        Ok(reader.row(place, &own_problem(set, golds, place), &samples.samples(id)?))
     };
-    let rows: Vec<Vec<Row>> = (0..input.samples.len())
-        .map(|run| problems.par_iter().enumerate().map(|at| row(at, run)).collect())
-        .collect::<Result<_>>()?;
+    let of_model = |(samples, golds): (&Arc<Index>, &Golds<'_>)| {
+        problems.par_iter().enumerate().map(|at| row(at, samples, golds)).collect()
+    };
+    let rows: Vec<Vec<Row>> =
+        input.samples.iter().zip(input.golds).map(of_model).collect::<Result<_>>()?;
     if let Some((_, SecondJudge::Column(key))) = input.second {
         let has_verdicts =
             |rows: &[Row]| rows.iter().any(|row| row.second.is_some_and(|one| one.samples > 0));
@@ -234,9 +236,9 @@ fn problem(set: &Aligned<'_>, place: usize) -> Problem {
 }
 
 /// The same with the gold answer of a model's own file.
-fn own_problem(input: &AuditInput<'_>, place: usize, run: usize) -> Problem {
-    let problem = problem(input.set, place);
-    match input.golds[run].get(problem.id.as_str()) {
+fn own_problem(set: &Aligned<'_>, golds: &Golds<'_>, place: usize) -> Problem {
+    let problem = problem(set, place);
+    match golds.get(problem.id.as_str()) {
         Some(own) => Problem { answer: (*own).to_owned(), ..problem },
         None => problem,
     }

@@ -153,7 +153,7 @@ pub(super) fn disputed(
             |row: &Row| row.second.is_some_and(|second| second.only_first + second.only_second > 0);
         let places = (0..rows.len()).filter(|place| is_disputed(&rows[*place]));
         for place in places.take(SHOWN) {
-            let problem = own_problem(input, place, run);
+            let problem = own_problem(input.set, &input.golds[run], place);
             let samples = input.samples[run].samples(&problem.id)?;
             let found = samples.iter().find_map(|sample| {
                 let other = judge.accepts(sample, &problem)?;

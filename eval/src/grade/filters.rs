@@ -36,7 +36,8 @@ impl Filters {
     /// The lines that are read, now that `line` of `document` came.
     pub(super) fn add(&mut self, document: u64, line: Line, notes: &mut Notes) -> Vec<Line> {
         let Some(filter) = &line.filter else { return vec![line] };
-        let (name, own) = (self.name.get_or_insert_with(|| filter.clone()), hash([filter.as_str()]));
+        let (name, own) =
+            (self.name.get_or_insert_with(|| filter.clone()), hash([filter.as_str()]));
         let is_of_file = name == filter;
         self.lines += usize::from(is_of_file);
         if is_of_file {

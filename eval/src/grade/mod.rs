@@ -69,6 +69,8 @@ pub struct GradeJob<'a> {
     pub filter: Option<&'a str>,
     /// The key of the gold answer in records, where it is none of the usual ones.
     pub gold_key: Option<&'a str>,
+    /// The key of the completion in records, or of the list of them, where it is none of the usual ones.
+    pub completion_key: Option<&'a str>,
     /// Key of another judge's verdict on a completion, which its sample then carries.
     pub verdict_key: Option<&'a str>,
     /// Whether a record without a gold answer ends grading; otherwise it is left out and counted.
@@ -119,6 +121,7 @@ impl<'a> GradeJob<'a> {
             starts_inside: false,
             filter: None,
             gold_key: None,
+            completion_key: None,
             verdict_key: None,
             requires_gold: false,
             rules: Rules::default(),
@@ -215,7 +218,8 @@ impl Grading<'_> {
         let (mut next, mut judged_share, mut count) = (Stages::default(), None, Ok(None));
         let (parsed_records, tallies) = (&mut next.parsed, &mut self.tallies);
         let (mut handed, mut refused) = (Ok(()), None);
-        let keys = Keys { gold: self.job.gold_key, verdict: self.job.verdict_key };
+        let &GradeJob { gold_key: gold, verdict_key: verdict, completion_key, .. } = self.job;
+        let keys = Keys { gold, verdict, completion: completion_key };
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| {
                 let parse = |record| parsed(record, keys);

@@ -180,7 +180,9 @@ impl Notes {
         if problems.grouped > 0 {
             let ids = match problems.has_sample_ids {
                 true => "each id comes with every prompt, so ids number the samples",
-                false => "every record has its own id and prompts repeat, so ids number the records",
+                false => {
+                    "every record has its own id and prompts repeat, so ids number the records"
+                }
             };
             let records = counted(problems.grouped, "record");
             notes.push(format!("{ids}; {records} are grouped by their prompts"));

@@ -86,9 +86,13 @@ impl Repeats {
             _ => {
                 let changed = match changed {
                     0 => String::new(),
-                    count => format!("; {count} of them with another text, of which the first is used"),
+                    count => {
+                        format!("; {count} of them with another text, of which the first is used")
+                    }
                 };
-                Some(format!("{repeated} samples occur more than once and are counted once{changed}"))
+                Some(format!(
+                    "{repeated} samples occur more than once and are counted once{changed}"
+                ))
             }
         };
         // By the number of texts: a run that was resumed wrote some problems twice.
@@ -99,7 +103,8 @@ impl Repeats {
                 (*all, *double) = (*all + 1, *double + usize::from(is_double));
             }
         }
-        let groups = by_count.values().filter(|[all, double]| *double >= LEAST && 2 * double > *all);
+        let groups =
+            by_count.values().filter(|[all, double]| *double >= LEAST && 2 * double > *all);
         let double: usize = groups.map(|[_, double]| double).sum();
         let copies = (double > 0).then(|| {
             format!(
@@ -114,7 +119,8 @@ impl Repeats {
 
 /// Whether texts are a list twice or three times over; none of equal texts and of too few, which do not say.
 fn is_double(texts: &[u32]) -> Option<bool> {
-    let is_known = (4..=MAX_TEXTS).contains(&texts.len()) && texts.iter().any(|one| *one != texts[0]);
+    let is_known =
+        (4..=MAX_TEXTS).contains(&texts.len()) && texts.iter().any(|one| *one != texts[0]);
     let is_copied = |times: usize| {
         let each = texts.len() / times;
         texts.len() % times == 0 && texts.chunks(each).all(|copy| *copy == texts[..each])

@@ -61,7 +61,8 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         // `B) 12` is read by its letter and by its value.
         None if pair.read_gold.is_none() && text::after_choice(gold).and_then(parse).is_none() => {
             // Neither is mathematics, and the texts differ: `O'Brien`, `J. K. Rowling`, `C++`.
-            let outcome = if text::is_name(gold) { Outcome::Wrong } else { Outcome::UnparsableGold };
+            let outcome =
+                if text::is_name(gold) { Outcome::Wrong } else { Outcome::UnparsableGold };
             (outcome, "parse")
         }
         None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),

@@ -4,8 +4,10 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_datasets::json;
 
-use super::Line;
 use super::fields::{first, get, printed_list};
+use super::names::{ONE, SEVERAL};
+use super::own::keys_of;
+use super::{Line, short};
 
 /// Whether a value is a message of a conversation.
 pub(super) fn is_message(item: &Value) -> bool {
@@ -17,7 +19,8 @@ pub(super) fn flatten<'v>(found: &'v Value, all: &mut Vec<&'v Value>) {
     let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
     let is_turn = |item: &Value| {
         let role = first(item, &["role", "from"]);
-        role.is_some_and(|role| role == "assistant" || role == "gpt") && item.get("tool_calls").is_none()
+        role.is_some_and(|role| role == "assistant" || role == "gpt")
+            && item.get("tool_calls").is_none()
     };
     let is_list = |item: &&Value| match item {
         Value::Array(items) => {
@@ -50,7 +53,8 @@ pub(super) fn list_in_text(line: &Line, found: &Value) -> Result<Option<Value>> 
         return Ok(Some(list));
     }
     if ["['", "[\"", "[{", "[["].iter().any(|start| text.starts_with(start)) {
-        let list = json::parse(text).ok().filter(|list| !list[0].is_number() && !list[0][0].is_number());
+        let list =
+            json::parse(text).ok().filter(|list| !list[0].is_number() && !list[0][0].is_number());
         if list.is_some() {
             return Ok(list);
         }
@@ -79,4 +83,20 @@ pub(super) fn refuse_answers(line: &mut Line, value: &Value) {
             each.len()
         ));
     }
+}
+
+/// A record whose completion, or list of them, stands under the key that the user names.
+///
+/// # Errors
+/// A record without it.
+pub(super) fn with_completion(value: &Value, name: &str) -> Result<Value> {
+    let Some(found) = get(value, name).cloned() else {
+        bail!("no key `{}` (--completion-key): the record has {}", short(name), keys_of(value));
+    };
+    let mut map = value.as_object().cloned().unwrap_or_default();
+    let is_completion = |key: &str| ONE.contains(&key) || SEVERAL.contains(&key) || key == name;
+    map.retain(|key, _| !is_completion(key));
+    let is_list = found.is_array() || printed_list(&found).is_some();
+    map.insert(if is_list { SEVERAL[0] } else { ONE[0] }.to_owned(), found);
+    Ok(Value::Object(map))
 }

@@ -9,10 +9,13 @@ use tealight_datasets::read::{IDS, VERDICTS};
 use tealight_datasets::verify::math;
 
 use super::fields::{
-    first, first_golds, first_id, get, is_finished, prompt_of, text_of, tokens,
+    first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
 };
 use super::lists::{flatten, is_message, list_in_text, refuse_answers};
-use super::names::{CLASSES, GOLDS, MODELS, ONE, PROMPTS, SAMPLES, SEVERAL};
+use super::names::{
+    CLASSES, GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST,
+};
+use super::origin::{model_of, sampling_of};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
@@ -56,10 +59,12 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
-    let is_judged = VERDICTS.iter().chain([&FILTERED]).any(|key| is_there(&key));
-    let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
+    let is_judged = VERDICTS.iter().chain([&FILTERED, &VERDICT_LIST]).any(|key| is_there(&key));
+    let (mut one, mut several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
     if let (Some(one), Some(several)) = (one, several) {
-        bail!("`{one}` beside `{several}`: leave one of them out");
+        bail!(
+            "`{one}` beside `{several}`: name the one with the completions with --completion-key"
+        );
     }
     let mut prompt = asked(value);
     // Beside the id of a problem, `id` is that of the record.
@@ -76,7 +81,17 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         );
     }
     let is_solution = one.is_none() && several.is_none() && get(value, "task_id").is_some();
-    let Golds { golds, is_answer, is_said, refusal } = golds_of(value, is_judged, is_solution);
+    // SGLang's lines have their completion in `text`.
+    let is_text = get(value, "meta_info").is_some_and(Value::is_object);
+    let is_elsewhere = is_solution || is_text || has_other(value);
+    if one.is_none() && several.is_none() && !is_elsewhere {
+        several = SEVERAL_ELSE.iter().find(is_there);
+        // Beside a prompt, which a record of a dataset has there.
+        let is_completion = |key: &&&str| is_there(key) && (**key != "text" || prompt.is_some());
+        one = ONE_ELSE.iter().find(is_completion).filter(|_| several.is_none());
+    }
+    let Golds { golds, is_answer, is_said, refusal } =
+        golds_of(value, is_judged, is_solution, several.is_some());
     let mut sample: Vec<String> =
         SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
     if !sample.is_empty() {
@@ -92,13 +107,12 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         prompt,
         context: first(value, &["context", "db_id"]),
         is_judged,
-        model: first(value, &MODELS),
+        model: model_of(value),
+        sampling: sampling_of(value),
         sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
     let error = error_of(value);
-    // SGLang's lines have their completion in `text`.
-    let is_text = get(value, "meta_info").is_some_and(Value::is_object);
     let other = is_solution.then_some(&"solution").or(is_text.then_some(&"text"));
     let found = one.or(several).or(other).and_then(|key| get(value, key));
     // A server's response as a client returned it, or the choices of one.
@@ -124,7 +138,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             line.push(Reading::new(last_answer(messages), ending(Ending::reasons(value), 0)));
         }
         (None, None) => bail!(
-            "{} has no completion (under `completion`, `response`, `output` and the like): rename its column to `completion`; the record has {}",
+            "{} has no completion (under `completion`, `response`, `output` and the like): name its key with \
+             --completion-key; the record has {}",
             line.shown(),
             keys_of(value)
         ),
@@ -134,6 +149,18 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
     line.cut_prompts(is_whole);
     Ok(line)
+}
+
+/// Whether a value is one text or number.
+fn is_single(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Number(_)) && printed_list(value).is_none()
+}
+
+/// Whether the completion stands elsewhere than under a key of its own.
+fn has_other(value: &Value) -> bool {
+    get(value, "choices").is_some()
+        || ends_with_answer(&value["messages"])
+        || error_of(value).is_some()
 }
 
 /// The gold answers of a record.
@@ -148,7 +175,7 @@ struct Golds {
 }
 
 /// The gold answers of a record.
-fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Golds {
+fn golds_of(value: &Value, is_judged: bool, is_solution: bool, is_several: bool) -> Golds {
     let has_answer = get(value, "answer").is_some_and(|answer| !answer.is_null());
     let is_verdict = |label: &Value| match label {
         Value::Bool(_) => true,
@@ -165,7 +192,8 @@ fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Golds {
             && text.split_whitespace().filter(is_word).count() > MOST_WORDS
     };
     let is_gold = |key: &&&str| match **key {
-        "answer" => !is_judged,
+        // Of several completions, what they said would be a list (TRL has the gold there, beside a reward).
+        "answer" => !is_judged || is_several && get(value, "answer").is_some_and(is_single),
         // Beside an answer, whether somebody found it right.
         "label" => !(has_answer && get(value, "label").is_some_and(is_verdict)),
         "solution" => {
@@ -196,7 +224,7 @@ fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Golds {
 }
 
 /// The keys of a record, the first few, as messages name them.
-fn keys_of(value: &Value) -> String {
+pub(super) fn keys_of(value: &Value) -> String {
     let keys = value.as_object().into_iter().flat_map(|map| map.keys());
     let shown: Vec<String> =
         keys.take(12).map(|key| format!("`{}`", short(key).escape_debug())).collect();
@@ -267,6 +295,9 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
             counted(reasons.len(), "finish reason")
         );
     }
+    // One class of several completions is the topic of their problem.
+    let has_classes = items.len() == 1
+        || !CLASSES.iter().filter_map(|key| get(value, key)).any(|class| !class.is_array());
     for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
         let own = ending(Ending::reasons(item), 0);
         let ending = if own == Ending::Unknown { ending(reasons, index) } else { own };
@@ -279,7 +310,7 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         let logp = [(item, "logp"), (item, "cumulative_logprob"), (value, "logp")];
         let logp = logp.into_iter().find_map(|(object, key)| number(get(object, key)?));
         one.logp = logp.and_then(plausible_logp);
-        one.class = class(item, 0).or_else(|| class(value, index));
+        one.class = class(item, 0).or_else(|| class(value, index).filter(|_| has_classes));
         line.push(reading);
     }
     Ok(())

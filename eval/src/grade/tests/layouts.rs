@@ -16,27 +16,60 @@ fn a_task_without_the_files_filter_is_read_under_its_own() {
         json!({"doc_id": id, "doc_hash": format!("{task}{id}"), "doc": {}, "target": "7", "resps": [["7", "8"]],
             "filter": filter, "arguments": {}})
     };
-    let task = |name: &'static str, filter: &'static str| (0..3).map(move |id| row(id, name, filter));
+    let task =
+        |name: &'static str, filter: &'static str| (0..3).map(move |id| row(id, name, filter));
     let strict: Vec<Value> = task("a", "strict").chain(task("a", "loose")).collect();
     let plain: Vec<Value> = task("b", "none").collect();
-    let turns = |rows: &[&Value]| (0..6).map(|i| rows[i / 2 + 3 * (i % 2)].clone()).collect::<Vec<_>>();
+    let turns =
+        |rows: &[&Value]| (0..6).map(|i| rows[i / 2 + 3 * (i % 2)].clone()).collect::<Vec<_>>();
     let by_document = turns(&strict.iter().collect::<Vec<_>>());
     for (rows, filter, left_out, own) in [
-        ([&strict[..], &plain].concat(), None, "3 lines of `loose`", "3 problems without a line of the filter `strict`"),
-        ([&by_document[..], &plain].concat(), None, "3 lines of `loose`", "own first filter: `none` (3)"),
-        ([&plain[..], &strict].concat(), None, "3 lines of `loose`", "own first filter: `strict` (3)"),
-        ([&strict[..], &plain].concat(), Some("loose"), "3 lines of `strict`", "own first filter: `none` (3)"),
-        ([&by_document[..], &plain].concat(), Some("loose"), "3 lines of `strict`", "own first filter: `none` (3)"),
+        (
+            [&strict[..], &plain].concat(),
+            None,
+            "3 lines of `loose`",
+            "3 problems without a line of the filter `strict`",
+        ),
+        (
+            [&by_document[..], &plain].concat(),
+            None,
+            "3 lines of `loose`",
+            "own first filter: `none` (3)",
+        ),
+        (
+            [&plain[..], &strict].concat(),
+            None,
+            "3 lines of `loose`",
+            "own first filter: `strict` (3)",
+        ),
+        (
+            [&strict[..], &plain].concat(),
+            Some("loose"),
+            "3 lines of `strict`",
+            "own first filter: `none` (3)",
+        ),
+        (
+            [&by_document[..], &plain].concat(),
+            Some("loose"),
+            "3 lines of `strict`",
+            "own first filter: `none` (3)",
+        ),
     ] {
-        let job = |job| GradeJob { filter, ..job };
-        let graded = graded_with("f.jsonl", &lines(&rows), None, job).unwrap();
+        let graded =
+            graded_with("f.jsonl", &lines(&rows), None, |job| GradeJob { filter, ..job }).unwrap();
         assert_eq!(numbers(&graded), [(2, 1); 6]);
         has_note(&graded, left_out);
         has_note(&graded, own);
     }
-    let none = graded_with("f.jsonl", &lines(&strict), None, |job| GradeJob { filter: Some("none"), ..job });
+    let none = graded_with("f.jsonl", &lines(&strict), None, |job| GradeJob {
+        filter: Some("none"),
+        ..job
+    });
     let why = format!("{:#}", none.err().expect("refused"));
-    assert!(why.contains("no line has the filter `none`; the filters are `loose`, `strict`"), "{why}");
+    assert!(
+        why.contains("no line has the filter `none`; the filters are `loose`, `strict`"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -60,23 +93,34 @@ fn lists_of_messages_and_lists_in_lists_are_completions() {
     ] {
         let row = json!({"id": 1, "prompt": "6 + 1?", "gold": "7", key: list});
         let found = graded(&lines(std::slice::from_ref(&row)), None);
-        assert_eq!(numbers(&found), [(samples, samples.div_ceil(2))], "{row}");
+        assert_eq!(numbers(&found), [(samples, usize::div_ceil(samples, 2))], "{row}");
     }
-    for text in ["['So 7.' 'So 8.']", "['So 7.'\n \"It's 8.\"]", "[{'role': 'assistant', 'content': '7'}]"] {
+    for text in
+        ["['So 7.' 'So 8.']", "['So 7.'\n \"It's 8.\"]", "[{'role': 'assistant', 'content': '7'}]"]
+    {
         let row = json!({"id": 1, "gold": "7", "completions": text});
-        assert!(refused("f.jsonl", &lines(&[row])).contains("as Python or numpy prints it"), "{text}");
+        assert!(
+            refused("f.jsonl", &lines(&[row])).contains("as Python or numpy prints it"),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn answers_one_for_each_completion_are_no_golds() {
-    let row = |key: &str, answers: Value| json!({"id": 1, key: answers, "completions": ["7", "8", "8"]});
+    let row =
+        |key: &str, answers: Value| json!({"id": 1, key: answers, "completions": ["7", "8", "8"]});
     let why = refused("f.jsonl", &lines(&[row("answer", json!(["7", "8", "8"]))]));
     assert!(why.contains("`answer` is a list with one for each of the 3 completions"), "{why}");
-    let named = |job| GradeJob { gold_key: Some("answer"), ..job };
     let rows = lines(&[row("answer", json!(["7", "7.0", "seven"]))]);
-    assert_eq!(numbers(&graded_with("f.jsonl", &rows, None, named).unwrap()), [(3, 1)]);
-    for (key, answers) in [("answer", json!(["7", "7", "7"])), ("answer", json!(["7", "7.0"])), ("gold", json!(["7", "x", "y"]))] {
+    let named =
+        graded_with("f.jsonl", &rows, None, |job| GradeJob { gold_key: Some("answer"), ..job });
+    assert_eq!(numbers(&named.unwrap()), [(3, 1)]);
+    for (key, answers) in [
+        ("answer", json!(["7", "7", "7"])),
+        ("answer", json!(["7", "7.0"])),
+        ("gold", json!(["7", "x", "y"])),
+    ] {
         assert_eq!(numbers(&graded(&lines(&[row(key, answers)]), None)), [(3, 1)]);
     }
 }
@@ -87,7 +131,8 @@ fn rows(samples: usize, row: impl Fn(usize, usize) -> Value) -> Vec<Value> {
         let mut one = row(problem, sample);
         one["prompt"] = json!(format!("What is {problem} + 1?"));
         one["gold"] = json!(problem + 1);
-        one["completion"] = json!(format!("As {sample} says, \\boxed{{{}}}", problem + 1 + sample % 2));
+        one["completion"] =
+            json!(format!("As {sample} says, \\boxed{{{}}}", problem + 1 + sample % 2));
         one
     };
     (0..6).flat_map(|problem| (0..samples).map(move |sample| (problem, sample))).map(one).collect()
@@ -100,7 +145,10 @@ fn ids_that_come_with_every_prompt_number_samples() {
         for _ in 0..2 {
             let found = graded(&lines(&all), None);
             assert_eq!(numbers(&found), [(4, 2); 6], "{key}");
-            has_note(&found, "each id comes with every prompt, so ids number the samples; 24 records");
+            has_note(
+                &found,
+                "each id comes with every prompt, so ids number the samples; 24 records",
+            );
             all.sort_by_key(|row| row[key].as_u64());
         }
         // A run that was written twice.
@@ -114,19 +162,26 @@ fn ids_that_come_with_every_prompt_number_samples() {
         row["prompt"] = json!(["Box it.", "Think."][(sample.unwrap() % 2) as usize]);
         row
     };
-    let all: Vec<Value> = rows(4, |id, sample| json!({"id": id, "s": sample})).iter().map(template).collect();
+    let all: Vec<Value> =
+        rows(4, |id, sample| json!({"id": id, "s": sample})).iter().map(template).collect();
     assert_eq!(graded(&lines(&all), None).problems.len(), 12);
     let tasks = rows(2, |problem, _| json!({"id": problem % 3}));
     assert_eq!(numbers(&graded(&lines(&tasks), None)), [(2, 1); 6]);
     // Beyond the first lines of a file nothing is grouped.
     let prompt = |i: usize| json!({"id": i / 4200, "prompt": format!("Q{}?", i % 4200), "gold": "7", "completion": "7"});
     let many: Vec<Value> = (0..8400).map(prompt).collect();
-    assert!(refused("f.jsonl", &lines(&many)).contains("ids seem to number the samples of a prompt"));
+    assert!(
+        refused("f.jsonl", &lines(&many)).contains("ids seem to number the samples of a prompt")
+    );
 }
 
 #[test]
 fn numbers_that_come_again_with_other_texts_number_no_samples() {
-    for number in [|_, _| json!({"sample": 0}), |id, _| json!({"request_id": id}), |_, i| json!({"sample_index": i % 2})] {
+    for number in [
+        |_, _| json!({"sample": 0}),
+        |id, _| json!({"request_id": id}),
+        |_, i| json!({"sample_index": i % 2}),
+    ] {
         let number: fn(usize, usize) -> Value = number;
         let found = graded(&lines(&rows(4, number)), None);
         assert_eq!(numbers(&found), [(4, 2); 6]);
@@ -137,7 +192,10 @@ fn numbers_that_come_again_with_other_texts_number_no_samples() {
     all.push(json!({"sample": 3, "prompt": "What is 0 + 1?", "gold": "1", "completion": "So 1"}));
     let found = graded(&lines(&all), None);
     assert_eq!(numbers(&found), [(4, 2); 6]);
-    has_note(&found, "1 samples occur more than once and are counted once; 1 of them with another text");
+    has_note(
+        &found,
+        "1 samples occur more than once and are counted once; 1 of them with another text",
+    );
 }
 
 #[test]
@@ -151,7 +209,7 @@ fn a_run_that_was_written_twice_is_noted() {
     assert!(twice.contains("6 of 6 problems repeat all their texts in the same order"), "{twice}");
     assert!(note(&[&all[..], &all, &all].concat()).is_some());
     // A run that was resumed at its fourth problem, and at its last.
-    assert!(note(&[&all[..], &all[12..]].concat()).unwrap().contains("4 of 6 problems"));
+    assert!(note(&[&all[..], &all[8..]].concat()).unwrap().contains("4 of 6 problems"));
     assert_eq!(note(&[&all[..], &all[20..]].concat()), None);
     assert_eq!(note(&all), None);
     let same = rows(4, |_, _| json!({})).into_iter().map(|mut row| {
@@ -174,4 +232,87 @@ fn a_problem_whose_gold_cannot_be_read_is_left_out_as_a_whole() {
     // A name is compared as a text.
     let name = json!({"id": 1, "gold": "J. K. Rowling", "completions": ["It is J. K. Rowling.", "It is London."]});
     assert_eq!(numbers(&graded(&lines(&[name]), None)), [(2, 1)]);
+}
+
+#[test]
+fn everyday_names_and_a_named_key_hold_completions() {
+    for key in [
+        "samples",
+        "rollouts",
+        "candidates",
+        "texts",
+        "model_outputs",
+        "preds",
+        "solutions",
+        "model_answers",
+    ] {
+        let row = json!({"id": 1, "question": "6 + 1?", "gt_answer": "7", key: ["7", "8"], "is_corrects": [true, false]});
+        assert_eq!(counts_of(&row), (2, 1), "{key}");
+    }
+    for key in ["model_output", "pred", "text"] {
+        assert_eq!(
+            counts_of(&json!({"id": 1, "question": "6 + 1?", "answer": "7", key: "So 7"})),
+            (1, 1),
+            "{key}"
+        );
+    }
+    // The text of a problem, and an answer that was found in a completion.
+    assert!(
+        refused("f.jsonl", &lines(&[json!({"id": 1, "text": "6 + 1?", "answer": "7"})]))
+            .contains("--completion-key")
+    );
+    assert_eq!(
+        counts_of(&json!({"id": 1, "gold": "7", "completion": "So 7", "pred": "8"})),
+        (1, 1)
+    );
+    let named = |row: Value| {
+        graded_with("f.jsonl", &lines(&[row]), None, |job| GradeJob {
+            completion_key: Some("said"),
+            ..job
+        })
+    };
+    for (said, samples) in [(json!("7"), 1), (json!(["7", "8"]), 2), (json!("[\"7\", \"8\"]"), 2)] {
+        let graded = named(json!({"id": 1, "gold": "7", "said": said, "output": "9"})).unwrap();
+        assert_eq!(numbers(&graded), [(samples, 1)]);
+    }
+    let why = format!(
+        "{:#}",
+        named(json!({"id": 1, "gold": "7", "output": "9"})).err().expect("refused")
+    );
+    assert!(
+        why.contains("no key `said` (--completion-key): the record has `gold`, `id`, `output`"),
+        "{why}"
+    );
+}
+
+fn counts_of(row: &Value) -> (usize, usize) {
+    numbers(&graded(&lines(std::slice::from_ref(row)), None))[0]
+}
+
+#[test]
+fn one_answer_beside_several_judged_completions_is_the_gold() {
+    let row =
+        json!({"prompt": "6 + 1?", "completions": ["7", "8"], "answer": "7", "reward": [1.0, 0.0]});
+    assert_eq!(counts_of(&row), (2, 1));
+    let one = json!({"prompt": "6 + 1?", "completion": "7", "answer": "7", "reward": 1.0});
+    assert!(refused("f.jsonl", &lines(&[one])).contains("--gold-key answer"));
+}
+
+#[test]
+fn steps_settings_and_topics_of_plain_records_are_read() {
+    let row = |step: usize| {
+        json!({"id": step, "gold": "7", "completions": ["7", "7"], "global_step": step, "class": "algebra",
+            "temperature": 0.7, "sampling_params": {"max_tokens": 64}})
+    };
+    let found = graded(&lines(&[row(1), row(2)]), None);
+    assert_eq!(found.models, ["step 1", "step 2"]);
+    assert_eq!(
+        (&*found.sampling["temperature"], &*found.sampling["max_completion_length"]),
+        ("0.7", "64")
+    );
+    assert_eq!(found.classes, 0);
+    let trl = json!({"prompt": "6 + 1?", "solution": "7", "completion": "7", "advantage": 0.5, "step": 3});
+    assert!(graded(&lines(&[trl]), None).models.is_empty());
+    let listed = json!({"id": 1, "gold": "7", "completions": ["7", "7"], "class": ["a", "b"]});
+    assert_eq!(graded(&lines(&[listed]), None).classes, 2);
 }
