@@ -223,8 +223,25 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
         problems: problems.len(),
         counts: set.runs.iter().map(|run| Counted::new(run)).collect(),
         tuned,
-        warnings: Vec::new(),
+        warnings: nothing_correct(input)
+            .into_iter()
+            .chain(second_rule::caution(input, &rows))
+            .collect(),
         notes: Vec::new(),
+    })
+}
+
+/// What is to be said where next to nothing is correct in any file.
+fn nothing_correct(input: &AuditInput<'_>) -> Option<String> {
+    let counts = input.set.runs.iter().map(|run| Counted::new(run));
+    let [judged, correct] =
+        counts.fold([0; 2], |[all, right], one| [all + one.judged, right + one.correct]);
+    (judged >= 50 && 50 * correct < judged).then(|| {
+        format!(
+            "{correct} of {} are correct in all files together: are these the right gold answers (ids, --dataset, \
+             --gold-key) and the right --verifier?",
+            counted(judged, "completion")
+        )
     })
 }
 

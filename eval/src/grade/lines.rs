@@ -16,6 +16,7 @@ use super::repeats::Repeats;
 use super::runs::Runs;
 use super::seen::{Named, Seen};
 use super::source::{Place, Record};
+use super::thoughts::Thoughts;
 use super::{GradeJob, Graded};
 use crate::Tally;
 use crate::number::counted;
@@ -45,6 +46,7 @@ pub(super) struct Lines<'a> {
     /// The samples that said which one they are.
     seen: Seen<'a>,
     repeats: Repeats,
+    thoughts: Thoughts,
     runs: Runs,
     /// Failed requests of batches, until it is known whether another one answered, and the requests of each problem
     /// that did.
@@ -73,6 +75,7 @@ impl<'a> Lines<'a> {
             counts: Vec::new(),
             seen: Seen::new(job.files.map(|[_, file]| file), job.max_open),
             repeats: Repeats::default(),
+            thoughts: Thoughts::new(job.starts_inside),
             runs: Runs::default(),
             failed: Vec::new(),
             answered: HashMap::new(),
@@ -90,8 +93,10 @@ impl<'a> Lines<'a> {
     /// The completions of some records.
     pub(super) fn work(&mut self, records: Vec<Parsed>) -> Result<Work> {
         if !std::mem::replace(&mut self.has_begun, true) {
-            let lines = records.iter().filter_map(|(_, _, parsed)| parsed.as_ref().ok()).flatten();
-            self.problems.find_grouping(lines);
+            let lines =
+                || records.iter().filter_map(|(_, _, parsed)| parsed.as_ref().ok()).flatten();
+            self.problems.find_grouping(lines());
+            self.thoughts.find(lines().flat_map(|line| &line.answers));
         }
         let mut work = Work::default();
         for (place, is_whole, parsed) in records {
@@ -198,7 +203,7 @@ impl<'a> Lines<'a> {
         let by_id = || self.problems.has_sample_ids.then(|| line.id.as_deref()).flatten();
         let number = line.sample.or_else(|| by_id().map(|id| hash([id])));
         for (index, mut answer) in line.answers.into_iter().enumerate() {
-            answer.starts_inside |= self.job.starts_inside;
+            answer.starts_inside |= self.thoughts.start_inside;
             let named = match number {
                 Some(sample) => {
                     self.repeats.numbered += 1;
@@ -322,6 +327,7 @@ impl<'a> Lines<'a> {
                 counted(self.with_turns, "completion")
             ));
         }
+        self.thoughts.sentence(&self.name).into_iter().for_each(|note| self.notes.say(note));
         self.repeats.sentences().into_iter().for_each(|note| self.notes.say(note));
         self.notes.repeated = self.runs.repeated;
         self.notes.joined = self.runs.joined;

@@ -19,6 +19,7 @@ mod scratch;
 mod seen;
 mod source;
 mod tallies;
+mod thoughts;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -63,7 +64,7 @@ pub struct GradeJob<'a> {
     pub dataset: Option<&'a Dataset>,
     /// Verifies the completions.
     pub verifier: &'a dyn Verifier,
-    /// Whether all completions begin in a thought that their prompts opened.
+    /// Whether completions begin in a thought that their prompts opened, in a file where some close one.
     pub starts_inside: bool,
     /// The filter of lm-eval whose lines are read; the file's first unless given.
     pub filter: Option<&'a str>,

@@ -100,9 +100,30 @@ fn templates(tuned: &TunedAudit) -> Option<String> {
 fn trusted(second: &SecondRule) -> String {
     let [first, other] = &second.rules;
     let others = second.measures(true);
+    let accepts_none = |rule: usize| second.pass_at_1[rule] == [0.0; 2];
+    let counts = second
+        .counts
+        .iter()
+        .fold([0; 2], |[all, differ], one| [all + one[0], differ + one[1] + one[2]]);
     match others.is_empty() {
+        _ if accepts_none(0) && accepts_none(1) => {
+            format!(
+                "The verifiers {first} and {other} accept no completion, so neither speaks for the other."
+            )
+        }
+        _ if accepts_none(1) => {
+            format!(
+                "{other} accepts no completion, and says nothing of whether {first} is to be trusted."
+            )
+        }
+        _ if 10 * counts[1] > 9 * counts[0] => format!(
+            "{first} and {other} disagree on {} of {}: one of them is no rule for these files.",
+            counts[1],
+            counted(counts[0], "completion")
+        ),
         true => format!(
-            "The verifiers {first} and {other} lead to the same conclusions on {} (the other answers are by {first} alone).",
+            "The verifiers {first} and {other} lead to the same conclusions on {} (the page's other sections are by {first} \
+             alone).",
             second.measures(false)
         ),
         false => format!("By {other} in place of {first}, {others} would change."),

@@ -100,3 +100,28 @@ pub(super) fn with_completion(value: &Value, name: &str) -> Result<Value> {
     map.insert(if is_list { SEVERAL[0] } else { ONE[0] }.to_owned(), found);
     Ok(Value::Object(map))
 }
+
+/// Refuses a document whose entries are columns, or records by their ids.
+pub(super) fn refuse_collection(value: &Value) -> Result<()> {
+    let Some(map) = value.as_object().filter(|map| map.len() > 1) else { return Ok(()) };
+    let is_number = |key: &String| key.bytes().all(|byte| byte.is_ascii_digit());
+    let is_column = |entry: &Value| match entry {
+        Value::Array(_) => true,
+        Value::Object(rows) => !rows.is_empty() && rows.keys().all(is_number),
+        _ => false,
+    };
+    if map.values().all(is_column) {
+        bail!(
+            "a table by its columns ({}), as pandas' to_json writes it: give one object a record, \
+             to_json(FILE, orient=\"records\", lines=True)",
+            keys_of(value)
+        );
+    }
+    if map.values().all(Value::is_object) || map.values().all(Value::is_array) {
+        bail!(
+            "records by their ids ({}): give a list of objects, or JSON lines, each with its \"id\"",
+            keys_of(value)
+        );
+    }
+    Ok(())
+}

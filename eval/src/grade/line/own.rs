@@ -11,7 +11,7 @@ use tealight_datasets::verify::math;
 use super::fields::{
     first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
 };
-use super::lists::{flatten, is_message, list_in_text, refuse_answers};
+use super::lists::{flatten, is_message, list_in_text, refuse_answers, refuse_collection};
 use super::names::{
     CLASSES, GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST,
 };
@@ -75,6 +75,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         None => id = first_id(value, &["problem"]),
     }
     if id.is_none() && prompt.is_none() {
+        refuse_collection(value)?;
         bail!(
             "no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this? The record has {}",
             keys_of(value)

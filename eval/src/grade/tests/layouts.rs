@@ -316,3 +316,62 @@ fn steps_settings_and_topics_of_plain_records_are_read() {
     let listed = json!({"id": 1, "gold": "7", "completions": ["7", "7"], "class": ["a", "b"]});
     assert_eq!(graded(&lines(&[listed]), None).classes, 2);
 }
+
+#[test]
+fn only_files_that_close_thoughts_begin_inside_them() {
+    let file = |texts: [&str; 4]| {
+        lines(&texts.map(|text| json!({"id": text, "gold": "7", "completion": text})))
+    };
+    let asked = |texts| {
+        let job = graded_with("f.jsonl", &file(texts), None, |job| GradeJob {
+            starts_inside: true,
+            ..job
+        });
+        job.unwrap()
+    };
+    let thinks = ["6 + 1</think>\\boxed{7}", "is it \\boxed{7}", "So 7", "8</think>7"];
+    assert_eq!(numbers(&asked(thinks)), [(1, 1), (1, 0), (1, 0), (1, 1)]);
+    let plain = asked(["\\boxed{7}", "is it \\boxed{7}", "So 7", "8"]);
+    assert_eq!(numbers(&plain), [(1, 1), (1, 1), (1, 1), (1, 0)]);
+    has_note(&plain, "no completion of f.jsonl closes a thought");
+    has_note(
+        &graded(&file(thinks), None),
+        "2 of the first 4 completions close a thought that they did not open",
+    );
+    let opened = ["<think>6</think>7", "<think>7", "So 7", "<think>8</think>7"];
+    assert!(graded(&file(opened), None).notes.is_empty());
+}
+
+#[test]
+fn verdicts_of_the_file_that_are_inverted_or_empty_are_noted() {
+    let file = |verdict: fn(usize) -> bool| {
+        let row = |i: usize| json!({"id": i, "gold": "7", "completion": (6 + i % 2).to_string(), "correct": verdict(i)});
+        graded(&lines(&(0..10).map(row).collect::<Vec<_>>()), None)
+    };
+    has_note(&file(|i| i % 2 == 0), "differ on 10 of 10 completions");
+    has_note(&file(|_| false), "the file calls none of 10 completions correct, and the verifier 5");
+    assert!(file(|i| i % 2 == 1).notes.is_empty());
+}
+
+#[test]
+fn collections_that_are_no_records_are_named() {
+    for (name, text, why) in [
+        (
+            "f.json",
+            r#"{"id":{"0":"a","1":"b"},"completion":{"0":"7","1":"8"}}"#,
+            "a table by its columns (`id`, `completion`)",
+        ),
+        ("f.json", r#"{"id":["a","b"],"completion":["7","8"]}"#, "a table by its columns"),
+        (
+            "f.json",
+            r#"{"a":{"completion":"7"},"b":{"completion":"8"}}"#,
+            "records by their ids (`a`, `b`)",
+        ),
+        ("f.arrow", "ARROW1\0\0", "f.arrow: an Arrow file"),
+    ] {
+        let why_not = refused(name, text);
+        assert!(why_not.contains(why), "{why_not}");
+    }
+    let pickle = crate::grade::Source::new(&b"\x80\x04\x95"[..], "f.pkl").unwrap_err().to_string();
+    assert!(pickle.contains("f.pkl: a pickle of Python"), "{pickle}");
+}
