@@ -164,7 +164,12 @@ impl GradingOptions {
         if graded.completions == 0 {
             bail!("{}: contains no completion to grade", to_grade.file);
         }
-        graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
+        for note in &graded.notes {
+            match note.contains(to_grade.file) {
+                true => tracing::warn!("{note}"),
+                false => tracing::warn!("{}: {note}", to_grade.file),
+            }
+        }
         let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;
         let (unjudged, notes) = (graded.unjudged.clone(), graded.notes.clone());
         let models = graded.models.clone();
