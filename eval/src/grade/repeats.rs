@@ -11,6 +11,8 @@ use crate::number::counted;
 const MAX_HELD: usize = 1 << 16;
 /// Most texts of a problem that are compared with each other.
 const MAX_TEXTS: usize = 1 << 12;
+/// Samples with another text under a number that came before, which are no accident.
+const LEAST_CHANGED: usize = 4;
 /// Problems that repeat all their texts, and are no accident.
 const LEAST: usize = 3;
 
@@ -53,10 +55,13 @@ impl Repeats {
         }
     }
 
-    /// The held samples, if their numbers mean nothing: most of those that come again have other texts, and they are
-    /// more than what a run that was resumed wrote twice.
+    /// The held samples, if their numbers mean nothing: a good part of those that come again have other texts, and they
+    /// are more than what a run that was resumed wrote twice; of numbers that come three times and more, a small part.
     pub(super) fn release(&mut self) -> Vec<Task> {
-        let is_nothing = 2 * self.changed > self.repeated && 8 * self.repeated >= self.numbered;
+        let Self { numbered, repeated, changed, .. } = *self;
+        let is_many = 4 * changed >= repeated && 8 * repeated >= numbered;
+        let is_often = 20 * changed >= repeated && 3 * repeated >= 2 * numbered;
+        let is_nothing = changed >= LEAST_CHANGED && (is_many || is_often);
         self.meaning = if is_nothing { Meaning::Nothing } else { Meaning::Repeated };
         let held = std::mem::take(&mut self.held);
         if is_nothing { held } else { Vec::new() }
@@ -79,8 +84,8 @@ impl Repeats {
         let numbers = match self.meaning {
             _ if *repeated == 0 => None,
             Meaning::Nothing => Some(format!(
-                "{} have the number or request of another sample of their problem, most of them with another text: it \
-                 tells no samples apart, and all are counted",
+                "{} have the number or request of another sample of their problem, many of them with another text: \
+                 it tells no samples apart, and all are counted",
                 counted(*repeated, "sample")
             )),
             _ => {

@@ -390,5 +390,5 @@ pub(super) fn is_name(gold: &str) -> bool {
     let is_formula = |c: char| "\\=^_<>{}[]|*≤≥≠≈∞∪∩√×÷±−→∈".contains(c);
     let letters = gold.chars().filter(|c| c.is_alphabetic()).count();
     let digits = gold.chars().filter(|c| c.is_numeric()).count();
-    letters > 1 && letters >= digits && !gold.contains(is_formula)
+    letters > 0 && letters >= digits && (letters > 1 || digits == 0) && !gold.contains(is_formula)
 }

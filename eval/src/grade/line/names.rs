@@ -56,6 +56,6 @@ pub(super) const CLASSES: [&str; 3] = ["class", "solution_class", "classes"];
 pub(super) const MODELS: [&str; 5] =
     ["model", "model_name", "model_id", "model_path", "checkpoint"];
 /// Keys of the step of training that a record is of.
-pub(super) const STEPS: [&str; 3] = ["step", "global_step", "checkpoint_step"];
+pub(super) const STEPS: [&str; 4] = ["step", "global_step", "training_step", "checkpoint_step"];
 /// A list of verdicts, one for each completion.
 pub(super) const VERDICT_LIST: &str = "is_corrects";

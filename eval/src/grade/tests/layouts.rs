@@ -187,6 +187,15 @@ fn numbers_that_come_again_with_other_texts_number_no_samples() {
         assert_eq!(numbers(&found), [(4, 2); 6]);
         has_note(&found, "it tells no samples apart, and all are counted");
     }
+    // Most texts are equal.
+    let equal = |row: &Value| {
+        let is_other = row["prompt"].as_str().is_some_and(|prompt| prompt.contains("is 1"));
+        let mut row = row.clone();
+        row["completion"] = if is_other { row["completion"].clone() } else { json!("1") };
+        row
+    };
+    let found = rows(8, |_, _| json!({"sample": 0})).iter().map(equal).collect::<Vec<_>>();
+    assert_eq!(graded(&lines(&found), None).completions, 48);
     // A run that was resumed wrote few samples twice.
     let mut all = rows(4, |_, sample| json!({"sample": sample}));
     all.push(json!({"sample": 3, "prompt": "What is 0 + 1?", "gold": "1", "completion": "So 1"}));
