@@ -289,7 +289,7 @@ fn everyday_names_and_a_named_key_hold_completions() {
         named(json!({"id": 1, "gold": "7", "output": "9"})).err().expect("refused")
     );
     assert!(
-        why.contains("no key `said` (--completion-key): the record has `gold`, `id`, `output`"),
+        why.contains("no key `said` (--completion-key): the record has `id`, `gold`, `output`"),
         "{why}"
     );
 }
