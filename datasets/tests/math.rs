@@ -48,6 +48,11 @@ fn outcomes_name_the_unreadable_side() {
     assert_eq!(outcome("3", ""), Outcome::NoAnswer);
     assert_eq!(outcome("3", "\\boxed{3 + }"), Outcome::UnparsableAnswer);
     assert_eq!(outcome("3 + +", "\\boxed{3}"), Outcome::UnparsableGold);
+    // A name is compared as a text, also where it is no word of mathematics.
+    for gold in ["J. K. Rowling", "O'Brien", "U.S.", "C++", "AT&T", "1984 (novel)"] {
+        let said = |name: &str| outcome(gold, &format!("The answer is {name}."));
+        assert_eq!((said(gold), said("London")), (Outcome::Correct, Outcome::Wrong), "{gold}");
+    }
     assert_eq!(check("3", "it is 3", Mode::Strict).outcome, Outcome::NoAnswer);
 }
 

@@ -240,16 +240,18 @@ impl Results {
     /// No such file, one that is not of this schema, another version of it.
     pub fn load(path: &Path) -> Result<Self> {
         let is_file = path.extension().is_some_and(|extension| extension == "json");
+        if path.is_file() && !is_file {
+            let what =
+                "a file, not the directory of `eval` or `grade`; `tealight audit` compares files";
+            bail!("{}: {what} of completions", path.display());
+        }
         let path = if is_file { path.to_owned() } else { path.join("results.json") };
         let folder = path.parent().unwrap_or(Path::new("."));
         let results: Self = json_file::read_own(folder, &path, MAX_RESULTS)
             .map_err(|error| refusal(folder, &path, error))?;
         if results.schema_version != VERSION {
-            return Err(other_version(
-                &path,
-                results.schema_version.into(),
-                Some(&results.tealight),
-            ));
+            let program = Some(results.tealight.as_str());
+            return Err(other_version(&path, results.schema_version.into(), program));
         }
         results.check().with_context(|| path.display().to_string())?;
         Ok(results)
@@ -312,7 +314,7 @@ fn refusal(folder: &Path, path: &Path, error: JsonFileError) -> anyhow::Error {
         }
         None => anyhow!(
             "{shown}: not the results of an evaluation (no schema_version); give the directory that `tealight eval` or \
-             `tealight grade` wrote"
+             `tealight grade` wrote; `tealight audit` compares files of completions"
         ),
     }
 }
@@ -386,9 +388,13 @@ mod tests {
             std::fs::write(folder.path().join("results.json"), text).unwrap();
             assert!(message().contains(why), "{text}: {}", message());
         }
-        // Sparse: it takes no disk.
-        let file = std::fs::File::create(folder.path().join("results.json")).unwrap();
-        file.set_len(MAX_RESULTS + 1).unwrap();
+        let lines = folder.path().join("a.jsonl");
+        std::fs::write(&lines, "{}\n{}\n").unwrap();
+        assert!(
+            Results::load(&lines).unwrap_err().to_string().contains("`tealight audit` compares")
+        );
+        let sparse = std::fs::File::create(folder.path().join("results.json")).unwrap();
+        sparse.set_len(MAX_RESULTS + 1).unwrap();
         assert!(message().contains("larger than 1073741824 bytes"), "{}", message());
     }
 }

@@ -152,18 +152,18 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     more.iter().chain(&warnings).for_each(|note| tracing::warn!("{note}"));
     notes.extend(more);
     let results: Vec<&Results> = models.iter().map(|file| &file.results).collect();
-    let ways = options.ways(&*verifier, &results);
     let samples: Vec<Arc<Index>> = models.iter().map(|file| file.index.clone()).collect();
     let input = AuditInput {
         names: &names,
         set: &set,
         samples: &samples,
-        ways: &ways,
+        golds: &audit::golds(&results),
+        ways: &options.ways(&*verifier, &results),
         second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
         judge: strategy_judge.as_ref().map(|judge| judge as &dyn StrategyJudge),
         scorer: scorer.as_ref().map(|scorer| scorer as &dyn PromptScorer),
     };
-    let audit = Audit { warnings, notes, ..audit::audit(&input)? };
+    let audit = said(audit::audit(&input)?, warnings, notes);
     let most = options.grading.max_unjudged;
     let doubt = judged.iter().find_map(|file| file.doubt(&*verifier, most));
     if destination.is_saved() {
@@ -177,6 +177,13 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         tracing::info!("nothing was saved; --output DIR saves a page with all numbers and texts");
     }
     Ok(Audited { audit, doubt })
+}
+
+/// An audit with the warnings and notes of its files; its own warnings are said now.
+fn said(audit: Audit, mut warnings: Vec<String>, notes: Vec<String>) -> Audit {
+    audit.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    warnings.extend(audit.warnings);
+    Audit { warnings, notes, ..audit }
 }
 
 fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {

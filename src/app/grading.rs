@@ -59,6 +59,11 @@ pub struct GradingOptions {
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_key: Option<String>,
+    /// Key of the completion in each record, or of the list of them. Needed if docs/how-to/grade.md does not list the
+    /// key.
+    #[arg(long, value_name = "KEY", help_heading = "Data")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_key: Option<String>,
     /// Refuse a record without a gold answer. By default such records are left out, with a note.
     #[arg(long, help_heading = "Data")]
     #[serde(default)]
@@ -74,7 +79,7 @@ pub struct GradingOptions {
     #[serde(flatten)]
     pub rewards: RewardOptions,
     /// Say that the prompts ended with <think>, so completions begin inside a thought. A completion without </think> is
-    /// then an unfinished thought and has no answer.
+    /// then an unfinished thought and has no answer; a file in which no completion has </think> is read as it is.
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
@@ -137,6 +142,7 @@ impl GradingOptions {
             starts_inside: self.prefilled_thinking,
             filter: self.filter.as_deref(),
             gold_key: self.gold_key.as_deref(),
+            completion_key: self.completion_key.as_deref(),
             verdict_key: to_grade.verdict_key,
             requires_gold: self.require_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
@@ -153,7 +159,12 @@ impl GradingOptions {
         if graded.completions == 0 {
             bail!("{}: contains no completion to grade", to_grade.file);
         }
-        graded.notes.iter().for_each(|note| tracing::warn!("{note}"));
+        for note in &graded.notes {
+            match note.contains(to_grade.file) {
+                true => tracing::warn!("{note}"),
+                false => tracing::warn!("{}: {note}", to_grade.file),
+            }
+        }
         let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;
         let (unjudged, notes) = (graded.unjudged.clone(), graded.notes.clone());
         let models = graded.models.clone();

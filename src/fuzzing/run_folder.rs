@@ -61,6 +61,7 @@ fn whole() -> &'static Path {
             failed: Default::default(),
             missing: Default::default(),
             gold_key: None,
+            completion_key: None,
             require_gold: false,
             prompt_column: None,
             answer_column: None,

@@ -6,6 +6,7 @@ mod adapters;
 #[allow(unsafe_code, reason = "matmul's tests have it too")]
 mod amx;
 mod audit;
+mod audit_files;
 mod audit_judge;
 mod candle;
 mod candle_kernels;

@@ -15,6 +15,7 @@ mod strategies;
 mod templates;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
@@ -48,10 +49,21 @@ use templates::Prompts;
 
 /// Lost problems whose texts are shown.
 pub(crate) const SHOWN_LOST: usize = 12;
-/// Disagreements of the rules that are shown of each model.
-const SHOWN_DISPUTED: usize = 4;
 /// Longest text that is shown, in characters.
 const MAX_TEXT: usize = 600;
+
+/// The gold answers of a file by the ids of its problems.
+pub type Golds<'a> = HashMap<&'a str, &'a str>;
+
+/// The gold answers of each file, by the ids that its problems have now.
+pub fn golds<'a>(files: &[&'a Results]) -> Vec<Golds<'a>> {
+    let golds = |file: &&'a Results| {
+        let set = &file.sets[0];
+        let ids = set.problems.iter().map(|tally| tally.problem.as_str());
+        ids.zip(set.questions.iter().map(|question| question.answer.as_str())).collect()
+    };
+    files.iter().map(golds).collect()
+}
 
 /// What an audit is made from.
 pub struct AuditInput<'a> {
@@ -61,6 +73,8 @@ pub struct AuditInput<'a> {
     pub set: &'a Aligned<'a>,
     /// The samples of each, under the names of the problems in `set`.
     pub samples: &'a [Arc<Index>],
+    /// The gold answers of each: letters of shuffled choices are those of their file.
+    pub golds: &'a [Golds<'a>],
     /// How two correct answers are told apart, the one that solutions are by first.
     pub ways: &'a [Way],
     /// The first rule's name, and the second rule.
@@ -174,14 +188,14 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
     let reader =
         Reader { ways: input.ways, prompts: &prompts, second: input.second.map(|(_, rule)| rule) };
     let problems: Vec<&str> = set.runs[0].iter().map(|tally| tally.problem.as_str()).collect();
-    let row = |(place, id): (usize, &&str), samples: &Index| -> Result<Row> {
-        Ok(reader.row(place, &problem(set, place), &samples.samples(id)?))
+    let row = |(place, id): (usize, &&str), samples: &Index, golds: &Golds<'_>| -> Result<Row> {
+        Ok(reader.row(place, &own_problem(set, golds, place), &samples.samples(id)?))
     };
-    let rows: Vec<Vec<Row>> = input
-        .samples
-        .iter()
-        .map(|samples| problems.par_iter().enumerate().map(|at| row(at, samples)).collect())
-        .collect::<Result<_>>()?;
+    let of_model = |(samples, golds): (&Arc<Index>, &Golds<'_>)| {
+        problems.par_iter().enumerate().map(|at| row(at, samples, golds)).collect()
+    };
+    let rows: Vec<Vec<Row>> =
+        input.samples.iter().zip(input.golds).map(of_model).collect::<Result<_>>()?;
     if let Some((_, SecondJudge::Column(key))) = input.second {
         let has_verdicts =
             |rows: &[Row]| rows.iter().any(|row| row.second.is_some_and(|one| one.samples > 0));
@@ -209,8 +223,25 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
         problems: problems.len(),
         counts: set.runs.iter().map(|run| Counted::new(run)).collect(),
         tuned,
-        warnings: Vec::new(),
+        warnings: nothing_correct(input)
+            .into_iter()
+            .chain(second_rule::caution(input, &rows))
+            .collect(),
         notes: Vec::new(),
+    })
+}
+
+/// What is to be said where next to nothing is correct in any file.
+fn nothing_correct(input: &AuditInput<'_>) -> Option<String> {
+    let counts = input.set.runs.iter().map(|run| Counted::new(run));
+    let [judged, correct] =
+        counts.fold([0; 2], |[all, right], one| [all + one.judged, right + one.correct]);
+    (judged >= 50 && 50 * correct < judged).then(|| {
+        format!(
+            "{correct} of {} are correct in all files together: are these the right gold answers (ids, --dataset, \
+             --gold-key) and the right --verifier?",
+            counted(judged, "completion")
+        )
     })
 }
 
@@ -219,6 +250,15 @@ fn problem(set: &Aligned<'_>, place: usize) -> Problem {
     let (id, question) = (&set.runs[0][place].problem, set.questions.get(place));
     let (prompt, answer) = question.map_or(("", ""), |q| (q.prompt.as_str(), q.answer.as_str()));
     Problem::new(id.as_str(), Prompt::Text(prompt.to_owned()), answer)
+}
+
+/// The same with the gold answer of a model's own file.
+fn own_problem(set: &Aligned<'_>, golds: &Golds<'_>, place: usize) -> Problem {
+    let problem = problem(set, place);
+    match golds.get(problem.id.as_str()) {
+        Some(own) => Problem { answer: (*own).to_owned(), ..problem },
+        None => problem,
+    }
 }
 
 fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAudit> {
@@ -237,7 +277,7 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
     let mut second_rule =
         input.second.and_then(|second| SecondRule::new(set, (base, tuned), rules(second)));
     if let (Some(found), Some((_, rule))) = (&mut second_rule, input.second) {
-        found.examples = disputed(input, rule, [(0, base), (run, tuned)])?;
+        found.examples = second_rule::disputed(input, rule, [(0, base), (run, tuned)])?;
     }
     Ok(TunedAudit {
         model: input.names[run].clone(),
@@ -357,34 +397,4 @@ fn shown(text: &str) -> String {
         Some((at, _)) if at > 0 => format!("... {}", &text[at..]),
         _ => text.to_owned(),
     }
-}
-
-/// Some completions of each of two models that the rules disagree on.
-fn disputed(
-    input: &AuditInput<'_>,
-    judge: SecondJudge<'_>,
-    runs: [(usize, &[Row]); 2],
-) -> Result<Vec<Disagreement>> {
-    let mut examples = Vec::new();
-    for (run, rows) in runs {
-        let is_disputed =
-            |row: &Row| row.second.is_some_and(|second| second.only_first + second.only_second > 0);
-        let places = (0..rows.len()).filter(|place| is_disputed(&rows[*place]));
-        for place in places.take(SHOWN_DISPUTED) {
-            let problem = problem(input.set, place);
-            let samples = input.samples[run].samples(&problem.id)?;
-            let found = samples.iter().find_map(|sample| {
-                let other = judge.accepts(sample, &problem)?;
-                (other != sample.is_correct()).then(|| Disagreement {
-                    model: input.names[run].clone(),
-                    problem: problem.id.clone(),
-                    gold: problem.answer.clone(),
-                    text: shown(&sample.completion),
-                    is_first: sample.is_correct(),
-                })
-            });
-            examples.extend(found);
-        }
-    }
-    Ok(examples)
 }

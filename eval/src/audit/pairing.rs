@@ -81,8 +81,8 @@ pub fn pair(
                 short(b)
             ),
             None => bail!(
-                "{base_name} and {name} share no id and no prompt: {base_name} has {} such as `{}`, {name} has {} such \
-                 as `{}`; --dataset FILE pairs both by the prompts or ids of a dataset",
+                "{base_name} and {name} share no id and no prompt: {base_name} has {} such as {}, {name} has {} such \
+                 as {}; --dataset FILE pairs both by the prompts or ids of a dataset",
                 counted(base.problems.len(), "problem"),
                 example(base),
                 counted(set.problems.len(), "problem"),
@@ -171,8 +171,13 @@ fn alike(first: &[Vec<&str>], second: &[Vec<&str>]) -> Vec<(usize, usize)> {
     pairs
 }
 
+/// The id of the first problem, and how its prompt begins.
 fn example(set: &SetResult) -> String {
-    set.problems.first().map(|tally| short(&tally.problem)).unwrap_or_default()
+    let id = set.problems.first().map(|tally| short(&tally.problem)).unwrap_or_default();
+    match set.questions.first().map(|question| short(&question.prompt)) {
+        Some(prompt) if !prompt.is_empty() => format!("`{id}` (prompt `{prompt}`)"),
+        _ => format!("`{id}` (no prompt)"),
+    }
 }
 
 fn short(text: &str) -> String {
@@ -273,7 +278,8 @@ mod tests {
         let base = set(&[("0", "How many?", "7"), ("1", "What half?", "0.5")]);
         let refusal = |other: &SetResult| paired(&base, other).unwrap_err().to_string();
         let message = refusal(&set(&[("x1", "Other?", "7")]));
-        assert!(message.contains("such as `0`") && message.contains("such as `x1`"), "{message}");
+        let shown = ["such as `0` (prompt `How many?`)", "such as `x1` (prompt `Other?`)"];
+        assert!(shown.iter().all(|text| message.contains(text)), "{message}");
         let message = refusal(&set(&[("0", "Other?", "8")]));
         assert!(message.contains("`7` in a and `8` in b"), "{message}");
         let message = refusal(&set(&[("x", "How many?", "9")]));

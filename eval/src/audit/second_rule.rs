@@ -1,12 +1,19 @@
 //! The same answers by a second, independent rule: how often the two disagree, and which conclusions change.
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use tealight_datasets::judge;
 
 use super::rows::{Row, Second};
+use super::{AuditInput, SecondJudge, own_problem, shown};
 use crate::Tally;
 use crate::contrast::{Contrast, Evaluations};
 use crate::inference::{Effect, paired};
+use crate::number::counted;
 use crate::transition::Aligned;
+
+/// Disagreements of the rules that are shown of each model.
+const SHOWN: usize = 4;
 
 /// What a second rule says of one pair of models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +141,75 @@ impl SecondRule {
 /// What an interval concludes: a rise, a fall or neither.
 fn sign(effect: &Effect) -> i8 {
     i8::from(effect.low > 0.0) - i8::from(effect.high < 0.0)
+}
+
+/// What is to be said of a second rule that says nothing of the first: it judges or accepts no completion, accepts all,
+/// or shares hardly a verdict.
+pub(super) fn caution(input: &AuditInput<'_>, rows: &[Vec<Row>]) -> Option<String> {
+    let (first, second) = input.second?;
+    let [mut judged, mut accepted, mut by_first, mut differ] = [0; 4];
+    for one in rows.iter().flatten().filter_map(|row| row.second) {
+        (judged, accepted) = (judged + one.samples, accepted + one.correct);
+        by_first += one.correct + one.only_first - one.only_second;
+        differ += one.only_first + one.only_second;
+    }
+    let name = second.name();
+    let all = counted(judged, "completion");
+    match (judged, accepted) {
+        (0, _) => {
+            let refusal = match second {
+                SecondJudge::Verifier(verifier) => {
+                    let gold = input.set.questions.first().map_or("", |one| one.answer.as_str());
+                    judge::refuse_gold(verifier, gold)
+                        .map(|why| format!(" (the gold `{gold}`: {why})"))
+                }
+                SecondJudge::Column(_) => None,
+            };
+            let why = refusal.unwrap_or_default();
+            Some(format!("{name} could not judge any completion{why}: it says nothing of {first}"))
+        }
+        (_, 0) if by_first > 0 => Some(format!(
+            "{name} accepts none of {all}, and {first} {by_first}: it may be no rule for these gold answers or completions"
+        )),
+        _ if judged > 3 && accepted == judged && by_first < judged => {
+            Some(format!("{name} accepts all of {all}, and {first} {by_first}"))
+        }
+        _ if judged > 3 && 10 * differ > 9 * judged => Some(format!(
+            "{name} and {first} differ on {differ} of {all}: one of them may say what is incorrect, or be no rule for these \
+             files"
+        )),
+        _ => None,
+    }
+}
+
+/// Some completions of each of two models that the rules disagree on.
+pub(super) fn disputed(
+    input: &AuditInput<'_>,
+    judge: SecondJudge<'_>,
+    runs: [(usize, &[Row]); 2],
+) -> Result<Vec<Disagreement>> {
+    let mut examples = Vec::new();
+    for (run, rows) in runs {
+        let is_disputed =
+            |row: &Row| row.second.is_some_and(|second| second.only_first + second.only_second > 0);
+        let places = (0..rows.len()).filter(|place| is_disputed(&rows[*place]));
+        for place in places.take(SHOWN) {
+            let problem = own_problem(input.set, &input.golds[run], place);
+            let samples = input.samples[run].samples(&problem.id)?;
+            let found = samples.iter().find_map(|sample| {
+                let other = judge.accepts(sample, &problem)?;
+                (other != sample.is_correct()).then(|| Disagreement {
+                    model: input.names[run].clone(),
+                    problem: problem.id.clone(),
+                    gold: problem.answer.clone(),
+                    text: shown(&sample.completion),
+                    is_first: sample.is_correct(),
+                })
+            });
+            examples.extend(found);
+        }
+    }
+    Ok(examples)
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use tealight_datasets::Verifier;
+use tealight_datasets::{Verdict, Verifier};
 
 use super::GradeJob;
+use super::line::short;
 use super::problems::Target;
 use super::tallies::Judged;
 use crate::rules::Rules;
@@ -49,16 +50,24 @@ impl<'a> Judge<'a> {
     fn sample(self, Task { target, number, mut answer, .. }: Task) -> Sample {
         // A request that failed counts by the same rule as an answer that was refused.
         answer.is_missing = false;
-        let Target { problem, alternatives } = &*target;
+        let Target { problem, alternatives, refusal } = &*target;
         let is_judged_again = !alternatives.is_empty() && answer.failure.is_none();
         let again = is_judged_again.then(|| answer.clone());
         let mut sample = Sample::judged(problem, self.verifier, number, answer).under(self.rules);
+        // Those that repeat its text would be correct, and no other incorrect.
+        if let (Some(why), None) = (refusal, &sample.failure) {
+            let why = format!("the gold `{}` cannot be read: {why}", short(&problem.answer));
+            return Sample { verdict: Verdict::unjudged(why), reward: None, found: None, ..sample };
+        }
         if let Some(answer) = again.filter(|_| !sample.verdict.is_correct()) {
             let judged = |other| Sample::judged(other, self.verifier, number, answer.clone());
-            let mut others = alternatives.iter().map(judged);
-            if let Some(right) = others.find(|other| other.verdict.is_correct()) {
+            let others: Vec<Sample> = alternatives.iter().map(judged).collect();
+            let is_unread = |one: &Sample| matches!(one.verdict, Verdict::Unjudged { .. });
+            let right = others.iter().find(|other| other.verdict.is_correct());
+            let wrong = || others.iter().find(|other| is_unread(&sample) && !is_unread(other));
+            if let Some(other) = right.or_else(wrong).cloned() {
                 (sample.verdict, sample.reward, sample.found) =
-                    (right.verdict, right.reward, right.found);
+                    (other.verdict, other.reward, other.found);
             }
         }
         sample

@@ -7,13 +7,16 @@ use anyhow::{Context, Result, bail};
 use tealight_core::fnv;
 use tealight_datasets::judge;
 
+use super::filters::Filters;
 use super::judge::{Task, Work};
 use super::line::{Format, Keys, Line, PartialVerdict, hash, parse};
 use super::notes::Notes;
 use super::problems::Problems;
+use super::repeats::Repeats;
 use super::runs::Runs;
 use super::seen::{Named, Seen};
 use super::source::{Place, Record};
+use super::thoughts::Thoughts;
 use super::{GradeJob, Graded};
 use crate::Tally;
 use crate::number::counted;
@@ -42,6 +45,8 @@ pub(super) struct Lines<'a> {
     pub(super) counts: Vec<usize>,
     /// The samples that said which one they are.
     seen: Seen<'a>,
+    repeats: Repeats,
+    thoughts: Thoughts,
     runs: Runs,
     /// Failed requests of batches, until it is known whether another one answered, and the requests of each problem
     /// that did.
@@ -54,8 +59,7 @@ pub(super) struct Lines<'a> {
     /// The models that records name, and the settings of sampling.
     models: BTreeSet<String>,
     sampling: BTreeMap<&'static str, String>,
-    /// The filter of lm-eval whose lines are read, from the first line with one on.
-    filter: Option<String>,
+    filters: Filters,
     pub(super) notes: Notes,
 }
 
@@ -68,6 +72,8 @@ impl<'a> Lines<'a> {
             problems: Problems::new(job.dataset, job.verifier.name().starts_with("math"))?,
             counts: Vec::new(),
             seen: Seen::new(job.files.map(|[_, file]| file), job.max_open),
+            repeats: Repeats::default(),
+            thoughts: Thoughts::new(job.starts_inside),
             runs: Runs::default(),
             failed: Vec::new(),
             answered: HashMap::new(),
@@ -76,7 +82,7 @@ impl<'a> Lines<'a> {
             has_begun: false,
             models: BTreeSet::new(),
             sampling: BTreeMap::new(),
-            filter: job.filter.map(str::to_owned),
+            filters: Filters::new(job.filter),
             notes: Notes::default(),
         })
     }
@@ -84,8 +90,10 @@ impl<'a> Lines<'a> {
     /// The completions of some records.
     pub(super) fn work(&mut self, records: Vec<Parsed>) -> Result<Work> {
         if !std::mem::replace(&mut self.has_begun, true) {
-            let lines = records.iter().filter_map(|(_, _, parsed)| parsed.as_ref().ok()).flatten();
-            self.problems.find_grouping(lines);
+            let lines =
+                || records.iter().filter_map(|(_, _, parsed)| parsed.as_ref().ok()).flatten();
+            self.problems.find_grouping(lines());
+            self.thoughts.find(lines().flat_map(|line| &line.answers));
         }
         let mut work = Work::default();
         for (place, is_whole, parsed) in records {
@@ -113,20 +121,15 @@ impl<'a> Lines<'a> {
 
     /// Reads a line, of lm-eval once it is known whether it is a sample of its own.
     fn numbered(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
-        if let Some(filter) = &line.filter
-            && *self.filter.get_or_insert_with(|| filter.clone()) != *filter
-        {
-            self.notes.other_filter(filter);
-            return Ok(());
-        }
-        self.notes.filtered += usize::from(line.filter.is_some());
+        let lines = self.filters.add(document(&line), line, &mut self.notes);
+        lines.into_iter().try_for_each(|line| self.of_run(line, place, work))
+    }
+
+    /// Reads a line of the filter that its document is read under.
+    fn of_run(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
         let Some(text) = line.run_text else { return self.line(line, place, work) };
-        let document = line.variant.unwrap_or_default();
-        let document = document ^ hash([line.id.as_deref().unwrap_or_default()]);
-        for line in self.runs.add(document, text, line) {
-            self.line(line, place, work)?;
-        }
-        Ok(())
+        let lines = self.runs.add(document(&line), text, line);
+        lines.into_iter().try_for_each(|line| self.line(line, place, work))
     }
 
     /// Notes what another judge's verdict is of.
@@ -179,6 +182,7 @@ impl<'a> Lines<'a> {
         }
         let known = self.counts.len();
         if problem >= known {
+            self.problems.check_golds(known, self.job.verifier);
             let new = &self.problems.list[known..];
             if known == 0 {
                 judge::probe(self.job.verifier, &new[0].problem).map_err(anyhow::Error::msg)?;
@@ -190,37 +194,67 @@ impl<'a> Lines<'a> {
         if is_batch && !line.answers.iter().all(|answer| answer.is_missing) {
             *self.answered.entry(problem).or_default() += 1;
         }
+        let by_id = || self.problems.has_sample_ids.then_some(line.id.as_deref()).flatten();
+        let number = line.sample.or_else(|| by_id().map(|id| hash([id])));
         for (index, mut answer) in line.answers.into_iter().enumerate() {
-            if let Some(sample) = line.sample {
-                let name = sample.wrapping_add(index as u64);
-                let named = self.seen.name(problem, name, fnv(answer.text.bytes()))?;
-                if let Named::Again { is_changed } = named {
-                    self.notes.repeated += 1;
-                    self.notes.changed += usize::from(is_changed);
-                    continue;
+            answer.starts_inside |= self.thoughts.start_inside;
+            let named = match number {
+                Some(sample) => {
+                    self.repeats.numbered += 1;
+                    let name = sample.wrapping_add(index as u64);
+                    self.seen.name(problem, name, fnv(answer.text.bytes()))?
                 }
-            }
+                None => Named::First,
+            };
             let target = self.problems.list[problem].clone();
-            answer.starts_inside |= self.job.starts_inside;
-            if is_batch && answer.is_missing && self.failed.len() < MAX_FAILED {
-                self.failed.push(Task { problem, target, number: 0, answer });
-                continue;
+            let task = Task { problem, target, number: 0, answer };
+            if let Named::Again { is_changed } = named {
+                for task in self.repeats.add(task, is_changed) {
+                    self.count(task, work);
+                }
+            } else if is_batch && task.answer.is_missing && self.failed.len() < MAX_FAILED {
+                self.failed.push(task);
+            } else {
+                if number.is_none() && line.run_text.is_none() {
+                    self.repeats.text(problem, &task.answer.text);
+                }
+                self.count(task, work);
             }
-            self.notes.classes += usize::from(answer.class.is_some());
-            if let Some(why) = &answer.failure {
-                self.notes.failure(&target.problem.id, why);
-            }
-            work.tasks.push(Task { problem, target, number: self.counts[problem], answer });
-            self.counts[problem] += 1;
         }
         Ok(())
     }
 
+    /// Counts a completion as the next one of its problem, to be judged.
+    fn count(&mut self, task: Task, work: &mut Work) {
+        let Task { problem, target, answer, .. } = task;
+        self.notes.classes += usize::from(answer.class.is_some());
+        if let Some(why) = &answer.failure {
+            self.notes.failure(&target.problem.id, why);
+        }
+        work.tasks.push(Task { problem, target, number: self.counts[problem], answer });
+        self.counts[problem] += 1;
+    }
+
     /// The completions that were held back until the end of the file.
     pub(super) fn last(&mut self) -> Result<Work> {
+        if let (Some(filter), 0) = (self.job.filter, self.filters.lines) {
+            self.filters.names().for_each(|name| self.notes.other_filter(name));
+            let there = match self.notes.has_filters() {
+                true => format!("the filters are {}", self.notes.filters()),
+                false => "only samples of lm-evaluation-harness have filters".into(),
+            };
+            bail!("{}: no line has the filter `{filter}`; {there}", self.name);
+        }
         let mut work = Work::default();
+        for line in self.filters.release(&mut self.notes) {
+            let read = self.of_run(line, &Place::End, &mut work);
+            read.with_context(|| self.name.clone())?;
+        }
         for line in self.runs.finish() {
             self.line(line, &Place::End, &mut work).with_context(|| self.name.clone())?;
+        }
+        for task in self.repeats.release() {
+            self.count(task, &mut work);
         }
         work.tasks.extend(self.failed());
         Ok(work)
@@ -257,17 +291,11 @@ impl<'a> Lines<'a> {
 
     /// The problems and the notes.
     pub(super) fn finish(mut self) -> Result<Graded> {
-        if let (Some(filter), 0) = (self.job.filter, self.notes.filtered) {
-            let there = match self.notes.has_filters() {
-                true => format!("the filters are {}", self.notes.filters()),
-                false => "only samples of lm-evaluation-harness have filters".into(),
-            };
-            bail!("{}: no line has the filter `{filter}`; {there}", self.name);
-        }
         let has_none = self.counts.is_empty();
         if let Some(error) = self.notes.without_gold.first.take_if(|_| has_none) {
             return Err(error);
         }
+        self.problems.check_ids().with_context(|| self.name.clone())?;
         let several = self
             .problems
             .several_golds(self.job.gold_key.is_some())
@@ -288,7 +316,9 @@ impl<'a> Lines<'a> {
                 counted(self.with_turns, "completion")
             ));
         }
-        self.notes.repeated += self.runs.repeated;
+        self.thoughts.sentence(&self.name).into_iter().for_each(|note| self.notes.say(note));
+        self.repeats.sentences().into_iter().for_each(|note| self.notes.say(note));
+        self.notes.repeated = self.runs.repeated;
         self.notes.joined = self.runs.joined;
         let classes = self.notes.classes;
         let models: Vec<String> = self.models.into_iter().collect();
@@ -300,7 +330,8 @@ impl<'a> Lines<'a> {
             self.problems.seem_samples().into_iter().for_each(|note| self.notes.say(note));
         }
         let sampling = self.sampling;
-        let notes = self.notes.sentences(&self.problems, self.filter.as_deref(), self.job);
+        self.filters.sentence().into_iter().for_each(|note| self.notes.say(note));
+        let notes = self.notes.sentences(&self.problems, self.filters.name.as_deref(), self.job);
         Ok(Graded {
             problems: self.problems.finish(),
             classes,
@@ -319,6 +350,11 @@ pub fn several_models(models: &[String]) -> String {
         "records are of several models or steps ({}), which count as one: give each a file of its own",
         names.join(", ")
     )
+}
+
+/// A hash of a line's document.
+fn document(line: &Line) -> u64 {
+    line.variant.unwrap_or_default() ^ hash([line.id.as_deref().unwrap_or_default()])
 }
 
 /// Whether a record ends in the middle: one that is whole and wrong was not cut off.

@@ -5,6 +5,7 @@
 //! of these at once, of a chunk each: what depends on the records before it is done by this thread, the rest by all
 //! others.
 
+mod filters;
 mod judge;
 mod judged;
 mod known;
@@ -12,11 +13,13 @@ mod line;
 mod lines;
 mod notes;
 mod problems;
+mod repeats;
 mod runs;
 mod scratch;
 mod seen;
 mod source;
 mod tallies;
+mod thoughts;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -60,12 +63,14 @@ pub struct GradeJob<'a> {
     pub dataset: Option<&'a Dataset>,
     /// Verifies the completions.
     pub verifier: &'a dyn Verifier,
-    /// Whether all completions begin in a thought that their prompts opened.
+    /// Whether completions begin in a thought that their prompts opened, in a file where some close one.
     pub starts_inside: bool,
     /// The filter of lm-eval whose lines are read; the file's first unless given.
     pub filter: Option<&'a str>,
     /// The key of the gold answer in records, where it is none of the usual ones.
     pub gold_key: Option<&'a str>,
+    /// The key of the completion in records, or of the list of them, where it is none of the usual ones.
+    pub completion_key: Option<&'a str>,
     /// Key of another judge's verdict on a completion, which its sample then carries.
     pub verdict_key: Option<&'a str>,
     /// Whether a record without a gold answer ends grading; otherwise it is left out and counted.
@@ -114,6 +119,7 @@ impl<'a> GradeJob<'a> {
             starts_inside: false,
             filter: None,
             gold_key: None,
+            completion_key: None,
             verdict_key: None,
             requires_gold: false,
             rules: Rules::default(),
@@ -209,7 +215,8 @@ impl Grading<'_> {
         let (parsed_records, next_judged) = (&mut next.parsed, &mut next.judged);
         let tallies = &mut self.tallies;
         let (mut handed, mut refused) = (Ok(()), None);
-        let keys = Keys { gold: self.job.gold_key, verdict: self.job.verdict_key };
+        let &GradeJob { gold_key: gold, verdict_key: verdict, completion_key, .. } = self.job;
+        let keys = Keys { gold, verdict, completion: completion_key };
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| {
                 let parse = |record| parsed(record, keys);

@@ -17,13 +17,10 @@ const EXAMPLES: usize = 3;
 #[derive(Default)]
 pub(super) struct Notes {
     messages: Vec<String>,
-    /// Lines of the filter that is read.
-    pub(super) filtered: usize,
     /// Lines of each other filter.
     other_filters: BTreeMap<String, usize>,
-    /// Samples that occur more than once, and those of them with another text.
+    /// Lines of further runs of lm-eval that are samples again.
     pub(super) repeated: usize,
-    pub(super) changed: usize,
     /// Equal lines of further runs of lm-eval, which are samples.
     pub(super) joined: usize,
     /// Records of lm-eval whose verdict is that of the first completion, and those with the mean of several.
@@ -119,14 +116,8 @@ impl Notes {
             ));
         }
         if self.repeated > 0 {
-            let changed = match self.changed {
-                0 => String::new(),
-                count => {
-                    format!("; {count} of them with another text, of which the first is used")
-                }
-            };
             notes.push(format!(
-                "{} samples occur more than once and are counted once{changed}",
+                "{} samples occur more than once and are counted once",
                 self.repeated
             ));
         }
@@ -204,11 +195,14 @@ impl Notes {
             ));
         }
         if problems.grouped > 0 {
-            notes.push(format!(
-                "every record has its own id and prompts repeat, so ids number the records; {} are grouped by their \
-                 prompts",
-                counted(problems.grouped, "record")
-            ));
+            let ids = match problems.has_sample_ids {
+                true => "each id comes with every prompt, so ids number the samples",
+                false => {
+                    "every record has its own id and prompts repeat, so ids number the records"
+                }
+            };
+            let records = counted(problems.grouped, "record");
+            notes.push(format!("{ids}; {records} are grouped by their prompts"));
         }
         if let Some(example) = &problems.other_golds.first {
             notes.push(format!(

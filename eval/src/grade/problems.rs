@@ -1,14 +1,15 @@
 //! The problems of the lines: by id, by what tells problems with one id apart, or by the prompt.
 
 mod contradictions;
+mod grouping;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
 use tealight_datasets::verify::math;
-use tealight_datasets::{Database, Dataset, Problem, judge};
+use tealight_datasets::{Database, Dataset, Problem, Verifier, judge};
 
 use super::known::Known;
 use super::line::{Format, Line, hash};
@@ -20,6 +21,8 @@ pub(super) struct Target {
     pub(super) problem: Problem,
     /// The problem with each further gold answer, where a line has several.
     pub(super) alternatives: Vec<Problem>,
+    /// Why no completion can be judged by any of them.
+    pub(super) refusal: Option<String>,
 }
 
 /// The problems that lines have named so far, and those of a dataset.
@@ -39,6 +42,8 @@ pub(super) struct Problems<'a> {
     pub(super) dataset: Option<Known<'a>>,
     /// Whether ids number the records and not the problems, which prompts then name.
     has_row_ids: bool,
+    /// Whether they number the samples of each prompt.
+    pub(super) has_sample_ids: bool,
     /// Whether mathematics is judged.
     is_math: bool,
     /// Records that were grouped by their prompts.
@@ -74,22 +79,6 @@ impl<'a> Problems<'a> {
     pub(super) fn new(dataset: Option<&'a Dataset>, is_math: bool) -> Result<Self> {
         let dataset = dataset.map(Known::new).transpose()?;
         Ok(Self { dataset, is_math, ..Self::default() })
-    }
-
-    /// Finds out from the first lines of a file whether ids number its records: no id comes twice, each has one
-    /// completion, and prompts come twice or more on average.
-    pub(super) fn find_grouping<'l>(&mut self, lines: impl Iterator<Item = &'l Line>) {
-        let (mut ids, mut prompts, mut count) = (HashSet::new(), HashSet::new(), 0);
-        for line in lines {
-            let (Some(id), Some(prompt)) = (&line.id, &line.prompt) else { return };
-            let is_plain = matches!(line.format, Format::Own | Format::Trl | Format::Tealight);
-            if !is_plain || line.answers.len() != 1 || !ids.insert(id) {
-                return;
-            }
-            prompts.insert(hash([prompt.plain().trim()]));
-            count += 1;
-        }
-        self.has_row_ids = count > 1 && 2 * prompts.len() <= count;
     }
 
     /// The index of a line's problem, which is added where it is new; inside, why there is no gold answer. `at` says
@@ -253,7 +242,7 @@ impl<'a> Problems<'a> {
         let others = line.golds.iter().skip(1).filter(|_| known.is_none());
         let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
         let alternatives = others.map(with).collect();
-        self.list.push(Arc::new(Target { problem, alternatives }));
+        self.list.push(Arc::new(Target { problem, alternatives, refusal: None }));
         Ok(self.list.len() - 1)
     }
 
@@ -278,10 +267,21 @@ impl<'a> Problems<'a> {
         }
     }
 
+    /// Notes whether the golds of the problems from `first` on can be read: where they cannot, a completion with the
+    /// same text is not judged either.
+    pub(super) fn check_golds(&mut self, first: usize, verifier: &dyn Verifier) {
+        for target in self.list[first..].iter_mut().filter_map(Arc::get_mut) {
+            let golds = std::iter::once(&target.problem).chain(&target.alternatives);
+            let refused = |one: &Problem| judge::refuse_gold(verifier, &one.answer);
+            let whys: Option<Vec<String>> = golds.map(refused).collect();
+            target.refusal = whys.and_then(|whys| whys.into_iter().next());
+        }
+    }
+
     /// Adds a problem of the dataset that no line named.
     pub(super) fn add_missing(&mut self, problem: &Problem) -> usize {
         let problem = Problem { solution: None, reply: None, ..problem.clone() };
-        self.list.push(Arc::new(Target { problem, alternatives: Vec::new() }));
+        self.list.push(Arc::new(Target { problem, alternatives: Vec::new(), refusal: None }));
         self.list.len() - 1
     }
 

@@ -40,6 +40,7 @@ pub(super) struct OfFile {
     samples: usize,
     correct: usize,
     correct_here: usize,
+    differ: usize,
 }
 
 impl OfFile {
@@ -51,18 +52,33 @@ impl OfFile {
             self.samples += 1;
             self.correct += usize::from(sample.file_verdict == Some(1.0));
             self.correct_here += usize::from(sample.is_correct());
+            self.differ += usize::from((sample.file_verdict == Some(1.0)) != sample.is_correct());
         }
     }
 
-    /// What is to be said where the verifier accepts nothing of what the file calls correct in good part.
+    /// What is to be said where the verifier accepts next to nothing of what the file calls correct, the file nothing of
+    /// what the verifier does, or the two share hardly a verdict.
     pub(super) fn contradiction(&self) -> Option<String> {
-        let is_so = self.correct_here == 0 && self.correct >= Self::LEAST.max(self.samples / 5);
-        is_so.then(|| {
+        let Self { samples, correct, correct_here, differ } = *self;
+        let many = Self::LEAST.max(samples / 5);
+        let of = counted(samples, "completion");
+        if correct >= Self::LEAST && 10 * correct_here < correct {
+            let here = if correct_here == 0 { "none".to_owned() } else { correct_here.to_string() };
+            return Some(format!(
+                "the file calls {correct} of {of} correct, and the verifier {here}: the gold answers may be of another kind, \
+                 such as the place of a choice (--gold-key and --dataset name others, --verifier another rule)"
+            ));
+        }
+        if correct == 0 && correct_here >= many {
+            return Some(format!(
+                "the file calls none of {of} correct, and the verifier {correct_here}: its own may not be filled in, or be \
+                 by a stricter rule"
+            ));
+        }
+        (samples >= Self::LEAST && 10 * differ > 9 * samples).then(|| {
             format!(
-                "the file calls {} of {} correct, and the verifier none: the gold answers may be of another kind, such as the \
-                 place of a choice (--gold-key and --dataset name others, --verifier another rule)",
-                self.correct,
-                counted(self.samples, "completion")
+                "the verdicts of the file and of the verifier differ on {differ} of {of}: those of the file may say what is \
+                 incorrect"
             )
         })
     }

@@ -1,6 +1,7 @@
 //! Records of every form, judged and refused: `records.jsonl` lists them with what they come to.
 
 mod formats;
+mod layouts;
 mod overlap;
 
 use super::known::before_number;

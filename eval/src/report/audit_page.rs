@@ -78,9 +78,9 @@ pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
         },
         made: titles::made(output, "audit"),
         lead: vec![format!(
-            "The base is {}. {} that all files have; k is at most {}.",
-            audit.models[0],
+            "{} that all files have; the first file, {}, is the base; k is at most {}.",
             counted(audit.problems, "problem"),
+            audit.models[0],
             set.most(),
         )],
         verdict: all_of(&|tuned| audit_plain::plain(tuned)),
@@ -224,7 +224,7 @@ fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
     let Some(lost) = &tuned.lost else { return Table::default() };
     let header = [
         "problem",
-        "chance if equal",
+        "chance if both models solve it equally often",
         "a correct answer of the base",
         "an answer of the tuned model",
     ];
@@ -294,7 +294,8 @@ fn ways_table(tuned: &TunedAudit) -> Table {
     Table::of(["told apart by", "base", "tuned", "change"], ways.chain(entropy)).titled(
         "Distinct correct answers at equal numbers of them",
         format!(
-            "Among {} on {} where both models have as many. Entropy is of the first completions, correct or not.",
+            "Distinct by what the first column names, among {} on {} where both models have as many. Entropy is of the first \
+             completions, correct or not.",
             counted(found.correct, "correct answer"),
             counted(found.problems, "problem")
         ),
@@ -315,7 +316,8 @@ fn rules_table(second: &SecondRule) -> Table {
         [change.measure.clone(), first, other, same.into()]
     });
     let [base, tuned] = second.counts.map(|[all, first, other]| {
-        format!("of {all}, the first alone accepts {first}, the second alone {other}")
+        let [one, two] = &second.rules;
+        format!("of {all}, {one} alone accepts {first}, {two} alone {other}")
     });
     let disagreements = [
         "disagreements".into(),

@@ -12,11 +12,13 @@ pub(super) fn plain(tuned: &TunedAudit) -> Vec<String> {
 }
 
 fn better(tuned: &TunedAudit) -> Option<String> {
-    let by = signed(tuned.finding("pass@1")?.effect.value, 3);
+    let effect = tuned.finding("pass@1")?.effect;
+    let by = signed(effect.value, 3);
+    let interval = format!("95 %: {} to {}", signed(effect.low, 3), signed(effect.high, 3));
     let one = match direction(tuned, "pass@1") {
         up if up > 0.0 => format!("On one try the tuned model is right more often ({by})"),
         down if down < 0.0 => format!("On one try the tuned model is right less often ({by})"),
-        _ => format!("No change on one try is certain ({by})"),
+        _ => format!("On one try the tuned model may be no better and no worse ({by}, {interval})"),
     };
     if tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
         return Some(format!("{one}; problems with one sample say nothing of more tries."));
@@ -49,11 +51,12 @@ fn lost(tuned: &TunedAudit) -> Option<String> {
     let beyond = |value: f64| format!("{:.0}", (value * lost.problems as f64).max(0.0));
     let said = |is_certain: bool| if is_certain { "" } else { " (not certain)" };
     Some(format!(
-        "Of {}, {}{} were lost beyond what chance loses in {}, and {}{} gained.",
+        "Of {}, {}{} were lost beyond what chance loses within {}{}, and {}{} gained.",
         counted(lost.problems, "problem"),
         beyond(lost.lost.beyond.value),
         said(direction(tuned, finding::LOST) != 0.0),
         counted(lost.tries, "attempt"),
+        if lost.has_second_draw { "" } else { " (half of the base's samples)" },
         beyond(lost.gained.beyond.value),
         said(lost.gained.beyond.low > 0.0)
     ))
@@ -65,7 +68,7 @@ fn narrower(tuned: &TunedAudit) -> Option<String> {
     Some(match direction(tuned, finding::ALIKE) {
         down if down < 0.0 => "Its correct answers became more alike.".to_owned(),
         up if up > 0.0 => "Its correct answers became less alike.".to_owned(),
-        _ => "No change in how alike the correct answers are is certain.".to_owned(),
+        _ => "Whether its correct answers became more or less alike is open.".to_owned(),
     })
 }
 
@@ -78,7 +81,11 @@ fn strategies(tuned: &TunedAudit) -> Option<String> {
         first.distinct[1],
         first.by,
         first.distinct[0],
-        if is_certain { "" } else { " (the difference is not certain)" }
+        match is_certain {
+            true => "",
+            _ if first.distinct[0] == first.distinct[1] => " (no difference)",
+            false => " (the difference is not certain)",
+        }
     ))
 }
 
@@ -100,9 +107,30 @@ fn templates(tuned: &TunedAudit) -> Option<String> {
 fn trusted(second: &SecondRule) -> String {
     let [first, other] = &second.rules;
     let others = second.measures(true);
+    let accepts_none = |rule: usize| second.pass_at_1[rule] == [0.0; 2];
+    let counts = second
+        .counts
+        .iter()
+        .fold([0; 2], |[all, differ], one| [all + one[0], differ + one[1] + one[2]]);
     match others.is_empty() {
+        _ if accepts_none(0) && accepts_none(1) => {
+            format!(
+                "The verifiers {first} and {other} accept no completion, so neither speaks for the other."
+            )
+        }
+        _ if accepts_none(1) => {
+            format!(
+                "{other} accepts no completion, and says nothing of whether {first} is to be trusted."
+            )
+        }
+        _ if 10 * counts[1] > 9 * counts[0] => format!(
+            "{first} and {other} disagree on {} of {}: one of them is no rule for these files.",
+            counts[1],
+            counted(counts[0], "completion")
+        ),
         true => format!(
-            "The verifiers {first} and {other} lead to the same conclusions on {} (the other answers are by {first} alone).",
+            "The verifiers {first} and {other} lead to the same conclusions on {} (the page's other sections are by {first} \
+             alone).",
             second.measures(false)
         ),
         false => format!("By {other} in place of {first}, {others} would change."),

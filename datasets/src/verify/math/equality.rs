@@ -60,7 +60,10 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         Some((stage, _)) => (Outcome::Correct, stage),
         // `B) 12` is read by its letter and by its value.
         None if pair.read_gold.is_none() && words::after_choice(gold).and_then(parse).is_none() => {
-            (Outcome::UnparsableGold, "parse")
+            // Neither is mathematics, and the texts differ: `O'Brien`, `J. K. Rowling`, `C++`.
+            let outcome =
+                if words::is_name(gold) { Outcome::Wrong } else { Outcome::UnparsableGold };
+            (outcome, "parse")
         }
         None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),
         None if pair.is_out.get() => (Outcome::OutOfWork, "value"),
@@ -283,6 +286,7 @@ pub(super) fn is_readable(gold: &str) -> bool {
         || !readings(gold).is_empty()
         || words::after_choice(gold).and_then(parse).is_some()
         || right_side(gold).is_some()
+        || words::is_name(gold)
 }
 
 /// Whether both are the same text, the same letters of choices, or the same words.

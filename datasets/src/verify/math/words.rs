@@ -384,3 +384,12 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     let begin = [2, 3, 0].iter().find_map(|at| polar(words.get(*at)?));
     begin.or_else(|| opening(last.trim_start())).filter(|_| !is_both)
 }
+
+/// Whether a gold answer that is no mathematics is a name or words, with marks that no formula has: at least half of
+/// its letters and digits are letters.
+pub(super) fn is_name(gold: &str) -> bool {
+    let is_formula = |c: char| "\\=^_<>{}[]|*≤≥≠≈∞∪∩√×÷±−→∈".contains(c);
+    let letters = gold.chars().filter(|c| c.is_alphabetic()).count();
+    let digits = gold.chars().filter(|c| c.is_numeric()).count();
+    letters > 0 && letters >= digits && (letters > 1 || digits == 0) && !gold.contains(is_formula)
+}

@@ -64,7 +64,7 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
 }
 
 /// How a harness asked for completions.
-fn sampling(settings: &Value) -> Vec<(&'static str, String)> {
+pub(super) fn sampling(settings: &Value) -> Vec<(&'static str, String)> {
     let number = |keys: &[&str]| keys.iter().find_map(|key| settings[*key].as_f64());
     let greedy = (settings["do_sample"] == false).then_some(0.0);
     let found = [

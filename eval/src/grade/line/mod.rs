@@ -5,7 +5,9 @@
 mod fields;
 mod format;
 mod harnesses;
+mod lists;
 mod names;
+mod origin;
 mod own;
 mod servers;
 
@@ -18,6 +20,7 @@ use tealight_datasets::read::{VERDICTS, other_kind};
 use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};
 pub(super) use format::Format;
+use names::VERDICT_LIST;
 
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
@@ -191,6 +194,8 @@ pub(super) struct Keys<'a> {
     pub(super) gold: Option<&'a str>,
     /// That of another judge's verdict.
     pub(super) verdict: Option<&'a str>,
+    /// That of the completion or the list of them.
+    pub(super) completion: Option<&'a str>,
 }
 
 /// The lines of a record: one, or those of a whole document; none of an empty record.
@@ -283,14 +288,22 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
 fn own_verdict_key(value: &Value, format: Format) -> Option<&str> {
     match format {
         Format::LmEval => value["metrics"][0].as_str(),
-        Format::Own => VERDICTS.into_iter().find(|key| value[*key].is_boolean()),
+        Format::Own => {
+            let is_list = value[VERDICT_LIST].is_array().then_some(VERDICT_LIST);
+            VERDICTS.into_iter().find(|key| value[*key].is_boolean()).or(is_list)
+        }
         _ => None,
     }
 }
 
 /// Reads a record; `key` is its own where it stands in an object.
 fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
-    let mut line = Format::read(value, key)?;
+    let renamed = keys.completion.map(|name| lists::with_completion(value, name)).transpose()?;
+    let value = renamed.as_ref().unwrap_or(value);
+    let mut line = match keys.completion {
+        Some(_) => own::own(value, key)?,
+        None => Format::read(value, key)?,
+    };
     line.with_turns = line.answers.iter().filter(|answer| has_turns(&answer.text)).count();
     let format = line.format;
     let document = value["doc"].as_object().filter(|_| format == Format::LmEval);

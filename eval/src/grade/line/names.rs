@@ -14,17 +14,30 @@ pub(super) const ONE: [&str; 9] = [
 ];
 pub(super) const SEVERAL: [&str; 6] =
     ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
+/// The same, where a record has none of those: names that mean other things elsewhere.
+pub(super) const ONE_ELSE: [&str; 3] = ["model_output", "pred", "text"];
+pub(super) const SEVERAL_ELSE: [&str; 8] = [
+    "samples",
+    "rollouts",
+    "candidates",
+    "texts",
+    "model_outputs",
+    "preds",
+    "solutions",
+    "model_answers",
+];
 pub(super) const PROMPTS: [&str; 7] =
     ["prompt", "question", "messages", "instruction", "input", "query", "input_prompt"];
 /// Keys of the gold answer, those first that can mean nothing else. The `answer` of a line that somebody has judged, or
 /// that has such a key, is what the completion said.
-pub(super) const GOLDS: [&str; 14] = [
+pub(super) const GOLDS: [&str; 15] = [
     "gold",
     "ground_truth",
     "reward_model.ground_truth",
     "env_extras.reward_spec.ground_truth",
     "gt",
     "gts",
+    "gt_answer",
     "expected_answer",
     "example_answer",
     "correct_answer",
@@ -40,4 +53,9 @@ pub(super) const SAMPLES: [&str; 6] =
 /// Keys of the solution class of a completion, or of each.
 pub(super) const CLASSES: [&str; 3] = ["class", "solution_class", "classes"];
 /// Keys of the model that a record is of.
-pub(super) const MODELS: [&str; 4] = ["model", "model_name", "model_id", "checkpoint"];
+pub(super) const MODELS: [&str; 5] =
+    ["model", "model_name", "model_id", "model_path", "checkpoint"];
+/// Keys of the step of training that a record is of.
+pub(super) const STEPS: [&str; 4] = ["step", "global_step", "training_step", "checkpoint_step"];
+/// A list of verdicts, one for each completion.
+pub(super) const VERDICT_LIST: &str = "is_corrects";

@@ -11,7 +11,11 @@ use tealight_datasets::verify::math;
 use super::fields::{
     first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
 };
-use super::names::{CLASSES, GOLDS, MODELS, ONE, PROMPTS, SAMPLES, SEVERAL};
+use super::lists::{flatten, is_message, list_in_text, refuse_answers, refuse_collection};
+use super::names::{
+    CLASSES, GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST,
+};
+use super::origin::{model_of, sampling_of};
 use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
@@ -52,14 +56,42 @@ pub(super) fn tealight(value: &Value) -> Result<Line> {
     })
 }
 
+/// Under which keys a record has its completions.
+struct CompletionKeys {
+    one: Option<&'static &'static str>,
+    several: Option<&'static &'static str>,
+    /// Whether it is the `solution` to a task.
+    is_solution: bool,
+    /// Whether it is SGLang's `text`.
+    is_text: bool,
+}
+
+impl CompletionKeys {
+    fn of(value: &Value, has_prompt: bool) -> Result<Self> {
+        let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
+        let (mut one, mut several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
+        if let (Some(one), Some(several)) = (one, several) {
+            bail!(
+                "`{one}` beside `{several}`: name the one with the completions with --completion-key"
+            );
+        }
+        let has_none = one.is_none() && several.is_none();
+        let is_solution = has_none && get(value, "task_id").is_some();
+        let is_text = get(value, "meta_info").is_some_and(Value::is_object);
+        if has_none && !is_solution && !is_text && !has_other(value) {
+            several = SEVERAL_ELSE.iter().find(is_there);
+            // Beside a prompt, which a record of a dataset has there.
+            let is_completion = |key: &&&str| is_there(key) && (**key != "text" || has_prompt);
+            one = ONE_ELSE.iter().find(is_completion).filter(|_| several.is_none());
+        }
+        Ok(Self { one, several, is_solution, is_text })
+    }
+}
+
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
-    let is_judged = VERDICTS.iter().chain([&FILTERED]).any(|key| is_there(&key));
-    let (one, several) = (ONE.iter().find(is_there), SEVERAL.iter().find(is_there));
-    if let (Some(one), Some(several)) = (one, several) {
-        bail!("`{one}` beside `{several}`: leave one of them out");
-    }
+    let is_judged = VERDICTS.iter().chain([&FILTERED, &VERDICT_LIST]).any(|key| is_there(&key));
     let mut prompt = asked(value);
     // Beside the id of a problem, `id` is that of the record.
     let of_problem = first_id(value, &["problem_id", "question_id", "problem_idx"]);
@@ -69,13 +101,16 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         None => id = first_id(value, &["problem"]),
     }
     if id.is_none() && prompt.is_none() {
+        refuse_collection(value)?;
         bail!(
             "no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this? The record has {}",
             keys_of(value)
         );
     }
-    let is_solution = one.is_none() && several.is_none() && get(value, "task_id").is_some();
-    let Golds { golds, is_answer, is_said, refusal } = golds_of(value, is_judged, is_solution);
+    let CompletionKeys { one, several, is_solution, is_text } =
+        CompletionKeys::of(value, prompt.is_some())?;
+    let Golds { golds, is_answer, is_said, refusal } =
+        golds_of(value, is_judged, is_solution, several.is_some());
     let mut sample: Vec<String> =
         SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
     if !sample.is_empty() {
@@ -91,13 +126,12 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         prompt,
         context: first(value, &["context", "db_id"]),
         is_judged,
-        model: first(value, &MODELS),
+        model: model_of(value),
+        sampling: sampling_of(value),
         sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
     let error = error_of(value);
-    // SGLang's lines have their completion in `text`.
-    let is_text = get(value, "meta_info").is_some_and(Value::is_object);
     let other = is_solution.then_some(&"solution").or(is_text.then_some(&"text"));
     let found = one.or(several).or(other).and_then(|key| get(value, key));
     // A server's response as a client returned it, or the choices of one.
@@ -123,15 +157,29 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             line.push(Reading::new(last_answer(messages), ending(Ending::reasons(value), 0)));
         }
         (None, None) => bail!(
-            "{} has no completion (under `completion`, `response`, `output` and the like): rename its column to `completion`; the record has {}",
+            "{} has no completion (under `completion`, `response`, `output` and the like): name its key with \
+             --completion-key; the record has {}",
             line.shown(),
             keys_of(value)
         ),
     }
+    refuse_answers(&mut line, value);
     let is_whole =
         [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
     line.cut_prompts(is_whole);
     Ok(line)
+}
+
+/// Whether a value is one text or number.
+fn is_single(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Number(_)) && printed_list(value).is_none()
+}
+
+/// Whether the completion stands elsewhere than under a key of its own.
+fn has_other(value: &Value) -> bool {
+    get(value, "choices").is_some()
+        || ends_with_answer(&value["messages"])
+        || error_of(value).is_some()
 }
 
 /// The gold answers of a record.
@@ -146,7 +194,7 @@ struct Golds {
 }
 
 /// The gold answers of a record.
-fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Golds {
+fn golds_of(value: &Value, is_judged: bool, is_solution: bool, is_several: bool) -> Golds {
     let has_answer = get(value, "answer").is_some_and(|answer| !answer.is_null());
     let is_verdict = |label: &Value| match label {
         Value::Bool(_) => true,
@@ -163,7 +211,8 @@ fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Golds {
             && text.split_whitespace().filter(is_word).count() > MOST_WORDS
     };
     let is_gold = |key: &&&str| match **key {
-        "answer" => !is_judged,
+        // Of several completions, what they said would be a list (TRL has the gold there, beside a reward).
+        "answer" => !is_judged || is_several && get(value, "answer").is_some_and(is_single),
         // Beside an answer, whether somebody found it right.
         "label" => !(has_answer && get(value, "label").is_some_and(is_verdict)),
         "solution" => {
@@ -194,7 +243,7 @@ fn golds_of(value: &Value, is_judged: bool, is_solution: bool) -> Golds {
 }
 
 /// The keys of a record, the first few, as messages name them.
-fn keys_of(value: &Value) -> String {
+pub(super) fn keys_of(value: &Value) -> String {
     let keys = value.as_object().into_iter().flat_map(|map| map.keys());
     let shown: Vec<String> =
         keys.take(12).map(|key| format!("`{}`", short(key).escape_debug())).collect();
@@ -250,16 +299,10 @@ pub(super) fn verifiers(value: &Value) -> Result<Line> {
 
 /// The completions in `found`, a list of them where the record says `several`; else one, or a list.
 fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> Result<()> {
-    let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
     let count = tokens(&value["tokens"])?;
-    let printed = if several { printed_list(found) } else { None };
-    let found = printed.as_ref().unwrap_or(found);
-    let items: &[Value] = match found {
-        Value::Array(items) if !items.iter().any(|item| is_message(item) || is_part(item)) => {
-            items.as_slice()
-        }
-        one => std::slice::from_ref(one),
-    };
+    let printed = if several { list_in_text(line, found)? } else { None };
+    let mut items = Vec::new();
+    flatten(printed.as_ref().unwrap_or(found), &mut items);
     let reasons = Ending::reasons(value);
     if let Some(Value::Array(reasons)) = reasons
         && reasons.len() != items.len()
@@ -271,7 +314,10 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
             counted(reasons.len(), "finish reason")
         );
     }
-    for (index, item) in items.iter().take(MAX_ANSWERS + 1).enumerate() {
+    // One class of several completions is the topic of their problem.
+    let has_classes = items.len() == 1
+        || !CLASSES.iter().filter_map(|key| get(value, key)).any(|class| !class.is_array());
+    for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
         let own = ending(Ending::reasons(item), 0);
         let ending = if own == Ending::Unknown { ending(reasons, index) } else { own };
         let mut reading = Reading::new(content(item)?, ending);
@@ -283,7 +329,7 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         let logp = [(item, "logp"), (item, "cumulative_logprob"), (value, "logp")];
         let logp = logp.into_iter().find_map(|(object, key)| number(get(object, key)?));
         one.logp = logp.and_then(plausible_logp);
-        one.class = class(item, 0).or_else(|| class(value, index));
+        one.class = class(item, 0).or_else(|| class(value, index).filter(|_| has_classes));
         line.push(reading);
     }
     Ok(())
@@ -316,11 +362,6 @@ fn ends_with_answer(messages: &Value) -> bool {
     let last = messages.as_array().and_then(|messages| messages.last());
     let role = last.and_then(|last| first(last, &["role", "from"]));
     role.is_some_and(|role| matches!(role.as_str(), "assistant" | "gpt"))
-}
-
-/// Whether a value is a message of a conversation.
-fn is_message(item: &Value) -> bool {
-    item.get("role").is_some() || item.get("from").is_some()
 }
 
 /// What a completion holds: a text, a number, a conversation, parts, or an object with one of them.

@@ -22,6 +22,12 @@ pub(super) fn steps(path: &str) -> Result<(Vec<PathBuf>, Option<String>)> {
     let steps = numbered("completions_", ".parquet");
     let (Some((first, _)), Some((last, _))) = (steps.first_key_value(), steps.last_key_value())
     else {
+        if names.iter().any(|name| name == "dataset_info.json" || name == "dataset_dict.json") {
+            bail!(
+                "{path}: a dataset as save_to_disk of the library datasets writes it: write it as JSON lines, \
+                 datasets.load_from_disk(PATH).to_json(FILE)"
+            );
+        }
         // verl's files, each of another checkpoint, are not joined: each may have all problems.
         let such = numbered("", ".jsonl").pop_last();
         let such = such.map_or(String::new(), |(_, name)| format!(", such as {name}"));

@@ -174,6 +174,9 @@ impl<'a> Source<'a> {
                 "{name}: Parquet files and .eval logs are read from a file that is named, not packed and not from a pipe"
             );
         }
+        if let Some(what) = binary(&start) {
+            bail!("{name}: {what}: write the records as JSON lines, CSV or Parquet");
+        }
         let records = match kind(&start, name) {
             Kind::Csv => {
                 let is_tsv = name.to_lowercase().contains(".tsv");
@@ -324,6 +327,18 @@ fn kind(start: &[u8], name: &str) -> Kind {
             Kind::Document
         }
         _ => Kind::Lines,
+    }
+}
+
+/// What a file is whose bytes are no text, where its first ones say so.
+fn binary(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => {
+            Some("an Arrow file")
+        }
+        [0x80, 2..=5, ..] => Some("a pickle of Python, which may run code"),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some("an array of numpy"),
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@ use super::super::calendar::date;
 use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, has_digits, holds, is_digit, is_letter, is_one_of, past};
+use super::super::scan::{begins, has_digits, holds, is_digit, is_letter, past};
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::tree::Answer;
 use super::super::words::{self, opening};

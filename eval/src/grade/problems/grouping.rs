@@ -1,0 +1,65 @@
+//! Ids that number the records of a file, or the samples of each prompt, and name no problems.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::{Result, bail};
+
+use super::super::line::{Format, Line, hash};
+use super::Problems;
+
+impl Problems<'_> {
+    /// Finds out from the first lines of a file, of one completion each, whether ids number its records, so that no id
+    /// comes twice and prompts come twice or more on average, or the samples of each prompt, so that each id comes with
+    /// each prompt.
+    pub(in crate::grade) fn find_grouping<'l>(&mut self, lines: impl Iterator<Item = &'l Line>) {
+        let (mut ids, mut pairs, mut count) = (HashMap::new(), HashSet::new(), 0);
+        let mut prompts = HashMap::<u64, (usize, &[String])>::new();
+        let mut are_golds_of_prompts = true;
+        for line in lines {
+            let (Some(id), Some(prompt)) = (&line.id, &line.prompt) else { return };
+            let is_plain = matches!(line.format, Format::Own | Format::Trl | Format::Tealight);
+            if !is_plain || line.answers.len() != 1 {
+                return;
+            }
+            count += 1;
+            let prompt = hash([prompt.plain().trim()]);
+            let (of_prompt, golds) = prompts.entry(prompt).or_insert((0, &line.golds));
+            are_golds_of_prompts &= *golds == line.golds;
+            let is_new = pairs.insert((id, prompt));
+            *of_prompt += usize::from(is_new);
+            *ids.entry(id).or_insert(0) += usize::from(is_new);
+        }
+        self.has_row_ids = count > 1 && ids.len() == count && 2 * prompts.len() <= count;
+        // But for the one that the first lines end with.
+        let several = |numbers: &[usize]| {
+            let alone = numbers.iter().filter(|count| **count < 2).count();
+            numbers.len() > 1 && alone <= 1
+        };
+        let of_prompts: Vec<usize> = prompts.values().map(|(count, _)| *count).collect();
+        let of_ids: Vec<usize> = ids.values().copied().collect();
+        let is_grid = 2 * pairs.len() > ids.len() * prompts.len();
+        self.has_sample_ids =
+            are_golds_of_prompts && is_grid && several(&of_prompts) && several(&of_ids);
+        self.has_row_ids |= self.has_sample_ids;
+    }
+
+    /// Refuses ids that number the samples of each prompt, where the first lines of the file did not show it.
+    pub(in crate::grade) fn check_ids(&self) -> Result<()> {
+        if self.shared_ids.count < 2 || self.dataset.is_some() {
+            return Ok(());
+        }
+        let problems = self.list.iter().map(|target| &target.problem);
+        let shown = problems.filter(|problem| !problem.prompt.plain().trim().is_empty());
+        let keys: Vec<u64> =
+            shown.map(|one| hash([one.prompt.plain().trim(), one.answer.as_str()])).collect();
+        let prompts = keys.iter().collect::<HashSet<_>>().len();
+        if prompts > 1 && 2 * prompts <= keys.len() {
+            bail!(
+                "ids such as `{}` stand beside several prompts, and prompts beside several ids: ids seem to number the \
+                 samples of a prompt; call that key \"sample\"",
+                self.shared_ids.first.as_ref().map_or("", |(id, _)| id.as_str())
+            );
+        }
+        Ok(())
+    }
+}
