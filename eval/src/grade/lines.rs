@@ -200,8 +200,8 @@ impl<'a> Lines<'a> {
         if is_batch && !line.answers.iter().all(|answer| answer.is_missing) {
             *self.answered.entry(problem).or_default() += 1;
         }
-        let by_id = || self.problems.has_sample_ids.then(|| line.id.as_deref()).flatten();
-        let number = line.sample.or_else(|| by_id().map(|id| hash([id])));
+        let by_id = line.id.as_deref().filter(|_| self.problems.has_sample_ids);
+        let number = line.sample.or_else(|| by_id.map(|id| hash([id])));
         for (index, mut answer) in line.answers.into_iter().enumerate() {
             answer.starts_inside |= self.thoughts.start_inside;
             let named = match number {

@@ -128,7 +128,7 @@ fn is_double(texts: &[u32]) -> Option<bool> {
         (4..=MAX_TEXTS).contains(&texts.len()) && texts.iter().any(|one| *one != texts[0]);
     let is_copied = |times: usize| {
         let each = texts.len() / times;
-        texts.len() % times == 0 && texts.chunks(each).all(|copy| *copy == texts[..each])
+        texts.len().is_multiple_of(times) && texts.chunks(each).all(|copy| *copy == texts[..each])
     };
     is_known.then(|| [2, 3].into_iter().any(is_copied))
 }
