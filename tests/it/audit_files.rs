@@ -1,4 +1,4 @@
-//! `tealight audit` of files that differ in more than their models: letters of choices, thoughts, rules that say nothing.
+//! `tealight audit` of files that differ in more than their models: letters of choices, thoughts, other rules.
 
 use serde_json::{Value, json};
 

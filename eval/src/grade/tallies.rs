@@ -56,8 +56,8 @@ impl OfFile {
         }
     }
 
-    /// What is to be said where the verifier accepts next to nothing of what the file calls correct, the file nothing of
-    /// what the verifier does, or the two share hardly a verdict.
+    /// What is to be said where the verifier accepts next to nothing of what the file calls correct, the file nothing
+    /// of what the verifier does, or the two share hardly a verdict.
     pub(super) fn contradiction(&self) -> Option<String> {
         let Self { samples, correct, correct_here, differ } = *self;
         let many = Self::LEAST.max(samples / 5);
