@@ -111,6 +111,11 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         CompletionKeys::of(value, prompt.is_some())?;
     let Golds { golds, is_answer, is_said, refusal } =
         golds_of(value, is_judged, is_solution, several.is_some());
+    let mut sample: Vec<String> =
+        SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
+    if !sample.is_empty() {
+        sample.extend(get(value, "seed").and_then(text_of));
+    }
     let mut line = Line {
         id,
         golds,
@@ -123,7 +128,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         is_judged,
         model: model_of(value),
         sampling: sampling_of(value),
-        sample: sample_of(value),
+        sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
     let error = error_of(value);
@@ -163,37 +168,6 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
     line.cut_prompts(is_whole);
     Ok(line)
-}
-
-/// The id of a record's problem, and its prompt.
-fn problem_of(value: &Value, key: Option<&str>) -> Result<(Option<String>, Option<Prompt>)> {
-    let mut prompt = asked(value);
-    // Beside the id of a problem, `id` is that of the record.
-    let of_problem = first_id(value, &["problem_id", "question_id", "problem_idx"]);
-    let mut id = of_problem.or_else(|| first_id(value, &IDS)).or_else(|| key.map(str::to_owned));
-    match id {
-        Some(_) => prompt = prompt.or_else(|| prompt_of(&value["problem"])),
-        None => id = first_id(value, &["problem"]),
-    }
-    if id.is_none() && prompt.is_none() {
-        refuse_collection(value)?;
-        bail!(
-            "no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this? The record has {}",
-            keys_of(value)
-        );
-    }
-    Ok((id, prompt))
-}
-
-/// A hash of which sample of its problem a record is, where it says so.
-fn sample_of(value: &Value) -> Option<u64> {
-    let mut sample: Vec<String> =
-        SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
-    if sample.is_empty() {
-        return None;
-    }
-    sample.extend(get(value, "seed").and_then(text_of));
-    Some(hash(sample.iter().map(String::as_str)))
 }
 
 /// Whether a value is one text or number.
