@@ -61,9 +61,8 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         // `B) 12` is read by its letter and by its value.
         None if pair.read_gold.is_none() && words::after_choice(gold).and_then(parse).is_none() => {
             // Neither is mathematics, and the texts differ: `O'Brien`, `J. K. Rowling`, `C++`.
-            let outcome =
-                if words::is_name(gold) { Outcome::Wrong } else { Outcome::UnparsableGold };
-            (outcome, "parse")
+            let is_name = words::is_name(gold);
+            (if is_name { Outcome::Wrong } else { Outcome::UnparsableGold }, "parse")
         }
         None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),
         None if pair.is_out.get() => (Outcome::OutOfWork, "value"),
