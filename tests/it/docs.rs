@@ -100,7 +100,12 @@ fn every_command_that_is_shown_is_understood() {
         let text = std::fs::read_to_string(&page).unwrap_or_default();
         let (commands, files) = commands(&text, page.ends_with("README.md"));
         let folder = Folder::new();
+        let mut place = None;
         for command in commands {
+            if let Some(rest) = command.strip_prefix("cd ") {
+                let name = rest.split(' ').next().unwrap_or(rest);
+                place = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+            }
             let command = command
                 .strip_prefix("cargo run --release -- ")
                 .map_or(command.clone(), |rest| format!("tealight {rest}"));
@@ -118,7 +123,11 @@ fn every_command_that_is_shown_is_understood() {
                 .map(|word| match files.iter().find(|(name, _)| *name == word) {
                     Some((_, text)) => folder.write("settings.toml", text),
                     None if word.starts_with("recipes/") => format!("{root}/{word}"),
-                    None => word,
+                    None => {
+                        let file = place.as_ref().map(|place| place.join(&word));
+                        let file = file.filter(|file| file.is_file());
+                        file.map_or(word, |file| file.display().to_string())
+                    }
                 })
                 .collect();
             seen += 1;
