@@ -1,4 +1,4 @@
-// The marks of a chart, on a canvas or as SVG: bands, lines, marks of one shape a model, bars.
+// The marks of a chart, on a canvas or as SVG: bands, lines, marks of one shape a model.
 
 import type { Series } from "./series";
 import { dash, key, shape } from "./theme";
@@ -65,13 +65,10 @@ export function draw(frame: Frame, chart: Chart, shown: Series[], strong: string
   pen.rect(box.left, box.top, box.width, box.height);
   pen.clip();
   pen.lineJoin = "round";
-  if (chart.kind === "bars") bars(frame, shown);
-  else {
-    for (const one of banded(shown, strong)) band(frame, one);
-    for (const one of shown) {
-      pen.globalAlpha = strong === null || strong === key(one.name) ? 1 : 0.35;
-      lines(frame, chart, one);
-    }
+  for (const one of banded(shown, strong)) band(frame, one);
+  for (const one of shown) {
+    pen.globalAlpha = strong === null || strong === key(one.name) ? 1 : 0.35;
+    lines(frame, chart, one);
   }
   pen.restore();
 }
@@ -119,16 +116,4 @@ function lines(frame: Frame, chart: Chart, one: Series): void {
   pen.setLineDash([]);
   if (one.points.length <= 40) for (const at of one.points) mark(pen, to(at), 3 * ratio, corners);
   for (const at of one.marks) mark(pen, to(at), 5 * ratio, corners);
-}
-
-function bars({ pen, to, colour }: Frame, shown: Series[]): void {
-  const width = 0.8 / Math.max(1, shown.length);
-  shown.forEach((one, index) => {
-    pen.fillStyle = colour(one.name);
-    for (const [x, y] of one.points) {
-      const [left, top] = to([x - 0.4 + index * width, Math.max(y, 0)]);
-      const [right, bottom] = to([x - 0.4 + (index + 0.92) * width, Math.min(y, 0)]);
-      pen.fillRect(left, top, right - left, bottom - top);
-    }
-  });
 }

@@ -60,7 +60,7 @@ function reproduce(page: Page): HTMLElement {
       version ? h("p.note", {}, `Made by tealight ${version}.`) : null,
     ),
   );
-  return h("div.reproduce", {}, h("p", {}, "Save the settings in the file that the command names, and run it: the same seed gives the same numbers."), ...cards);
+  return h("div.reproduce", {}, h("p", {}, page.reproduce.some(({ settings }) => settings) ? "Save the settings in the file that the command names, and run it: the same seed gives the same numbers." : "Run the command again: the same files give the same numbers."), ...cards);
 }
 
 function start(): void {
@@ -114,7 +114,7 @@ function show(page: Page, body: HTMLElement, nav: HTMLElement): void {
     views.push({ id: "training", title: "Training", element: h("div", {}, ...lead, training.element) });
   }
   if (page.reproduce.length) views.push({ id: "reproduce", title: "Reproduce", element: reproduce(page) });
-  views.push({ id: "words", title: "Words", element: glossary() });
+  views.push({ id: "words", title: "Words", element: glossary({ ...page, reproduce: [] }) });
   const links = views.map((view) => h("a", { href: `#${view.id}` }, view.title));
   nav.append(...links);
   views.forEach((one, index) => (one.element.hidden = index > 0));

@@ -5,7 +5,7 @@ import { h } from "./dom";
 import { legend } from "./legend";
 import { table } from "./table";
 import { explained } from "./words";
-import type { Chart, Claim, Section } from "./types";
+import type { Chart, Section } from "./types";
 
 /** What `charts` puts on a page: the charts and a legend of all their names. */
 export interface Group {
@@ -25,17 +25,10 @@ export function charts(all: Chart[]): Group {
   return { element, drawn };
 }
 
-/** A claim: what holds and what fails are of one size. */
-function claim({ text, holds, found, rule }: Claim): HTMLElement {
-  const badge = h("span.badge", {}, holds ? "holds" : "does not hold here");
-  return h(`div.claim${holds ? ".holds" : ".fails"}`, {}, h("h3", {}, text), badge, h("p", {}, ...explained(found)), h("details", {}, h("summary", {}, "Rule"), h("p", {}, rule)));
-}
-
 /** A section; on a phone all but the first are folded. */
 export function section(data: Section, models: Set<string>, isLater = false): HTMLElement {
   const make = (): HTMLElement[] => data.blocks.map((block) => {
     if ("text" in block) return h("p", {}, ...explained(block.text));
-    if ("claim" in block) return claim(block.claim);
     if ("table" in block) return table(block.table, data.heading, models);
     return charts(block.charts).element;
   });

@@ -78,7 +78,6 @@ export function domain(all: Series[], chart: Chart): { x: [number, number]; y: [
     Math.max(range([y[0], ...bands.map((at) => at[1])])[0], y[0] - room),
     Math.min(range([y[1], ...bands.map((at) => at[2])])[1], y[1] + room),
   ];
-  if (chart.kind === "bars") y[0] = Math.min(0, y[0]);
   const pad = (at: [number, number], share: number): [number, number] => {
     const span = at[1] - at[0] || Math.abs(at[1]) || 1;
     return [at[0] - span * share, at[1] + span * share];
@@ -87,7 +86,7 @@ export function domain(all: Series[], chart: Chart): { x: [number, number]; y: [
     const factor = (x[1] / x[0]) ** 0.03 || 1.1;
     x = x[0] === x[1] ? [x[0] / 2, x[1] * 2] : [x[0] / factor, x[1] * factor];
   } else {
-    x = chart.kind === "bars" ? [x[0] - 0.6, x[1] + 0.6] : pad(x, chart.kind === "runs" ? 0.01 : 0.05);
+    x = pad(x, chart.kind === "runs" ? 0.01 : 0.05);
   }
   const padded = pad(y, 0.06);
   // What is never negative begins little below zero, for the width of its line.

@@ -109,15 +109,12 @@ export function svg(chart: Chart, shown: Series[], at: { x: [number, number]; y:
     const y = HEIGHT + 10 + 18 * index;
     legend.strokeStyle = legend.fillStyle = onPaper(one.name);
     legend.lineWidth = 2;
-    if (chart.kind === "bars") legend.fillRect(BOX.left, y - 5, 26, 10);
-    else {
-      legend.setLineDash(dash(one.name));
-      legend.beginPath();
-      legend.moveTo(BOX.left, y);
-      legend.lineTo(BOX.left + 26, y);
-      if (chart.kind !== "points") legend.stroke();
-      mark(legend, [BOX.left + 13, y], 3.5, shape(one.name));
-    }
+    legend.setLineDash(dash(one.name));
+    legend.beginPath();
+    legend.moveTo(BOX.left, y);
+    legend.lineTo(BOX.left + 26, y);
+    if (chart.kind !== "points") legend.stroke();
+    mark(legend, [BOX.left + 13, y], 3.5, shape(one.name));
     return text(BOX.left + 34, y + 4, one.name, "");
   });
   const height = HEIGHT + 18 * shown.length + 6;

@@ -15,7 +15,7 @@ export interface Chart {
   caption: string;
   x: string;
   y: string;
-  kind: "lines" | "runs" | "points" | "bars";
+  kind: "lines" | "runs" | "points";
   is_log: boolean;
   y_range: [number, number] | null;
   lines: Line[];
@@ -30,14 +30,7 @@ export interface Table {
   is_folded?: boolean;
 }
 
-export interface Claim {
-  text: string;
-  holds: boolean;
-  found: string;
-  rule: string;
-}
-
-export type Block = { text: string } | { table: Table } | { charts: Chart[] } | { claim: Claim };
+export type Block = { text: string } | { table: Table } | { charts: Chart[] };
 
 export interface Section {
   heading: string;

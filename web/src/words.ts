@@ -29,6 +29,11 @@ export const WORDS: Word[] = [
   { name: "nats/token", at: /nats\/token|entropy per token/i, text: "Entropy of the next-token distribution at the tokens that were sampled. Near 0, the model writes nearly the same text in every sample." },
   { name: "KL", at: /\bKL\b/, text: "Kullback-Leibler divergence, in nats: how far a distribution is from another. KL to the base grows as training changes the model." },
   { name: "KL(p*)", at: /KL\(p\*\)/, text: "The divergence of the model from p*, the base conditioned on a correct answer: the distribution of a model that is always correct and as diverse as the base." },
+  { name: "narrower", at: /\bnarrower\b/i, text: "Correct answers became more alike: the part of the change of diversity that is due to how alike two correct answers are fell." },
+  { name: "cleaner", at: /\bcleaner\b/i, text: "Diversity fell because there are fewer incorrect answers, while Pass@1 rose." },
+  { name: "by chance", at: /\bby chance\b|\bbeyond chance\b|beyond what chance/i, text: "What a second draw of the base would lose against the first: samples that happen to miss a problem are no loss." },
+  { name: "math:strict", at: /math:strict/, text: "The verifier of mathematics that reads marked answers only: a box, a tag, ####, \"the answer is\"." },
+  { name: "equations of the working", at: /equations of the working/i, text: "The values that a completion's equations compute, in order: two correct completions with other values work in another way." },
   { name: "truncated", at: /truncated|clipped/i, text: "Completions that reached the length limit. They count as incorrect." },
   { name: "no answer", at: /no answer/i, text: "Completions in which no answer was found. They count as incorrect." },
   { name: "unjudged", at: /unjudged|not judged/i, text: "Completions that the verifier could not judge. They are left out of every number." },
@@ -70,7 +75,10 @@ export function explained(text: string): (Node | string)[] {
   return parts;
 }
 
-export function glossary(): HTMLElement {
-  const rows = WORDS.flatMap((word) => [h("dt", {}, word.name), h("dd", {}, word.text)]);
+/** The words that a page uses. */
+export function glossary(page: object): HTMLElement {
+  const texts: string[] = JSON.stringify(page).match(/"(?:[^"\\]|\\.)*"/g) ?? [];
+  const isUsed = (word: Word): boolean => texts.some((text) => word.at.test(text.slice(1, -1)));
+  const rows = WORDS.filter(isUsed).flatMap((word) => [h("dt", {}, word.name), h("dd", {}, word.text)]);
   return h("dl.glossary", {}, ...rows);
 }

@@ -90,8 +90,12 @@ pub enum Block {
     Table(Table),
     /// Charts beside each other.
     Charts(Vec<Chart>),
-    /// A claim and what became of it.
-    Claim(Claim),
+}
+
+/// Rows of cells under a header.
+    Table(Table),
+    /// Charts beside each other.
+    Charts(Vec<Chart>),
 }
 
 /// A claim, with its verdict.
@@ -137,7 +141,7 @@ impl From<String> for Cell {
     }
 }
 
-/// Series of points, or groups of bars, over two axes.
+/// Series of points over two axes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Chart {
     /// Title above the chart.
@@ -169,8 +173,6 @@ pub enum Kind {
     Runs,
     /// Points, the means of one name larger.
     Points,
-    /// Groups of bars.
-    Bars,
 }
 
 /// One line of a chart.
@@ -222,15 +224,6 @@ impl Chart {
             lines: lines.into_iter().map(clean).filter(|line| !line.points.is_empty()).collect(),
             ..Self::default()
         }
-    }
-
-    /// Groups of bars side by side: one value of each series at every position.
-    pub fn bars(title: &str, axes: (&str, &str), series: Vec<(String, Vec<f64>)>) -> Self {
-        let line = |(name, values): (String, Vec<f64>)| {
-            let points = values.into_iter().enumerate();
-            Line::new(name, points.map(|(place, value)| (place as f64 + 1.0, value)).collect())
-        };
-        Self { kind: Kind::Bars, ..Self::new(title, axes, series.into_iter().map(line).collect()) }
     }
 
     /// Without the name of the set in its title.
@@ -313,13 +306,6 @@ impl Section {
         if !text.is_empty() {
             self.blocks.push(Block::Text(text));
         }
-        self
-    }
-
-    /// With one more claim.
-    #[must_use]
-    pub fn claim(mut self, claim: Claim) -> Self {
-        self.blocks.push(Block::Claim(claim));
         self
     }
 
