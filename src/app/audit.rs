@@ -212,7 +212,7 @@ impl AuditOptions {
                     self.files.len()
                 );
             }
-            return Ok(self.names.clone());
+            return Ok(self.names.iter().map(|name| name.trim().to_owned()).collect());
         }
         let names: Vec<String> = self.files.iter().map(|file| grading::set_name(file)).collect();
         if is_unique(&names) {

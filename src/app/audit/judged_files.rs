@@ -148,7 +148,7 @@ pub(super) fn aligned<'a>(
             let ([a, b], key) = (&difference.values, difference.key);
             if key == "truncated" {
                 bail!(
-                    "which completions were truncated is {a} in {} and {b} in {}: the same completion would be judged by \
+                    "truncated completions: {a} in {}, {b} in {}. The same completion would be judged by \
                      two rules; --truncated judged judges all by their texts",
                     base.name,
                     other.name
