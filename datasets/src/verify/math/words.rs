@@ -385,11 +385,16 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     begin.or_else(|| opening(last.trim_start())).filter(|_| !is_both)
 }
 
-/// Whether a gold answer that is no mathematics is a name or words, with marks that no formula has: at least half of
-/// its letters and digits are letters.
+/// Whether a gold answer that is no mathematics is a name or words, with marks that no formula has, and at most
+/// one number: "7 times 47 is 329" is a working.
 pub(super) fn is_name(gold: &str) -> bool {
     let is_formula = |c: char| "\\=^_<>{}[]|*≤≥≠≈∞∪∩√×÷±−→∈".contains(c);
     let letters = gold.chars().filter(|c| c.is_alphabetic()).count();
     let digits = gold.chars().filter(|c| c.is_numeric()).count();
-    letters > 0 && letters >= digits && (letters > 1 || digits == 0) && !gold.contains(is_formula)
+    let numbers = gold.split(|c: char| !c.is_numeric()).filter(|run| !run.is_empty()).count();
+    letters > 0
+        && letters >= digits
+        && (letters > 1 || digits == 0)
+        && numbers <= 1
+        && !gold.contains(is_formula)
 }
