@@ -93,25 +93,6 @@ pub enum Block {
 }
 
 /// Rows of cells under a header.
-    Table(Table),
-    /// Charts beside each other.
-    Charts(Vec<Chart>),
-}
-
-/// A claim, with its verdict.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Claim {
-    /// The claim, in a sentence.
-    pub text: String,
-    /// Whether it holds here.
-    pub holds: bool,
-    /// What was found.
-    pub found: String,
-    /// The rule that decides, with its thresholds.
-    pub rule: String,
-}
-
-/// Rows of cells under a header.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
     /// Its title; may be empty.
