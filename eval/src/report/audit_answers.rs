@@ -124,14 +124,21 @@ pub(super) fn narrower(tuned: &TunedAudit) -> String {
         (false, true) => "Only cleaner, as far as the data show",
         (false, false) => "Neither narrower nor cleaner, as far as the data show",
     };
+    let became = |effect: &Effect| match effect.value {
+        up if up > 5e-4 => "became less alike",
+        down if down < -5e-4 => "became more alike",
+        _ => "stayed as alike",
+    };
     format!(
-        "{word}: the chance that two completions differ (correct ones as in 4, others by their answer) goes from {:.3} to {:.3}, by {} through the number of incorrect answers, \
-         {} through how alike these are and {} through how alike the correct ones are.",
+        "{word}: the chance that two completions differ (correct ones as in 4, others by their answer) goes from {:.3} to \
+         {:.3}: {} by the number of incorrect ones, {} because incorrect ones {}, {} because correct ones {}.",
         change.diversity[0],
         change.diversity[1],
         adjusted(tuned, finding::GONE, &change.incorrect_gone),
         in_words(&change.incorrect_alike),
-        adjusted(tuned, finding::ALIKE, &change.correct_alike)
+        became(&change.incorrect_alike),
+        adjusted(tuned, finding::ALIKE, &change.correct_alike),
+        became(&change.correct_alike)
     )
 }
 
