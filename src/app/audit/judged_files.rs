@@ -40,7 +40,10 @@ impl JudgedFile {
 
     /// Why its numbers are not to be relied on.
     pub(super) fn doubt(&self, verifier: &dyn Verifier, most: f64) -> Option<Doubtful> {
-        outcome::doubt(&self.results, std::iter::once(verifier), &self.unjudged, most)
+        let doubt = outcome::doubt(&self.results, std::iter::once(verifier), &self.unjudged, most);
+        let reason = self.unjudged.first().filter(|_| doubt.is_some());
+        reason.inspect(|reason| tracing::info!("  {reason}"));
+        doubt
     }
 
     /// Gives its problems the base's names.

@@ -106,11 +106,10 @@ pub(crate) fn doubt<'a>(
     };
     let (unjudged, all) = (count(|tally| tally.unjudged), count(Tally::num_samples));
     let share = unjudged as f64 / all.max(1) as f64;
-    let first = shown.first().map_or_else(String::new, |reason| format!(" ({reason})"));
     (share > most).then(|| Doubtful {
         message: format!(
-            "{unjudged} of {all} completions ({:.1} %) could not be judged{first}, more than --max-unjudged {most}; the \
-             results are written, and count the others alone; another --verifier may judge them, such as \
+            "{unjudged} of {all} completions ({:.1} %) could not be judged, more than --max-unjudged {most}; the results \
+             are written, and count the others alone; another --verifier may judge them, such as \
              exact:ignore-case where completions are bare answers",
             share * 100.0
         ),

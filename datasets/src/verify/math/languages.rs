@@ -147,13 +147,14 @@ pub(super) fn without_check(text: &str) -> &str {
 }
 
 /// Words that courtesies begin with.
-const COURTESIES: &str = "explanation:|reason:|p.s|ps:|note:|*note|remark:|hinweis:|nota:|remarque|was this|please tell|rate |have a |cheers|don't hesitate|do not \
-    hesitate|let me know|please let me know|i can give|i can show|i could give|i could show|feel free|hope this|i hope|hope that|if you have|if you need|if you'd|if you want|if \
-    this |is there anything|would you like|happy to|glad to|thank|good luck|mucha suerte|suerte |buena suerte|\
-    espero |ojalá |gracias|avísame|si tienes|viel erfolg|viel glück|ich hoffe|hoffentlich|danke|bonne chance|\
-    bon courage|j'espère|n'hésite|merci|buona fortuna|in bocca al lupo|spero |grazie|boa sorte|bons estudos|\
-    obrigad|удачи|надеюсь|спасибо|powodzenia|mam nadzieję|dziękuję|succes|veel succes|ik hoop|başarılar|umarım|\
-    semoga|chúc |hy vọng|祝|希望|加油|如果你|如有|谢谢|頑張|お役に|ご質問|ありがとう|도움이|행운|감사";
+const COURTESIES: &str = "explanation:|reason:|p.s|ps:|note:|*note|remark:|hinweis:|nota:|remarque|was this|\
+    please tell|rate |have a |cheers|don't hesitate|do not hesitate|let me know|please let me know|i can give|\
+    i can show|i could give|i could show|feel free|hope this|i hope|hope that|if you have|if you need|if you'd|\
+    if you want|if this |is there anything|would you like|happy to|glad to|thank|good luck|mucha suerte|suerte |\
+    buena suerte|espero |ojalá |gracias|avísame|si tienes|viel erfolg|viel glück|ich hoffe|hoffentlich|danke|\
+    bonne chance|bon courage|j'espère|n'hésite|merci|buona fortuna|in bocca al lupo|spero |grazie|boa sorte|\
+    bons estudos|obrigad|удачи|надеюсь|спасибо|powodzenia|mam nadzieję|dziękuję|succes|veel succes|ik hoop|\
+    başarılar|umarım|semoga|chúc |hy vọng|祝|希望|加油|如果你|如有|谢谢|頑張|お役に|ご質問|ありがとう|도움이|행운|감사";
 
 /// Whether a sentence, in small letters, is a courtesy.
 pub(super) fn is_courtesy(sentence: &str) -> bool {

@@ -1,4 +1,4 @@
-//! The longest end of a sentence that is mathematics as a whole, where the last formula or number alone is a part of it:
+//! The longest end of a sentence that is mathematics as a whole, where the last formula or number is a part of it:
 //! `$(4,7)$ and $(0,-1)$`, `$n = 5t$ for some integer $t$`, `6.02 x 10^23 molecules`, `1200 g`, `£30`.
 
 use super::super::alphabet::is_function;
@@ -73,7 +73,7 @@ fn is_start(before: &str, rest: &str) -> bool {
         && (c.is_ascii_digit() || STARTS.contains(c) || is_formula)
 }
 
-/// Whether a text is formulas between marks with what joins or qualifies them, money, or has no words but units and links.
+/// Whether a text is formulas with what joins or qualifies them, money, or has no words but units and links.
 fn is_mathematics(value: &str) -> bool {
     const QUALIFIERS: &str = "and|or|for|all|every|any|each|some|where|with|is|are|an|integer|integers|real|reals|natural|\
         number|numbers|positive|constant|constants|arbitrary|nonzero|non|negative";
