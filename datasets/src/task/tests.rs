@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::instances::{InstanceStream, spread, with_seed};
+use super::instances::{InstanceStream, with_seed};
 use super::judge::Judge;
 use super::knobs::{Split, parse};
 use super::{Kind, TASKS, classes, find};
