@@ -49,7 +49,9 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
         out = Cow::Owned(out.replace("{}^{\\circ}", "^{\\circ}").replace("{}^\\circ", "^\\circ"));
     }
     // `x \equiv 10 \equiv 3`
-    if let [left, _, right] = out.split("\\equiv").collect::<Vec<_>>()[..] {
+    if out.contains("\\equiv")
+        && let [left, _, right] = out.split("\\equiv").collect::<Vec<_>>()[..]
+    {
         out = Cow::Owned(format!("{left}\\equiv{right}"));
     }
     if out.contains("m\\angle ") {
