@@ -21,7 +21,7 @@ fn answers_are_found_where_the_rules_say() {
         ("**Final Answer:** 12", "12", "phrase"),
         ("The final answer is 3. I hope it is correct.", "3", "phrase"),
         ("work 5\n#### 1,234\n", "1,234", "hashes"),
-        ("it costs $1,234.50.", "1,234.50", "number"),
+        ("it costs $1,234.50.", "$1,234.50", "number"),
         ("from 3 to -4.", "-4", "number"),
         ("page 3-4 of it", "4", "number"),
         ("<think>\\boxed{1}</think> It is 2", "2", "conclusion"),
