@@ -79,7 +79,7 @@ pub struct GradingOptions {
     #[serde(flatten)]
     pub rewards: RewardOptions,
     /// Say that the prompts ended with <think>, so completions begin inside a thought. A completion without </think> is
-    /// then an unfinished thought and has no answer; a file in which no completion has </think> is read as it is.
+    /// then an unfinished thought and has no answer; a file in which no completion closes a thought is read as it is.
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
