@@ -100,6 +100,21 @@ impl ListedProblem {
         self.logp.iter().map(|logp| seen(logp.exp(), k)).sum()
     }
 
+    /// The gap of this model to the best value of J = E[v] - beta KL(pi || a), a the base: J of p_beta (the base
+    /// reweighted by exp(v / beta)) less J of the model, in closed form. All incorrect outputs are one outcome here, so
+    /// that KL may be larger than what is counted, and the gap too.
+    pub fn gap_to_p_beta(&self, base: &Self, beta: f64) -> f64 {
+        let (mass, of_base) = (self.mass(), base.mass());
+        let part = |p: f64, log_ratio: f64| if p > 0.0 { p * log_ratio } else { 0.0 };
+        let of_answers = self.logp.iter().zip(&base.logp).map(|(own, a)| part(own.exp(), own - a));
+        // A mass that is rounded to 1 leaves something for the rest.
+        let rest = |mass: f64| (1.0 - mass).max(f64::MIN_POSITIVE).ln();
+        let kl = of_answers.sum::<f64>() + part(1.0 - mass, rest(mass) - rest(of_base));
+        // J of p_beta is beta log Z, Z = 1 - A + A exp(1 / beta), A the base's mass.
+        let best = 1.0 + beta * (of_base + (1.0 - of_base) * (-1.0 / beta).exp()).ln();
+        best - (mass - beta * kl)
+    }
+
     /// Shares of the answers among themselves; in log space, so that a mass of 1e-300 has them all the same.
     fn shares(&self) -> Vec<f64> {
         let top = self.logp.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -149,6 +164,21 @@ mod tests {
         assert!((exact.hill_1.value - (entropy.exp() + 1.0) / 2.0).abs() < 1e-12);
         assert!((exact.hill_2.value - (1.0 / 0.68 + 1.0) / 2.0).abs() < 1e-12);
         assert!(Exact::new(&[ListedProblem::default()], &[1]).is_none());
+    }
+
+    #[test]
+    fn the_gap_is_zero_at_p_beta_and_grows_with_the_lack_of_answers() {
+        let base = problem(&[0.2, 0.1, 0.05]);
+        for beta in [0.0, 0.1, 1.0] {
+            let z = 0.65 * (-1.0_f64 / beta).exp() + 0.35;
+            let optimum = problem(&[0.2 / z, 0.1 / z, 0.05 / z]);
+            assert!(optimum.gap_to_p_beta(&base, beta).abs() < 1e-12, "{beta}");
+        }
+        // By hand: J of the base is its mass, J of a point mass 1 - beta log(1 / .2).
+        let best = 0.1 * (0.65 + 0.35 * 10.0_f64.exp()).ln();
+        assert!((base.gap_to_p_beta(&base, 0.1) - (best - 0.35)).abs() < 1e-12);
+        let one = ListedProblem { logp: vec![0.0, -800.0, -800.0], total: None };
+        assert!((one.gap_to_p_beta(&base, 0.1) - (best - 1.0 + 0.1 * 5.0_f64.ln())).abs() < 1e-12);
     }
 
     /// Estimates from samples are, on average over evaluations, the values from the probabilities.

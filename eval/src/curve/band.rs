@@ -52,6 +52,7 @@ pub(super) fn curve(one: &Contender, base: &[(f64, f64)], request: &Request) -> 
         step: *step,
         pass_at_1: point.0,
         value: point.1,
+        gap: None,
     };
     Curve {
         objective: one.objective.clone(),

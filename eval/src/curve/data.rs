@@ -84,6 +84,8 @@ pub struct RunPath {
     pub seed: Option<u64>,
     /// Whether it is a baseline: compared with the reference, and not tested.
     pub is_baseline: bool,
+    /// The beta of the objective `E[v] - beta KL(pi || a)`; none of another objective.
+    pub beta: Option<f64>,
     /// Its checkpoints without the base, in order.
     pub checkpoints: Vec<Checkpoint>,
 }
@@ -219,6 +221,23 @@ pub(super) fn contenders(
     Ok((scores(base), all))
 }
 
+/// The gap to p_beta of an objective's runs at a checkpoint, mean over seeds and problems; none where the objective is
+/// not J or answers are not listed.
+pub(super) fn gap(
+    base: &[Answers],
+    paths: &[RunPath],
+    (objective, place): (&str, usize),
+) -> Option<f64> {
+    let mut all = Vec::new();
+    for path in paths.iter().filter(|path| path.objective == objective) {
+        for pair in base.iter().zip(&path.checkpoints.get(place)?.problems) {
+            let (Answers::Listed(base), Answers::Listed(own)) = pair else { return None };
+            all.push(own.gap_to_p_beta(base, path.beta?));
+        }
+    }
+    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+}
+
 /// The place of the reference among the contenders.
 pub(super) fn reference(contenders: &[Contender], request: &Request) -> Result<usize> {
     let found = match &request.reference {
@@ -272,6 +291,7 @@ mod tests {
             configuration: objective.into(),
             seed: Some(seed),
             is_baseline: false,
+            beta: None,
             checkpoints: steps.iter().map(checkpoint).collect(),
         }
     }

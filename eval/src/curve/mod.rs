@@ -48,6 +48,7 @@ pub const LEAST_PROBLEMS: usize = 10;
 /// No paths; checkpoints on other problems than the base; a measure that too few problems have; two configurations of
 /// one objective; a reference that is no objective.
 pub fn curves(base: &[Answers], paths: &[RunPath], request: &Request) -> Result<Curves> {
+    let gaps = |objective: &str, place: usize| data::gap(base, paths, (objective, place));
     let (base, contenders) = data::contenders(base, paths, request)?;
     let reference = data::reference(&contenders, request)?;
     let mut all = Curves {
@@ -62,6 +63,11 @@ pub fn curves(base: &[Answers], paths: &[RunPath], request: &Request) -> Result<
         comparisons: comparisons(&contenders, &base, reference, request),
         verdict: Verdict { power: None, text: String::new() },
     };
+    for curve in &mut all.curves {
+        for (place, point) in curve.points.iter_mut().enumerate() {
+            point.gap = gaps(&curve.objective, place);
+        }
+    }
     all.verdict = verdict::verdict(&all);
     Ok(all)
 }

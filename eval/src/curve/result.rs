@@ -69,6 +69,10 @@ pub struct CurvePoint {
     pub pass_at_1: f64,
     /// Measure at the checkpoint, mean over seeds and problems.
     pub value: f64,
+    /// [`gap_to_p_beta`](crate::exact::ListedProblem::gap_to_p_beta), mean over seeds and problems, of an objective
+    /// that is J where correct answers are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<f64>,
 }
 
 /// A curve at one Pass@1.

@@ -145,6 +145,7 @@ mod tests {
             configuration: configuration.into(),
             seed: Some(seed),
             is_baseline: false,
+            beta: None,
             checkpoints: points.iter().enumerate().map(checkpoint).collect(),
         }
     }

@@ -87,6 +87,7 @@ impl Study {
                     configuration: (*name).to_owned(),
                     seed: Some(seed as u64),
                     is_baseline: false,
+                    beta: None,
                     checkpoints,
                 });
             }

@@ -38,34 +38,39 @@ pub fn reference_rows(curves: &Curves) -> Vec<Vec<String>> {
 
 /// One row a checkpoint of every curve, under a header: the means over seeds that the curves pass through.
 pub fn point_rows(curves: &Curves) -> Vec<Vec<String>> {
-    let measure = curves.measure.to_string();
-    let header = ["objective", "configuration", "step", "pass@1", &measure].map(str::to_owned);
-    let base = &curves.base;
-    let start = [
-        "base".to_owned(),
-        String::new(),
-        "0".to_owned(),
-        number(base.pass_at_1.value),
-        number(base.value.value),
-    ];
-    let row = |curve: &Curve, point: &CurvePoint| {
-        vec![
-            curve.objective.clone(),
-            curve.configuration.clone(),
-            format!("{:.0}", point.step),
-            number(point.pass_at_1),
-            number(point.value),
-        ]
+    let with_gap = has_gap(curves);
+    let row = |names: [&str; 2], step: String, scores: [f64; 2], gap: String| {
+        let mut cells = [names.map(str::to_owned).to_vec(), vec![step]].concat();
+        cells.extend(scores.map(number));
+        cells.extend(with_gap.then_some(gap));
+        cells
     };
-    let all = curves.curves.iter().flat_map(|one| one.points.iter().map(|point| row(one, point)));
-    [header.to_vec(), start.to_vec()].into_iter().chain(all).collect()
+    let measure = curves.measure.to_string();
+    let mut header = ["objective", "configuration", "step", "pass@1", &measure].to_vec();
+    header.extend(with_gap.then_some("gap to p_beta"));
+    let base = [curves.base.pass_at_1.value, curves.base.value.value];
+    let start = row(["base", ""], "0".to_owned(), base, String::new());
+    let of_point = |curve: &Curve, point: &CurvePoint| {
+        let gap = point.gap.map_or(String::new(), number);
+        let names = [&*curve.objective, &curve.configuration];
+        row(names, format!("{:.0}", point.step), [point.pass_at_1, point.value], gap)
+    };
+    let each = |curve| move |point| (curve, point);
+    let points = curves.curves.iter().flat_map(|curve| curve.points.iter().map(each(curve)));
+    let points = points.map(|(curve, point)| of_point(curve, point));
+    [header.iter().map(ToString::to_string).collect(), start].into_iter().chain(points).collect()
+}
+
+/// Whether a checkpoint has a gap to p_beta.
+fn has_gap(curves: &Curves) -> bool {
+    curves.curves.iter().flat_map(|curve| &curve.points).any(|point| point.gap.is_some())
 }
 
 /// The verdict and both tables, for `results.md`.
 pub fn markdown(curves: &Curves) -> String {
     let mut text = format!("{}\n\n**{}**\n", title(curves), curves.verdict.text);
     let tables =
-        [(notes(curves), comparison_rows(curves)), (POINTS.to_owned(), point_rows(curves))];
+        [(notes(curves), comparison_rows(curves)), (points_note(curves), point_rows(curves))];
     for (note, table) in tables {
         text.push_str(&format!("\n{note}\n\n{}", tables::markdown(&table)));
     }
@@ -98,15 +103,27 @@ pub(super) fn section(curves: &Curves, is_on_top: bool) -> Section {
         section.is_folded = true;
         section = section.text(curves.verdict.text.clone()).charts(vec![chart(curves)]);
     }
-    let points = Table::new(point_rows(curves)).titled("Checkpoints", POINTS).folded();
+    let points = Table::new(point_rows(curves)).titled("Checkpoints", points_note(curves)).folded();
     section
         .table(Table::new(comparison_rows(curves)).titled("Differences", notes(curves)))
         .table(points)
 }
 
 /// The note on the table of checkpoints.
-const POINTS: &str = "The points that the curves pass through: mean over seeds at each checkpoint. The step of a baseline \
-is its place in the row.";
+fn points_note(curves: &Curves) -> String {
+    let gap = match has_gap(curves) {
+        true => {
+            " gap to p_beta: how much larger J = E[v] - beta KL(pi || base) could be on these problems, of objectives that \
+             maximise J. It is at least this large, because all incorrect outputs count as one. `tealight gap` divides the \
+             gap of a run on its training problems between the model class and the optimisation."
+        }
+        false => "",
+    };
+    format!(
+        "The points that the curves pass through: mean over seeds at each checkpoint. The step of a baseline is its place in \
+         the row.{gap}"
+    )
+}
 
 /// One row a configuration that was tried, under a header.
 pub fn tuning_rows(tuning: &Tuning) -> Vec<Vec<String>> {
@@ -230,6 +247,13 @@ mod tests {
             text.contains(&curves.verdict.text) && text.contains("exact, from the probability")
         );
         assert_eq!(point_rows(&curves).len(), 2 + 3 * 4);
+        // A gap has a column where some objective has one.
+        assert_eq!((point_rows(&curves)[0].len(), text.contains("gap to p_beta")), (5, false));
+        curves.curves[1].points[0].gap = Some(0.125);
+        let rows = point_rows(&curves);
+        assert_eq!((&*rows[0][5], &*rows[1][5], &*rows[2][5]), ("gap to p_beta", "", ""));
+        assert_eq!(rows[2 + 4][5], ".125");
+        assert!(markdown(&curves).contains("tealight gap"));
         // What is not compared says why; single seeds are said.
         curves.comparisons[0].range = None;
         curves.comparisons[0].missing = Some("js".into());

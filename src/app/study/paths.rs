@@ -185,6 +185,7 @@ impl<'a> PathSet<'a> {
             configuration: format!("temperatures {}", names.join(", ")),
             seed: None,
             is_baseline: true,
+            beta: None,
             checkpoints,
         };
         Ok(BasePath { answers, colder: Some(colder).filter(|path| !path.checkpoints.is_empty()) })
@@ -223,6 +224,7 @@ impl<'a> PathSet<'a> {
             configuration: label,
             seed: Some(seed),
             is_baseline: false,
+            beta: configuration.objective.plan.kl_coefficient(),
             checkpoints,
         }];
         paths.extend(self.averages(session, &paths[0], folder)?);
@@ -263,6 +265,7 @@ impl<'a> PathSet<'a> {
             configuration: run.configuration.clone(),
             seed: run.seed,
             is_baseline: true,
+            beta: None,
             checkpoints: checkpoints.into_iter().enumerate().map(point).collect(),
         }))
     }
