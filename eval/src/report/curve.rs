@@ -252,7 +252,7 @@ mod tests {
         curves.curves[1].points[0].gap = Some(0.125);
         let rows = point_rows(&curves);
         assert_eq!((&*rows[0][5], &*rows[1][5], &*rows[2][5]), ("gap to p_beta", "", ""));
-        assert_eq!(rows[2 + 4][5], ".125");
+        assert_eq!(rows[2 + 4][5], "0.125");
         assert!(markdown(&curves).contains("tealight gap"));
         // What is not compared says why; single seeds are said.
         curves.comparisons[0].range = None;
