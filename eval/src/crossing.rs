@@ -56,6 +56,10 @@ impl std::fmt::Display for Crossing {
         };
         match self.at {
             CrossingPoint::FromTheStart => f.write_str("the base is ahead from the start")?,
+            // The curves may cross back behind it.
+            CrossingPoint::K(k) if self.high == CrossingPoint::Never => {
+                write!(f, "the curves of pass@k cross at k = {k:.1}")?;
+            }
             CrossingPoint::K(k) => write!(f, "the base overtakes at k = {k:.1}")?,
             CrossingPoint::Equal => return f.write_str("pass@k equals the base's at every k"),
             CrossingPoint::Never if self.low == CrossingPoint::Never => {

@@ -157,7 +157,7 @@ impl SetResult {
     pub fn cautions(&self, name: &str, rule: Truncated) -> Vec<String> {
         let summary = &self.summary;
         let mut cautions = Vec::new();
-        if summary.truncated.is_some_and(|share| share > 0.5) {
+        if rule == Truncated::Wrong && summary.truncated.is_some_and(|share| share > 0.5) {
             cautions.push(match self.unnoticed_end() {
                 Some(end) => format!(
                     "{name}: more than half of the completions were truncated, and most of these went on after an end \

@@ -11,7 +11,7 @@ use crate::exact::Exact;
 use crate::interval::{self, ByK, Estimate, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
-use crate::measure::votes::{is_counted, majority_at_k};
+use crate::measure::votes::{is_counted, plurality_at_k};
 pub use crate::richness::Richness;
 use crate::sample::is_zero;
 use crate::thinking::ThinkingShare;
@@ -273,16 +273,26 @@ fn known(tallies: &[Tally], value: fn(&Tally) -> Option<f64>) -> Option<Estimate
     (!values.is_empty()).then(|| mean(&values))
 }
 
+/// None for a verifier that names no incorrect answer: they cannot vote, and correct ones would win every vote.
 fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
+    let incorrect = |tally: &Tally| {
+        let known = tally.correct + tally.no_answer + tally.truncated + tally.failed;
+        tally.samples.saturating_sub(known)
+    };
+    let is_named = tallies.iter().any(|tally| tally.wrong.distinct() > 0);
+    if !is_named && tallies.iter().any(|tally| incorrect(tally) > 0) {
+        return None;
+    }
     let votes = |tally: &Tally| {
-        majority_at_k(tally.correct, &tally.wrong.multiplicities(), tally.silent(), k)
+        let correct = tally.classes.at(Level::Value).multiplicities();
+        plurality_at_k(&correct, &tally.wrong.multiplicities(), tally.silent(), k)
     };
     let is_exact = |tally: &Tally| k <= tally.samples && is_counted(tally.samples, k);
     if !tallies.iter().all(is_exact) {
         return None;
     }
-    let values: Vec<f64> = tallies.par_iter().map(|tally| votes(tally).unwrap_or(0.0)).collect();
-    Some(share(&values))
+    let values: Option<Vec<f64>> = tallies.par_iter().map(votes).collect();
+    Some(share(&values?))
 }
 
 #[cfg(test)]

@@ -158,11 +158,10 @@ Example:
         about: "Measure how far a run is from its objective's optimum, and why: network or training",
         more: "\
 The objective is J = E[v] - beta KL(pi || a), v being 1 for a correct output and a the base. Of all distributions
-p_beta, the base reweighted by exp(v / beta), has the largest J.
+p_beta, the base reweighted by exp(v / beta), has the largest J. RUN is a run of `tealight train` on some problems of a
+task whose outputs can be listed, such as --dataset colouring/train --max-samples 16.
 
 Examples:
-  tealight train --model tasks --dataset colouring/train --max-samples 16 \\
-      --objective reverse-kl:0.1 --learning-rate 7e-5 --output runs/kl
   tealight gap runs/kl
   tealight gap runs/kl --ascent-from projection,base --output runs/kl-gap",
         check: |m| resolve::<GapOptions>(m).map(drop),

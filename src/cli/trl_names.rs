@@ -93,6 +93,10 @@ const HINTS: &[(&str, &str)] = &[
         "use --max-completion-length for the length of a completion, --max-steps for that of a run",
     ),
     ("num-fewshot", "use --few-shot"),
+    ("tasks", "use --dataset for a file, a generated task or a dataset of the Hub"),
+    ("model-args", "use --model, and --dtype for the type of the weights"),
+    ("gen-kwargs", "use --temperature and --max-completion-length"),
+    ("log-samples", "all samples are in --output"),
     ("epsilon", "use --objective NAME:epsilon=0.2"),
     ("epsilon-high", "use --objective NAME:epsilon-high=0.28"),
     ("loss-type", "use --objective NAME:loss-type=grpo, dapo or dr_grpo"),
@@ -144,6 +148,9 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
         return None;
     }
     let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
+    if !given.starts_with('-') {
+        return of_value(given, words);
+    }
     let given = given.split('=').next().unwrap_or(given);
     let name = given.strip_prefix("--")?;
     if has_short(words, name) {
@@ -152,6 +159,21 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let command = command_of(words)?;
     let fix = fix(name, |option| has_long(&command, option))?;
     Some(format!("there is no {given} here: {fix} (docs/how-to/trl.md)"))
+}
+
+/// The hint for a word that belongs to no option: TRL gives switches a value, and lists without commas.
+fn of_value(given: &str, words: &[OsString]) -> Option<String> {
+    let place = words.iter().position(|word| word == given)?;
+    let options = words[..place].iter().filter_map(|word| word.to_str());
+    let option = options.rev().find(|word| word.starts_with("--"))?;
+    let command = command_of(words)?;
+    let arguments = command.get_arguments();
+    let known = arguments.into_iter().find(|one| one.get_long() == option.strip_prefix("--"))?;
+    if !known.get_action().takes_values() {
+        return Some(format!("{option} takes no value, and not `{given}`: leave it out for false"));
+    }
+    let is_list = known.get_value_delimiter().is_some();
+    is_list.then(|| format!("{option}: separate the values by commas, without blanks: `{given}`"))
 }
 
 /// The command of a command line.
@@ -253,6 +275,19 @@ mod tests {
             let hint = hint(&error, &words_given).expect(words);
             assert!(hint.contains(words), "{hint}");
         }
+    }
+
+    #[test]
+    fn values_of_switches_and_lists_without_commas_get_a_hint() {
+        let hint_of = |given: &[&str]| {
+            let words = [&["tealight", "train"], given].concat();
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let error = commands::command().try_get_matches_from(&words).expect_err("no value");
+            hint(&error, &words).expect("a hint")
+        };
+        assert!(hint_of(&["--use-peft", "true"]).contains("--use-peft takes no value"));
+        let modules = ["--lora-target-modules", "q_proj", "v_proj"];
+        assert!(hint_of(&modules).contains("separate the values by commas"));
     }
 
     #[test]

@@ -69,11 +69,12 @@ fn course(curves: &Curves, reference: &str) -> Option<String> {
         Measure::Distinct(n) => format!("the distinct correct answers among {n} samples"),
     };
     Some(format!(
-        "{under} accuracy went from {} to {}, and {measure} from {} to {}.",
+        "{under} accuracy went from {} to {}, and {measure} from {} to {}{}.",
         short(base.pass_at_1.value),
         short(end.pass_at_1),
         short(base.value.value),
-        short(end.value)
+        short(end.value),
+        if curves.is_exact { " (exact; tables of final models have samples)" } else { "" }
     ))
 }
 

@@ -50,6 +50,22 @@ pub fn majority_at_k(correct: usize, wrong: &[usize], silent: usize, k: usize) -
     Some(chance)
 }
 
+/// The same where several correct answers exist and voters tell them apart: `correct` holds how many samples give each.
+/// The vote is right where one of them wins.
+pub fn plurality_at_k(correct: &[usize], wrong: &[usize], silent: usize, k: usize) -> Option<f64> {
+    let n = correct.iter().chain(wrong).sum::<usize>() + silent;
+    let work = correct.len().saturating_mul(n).saturating_mul(k).saturating_mul(k);
+    if k != n && k != 1 && correct.len() > 1 && work > MAX_WORK {
+        return None;
+    }
+    let wins = |(place, votes): (usize, &usize)| {
+        let others = correct.iter().enumerate().filter(|(other, _)| *other != place);
+        let others: Vec<usize> = others.map(|(_, votes)| *votes).chain(wrong.to_vec()).collect();
+        majority_at_k(*votes, &others, silent, k)
+    };
+    correct.iter().enumerate().map(wins).sum()
+}
+
 /// The weight of choosing `rest` samples of the others so that no incorrect answer has more than `votes`,
 /// each way divided by the number of answers that tie.
 fn others(wrong: &[usize], silent: usize, votes: usize, rest: usize, choose: &Binomials) -> f64 {
@@ -136,6 +152,18 @@ mod tests {
                 assert!((estimate - total / subsets).abs() < 1e-12, "{answers:?} {k}");
             }
         }
+    }
+
+    #[test]
+    fn several_correct_answers_win_together() {
+        // Votes 2 and 1 for correct answers, 2 for an incorrect one: all five tie at 2 to 2 half of the time.
+        assert_eq!(plurality_at_k(&[2, 1], &[2], 0, 5), Some(0.5));
+        // Of two samples of a, b, c (c is incorrect) every pair ties: ab is right, ac and bc are right half of the time.
+        let pairs = plurality_at_k(&[1, 1], &[1], 0, 2).unwrap();
+        assert!((pairs - 2.0 / 3.0).abs() < 1e-12, "{pairs}");
+        assert_eq!(plurality_at_k(&[3], &[1], 0, 4), majority_at_k(3, &[1], 0, 4));
+        assert_eq!(plurality_at_k(&[], &[1], 1, 2), Some(0.0));
+        assert_eq!(plurality_at_k(&[1; 100], &[1; 100], 0, 100), None);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Objective {
 }
 
 /// Names of losses and papers that are not here, and what to use.
-const ELSEWHERE: [(&str, &str); 22] = [
+const ELSEWHERE: [(&str, &str); 24] = [
     (
         "bnpo",
         "`dapo`, which divides by the tokens of the whole step in place of one device's batch",
@@ -111,6 +111,8 @@ const ELSEWHERE: [(&str, &str); 22] = [
     ("gvpo", "`kl-reward`"),
     ("raft", "`reinforce:loss-type=grpo`"),
     ("raft++", "`reinforce:loss-type=grpo:trust-region=ppo`"),
+    ("ppo", "`none:baseline=batch:num-iterations=4`, which has no critic"),
+    ("dpo", "`grpo`, which needs a verifier in place of preferences"),
     ("ppo-clip", "`none:baseline=batch:num-iterations=4`"),
     ("nsr", "the objective of --config recipe:objectives/nsr"),
     ("rs-grpo", "the objective of --config recipe:objectives/rs-grpo"),
@@ -134,7 +136,7 @@ fn preset(name: &str) -> Result<&'static Preset> {
         let shown: String = name.chars().take(64).collect();
         format!(
             "objective `{shown}` is not known{}: `tealight objectives --all` lists all",
-            similar(&known)
+            similar(&known.to_lowercase())
         )
     })
 }

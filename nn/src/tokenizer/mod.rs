@@ -245,13 +245,21 @@ impl HubTokenizer {
             (Prompt::Chat(chat), None) => {
                 self.check_honoured(chat)?;
                 let text = prompt.plain();
-                match prompt.prefill() {
-                    Some(_) => Ok(text.strip_suffix("\n\n").unwrap_or(&text).to_owned()),
-                    None => Ok(text),
+                match prompt.prefill().is_some() || !self.knows("\n\n") {
+                    true => Ok(text.strip_suffix("\n\n").unwrap_or(&text).to_owned()),
+                    false => Ok(text),
                 }
             }
             (Prompt::Text(text), _) => Ok(text.clone()),
         }
+    }
+
+    /// Whether no part of a text becomes the unknown token.
+    fn knows(&self, text: &str) -> bool {
+        let is_in = |id: u32| {
+            self.encoding(text, false).is_ok_and(|encoding| encoding.get_ids().contains(&id))
+        };
+        !self.unknown_token().is_some_and(is_in)
     }
 
     /// A chat with the variables of all chats.

@@ -43,7 +43,7 @@ impl<'a> Journal<'a> {
                 true => Progress::silent(setup.label, settings.max_steps.saturating_sub(step)),
                 false => Progress::new(setup.label, settings.max_steps.saturating_sub(step)),
             },
-            health: Health::new(rounding),
+            health: Health::new(rounding, settings.truncated),
             output: setup.output.to_owned(),
             log_completions: settings.log_completions,
             has_unjudged: false,

@@ -211,7 +211,7 @@ pub(super) fn presets() -> impl Iterator<Item = &'static Preset> {
 /// The objectives by kind: its title, when to use it, the descriptions.
 pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str, Vec<Description>)> {
     KINDS.iter().map(|kind| {
-        let described = kind.presets.iter().map(|preset| described(preset, kind));
+        let described = kind.presets.iter().map(|preset| described(preset, &[], kind));
         (kind.title, kind.when, described.collect())
     })
 }
@@ -221,15 +221,28 @@ pub fn describe(name: &str) -> Result<Description> {
     // Values may follow, as in `pkpo:4`: the name says which objective it is.
     let preset = super::preset(name.split(':').next().unwrap_or(name))?;
     let has_it = |kind: &&Kind| kind.presets.iter().any(|one| one.name == preset.name);
-    Ok(described(preset, KINDS.iter().find(has_it).unwrap_or(&KINDS[0])))
+    // What cannot be resolved is described without its values.
+    let given = name.parse::<super::Objective>().map(|objective| objective.given);
+    let kind = KINDS.iter().find(has_it).unwrap_or(&KINDS[0]);
+    Ok(described(preset, &given.unwrap_or_default(), kind))
 }
 
-fn described(preset: &'static Preset, kind: &Kind) -> Description {
+/// With the values that are `given`, and beside them those of the preset.
+fn described(preset: &'static Preset, given: &[(String, String)], kind: &Kind) -> Description {
     let positional: String =
         preset.positional.iter().map(|key| format!("[:{}]", key.to_uppercase())).collect();
-    let set = Keys::of_preset(preset.keys);
+    let own = Keys::of_preset(preset.keys);
+    let mut set = Keys::of_preset(preset.keys);
+    given.iter().for_each(|(key, value)| set.set(key, value));
+    let shown = |key: &str, value: &str| {
+        let default = own.pairs().find(|(known, _)| *known == key).map(|(_, value)| value);
+        match default.filter(|default| *default != value) {
+            Some(default) => format!("{value} (default: {default})"),
+            None => value.to_owned(),
+        }
+    };
     let mut all: Vec<(String, String, String)> =
-        set.pairs().map(|(key, value)| (key.to_owned(), value.to_owned(), meaning(key))).collect();
+        set.pairs().map(|(key, value)| (key.to_owned(), shown(key, value), meaning(key))).collect();
     let is_set = |key: &&&str| set.pairs().any(|(known, _)| known == **key);
     let free = preset.positional.iter().filter(|key| !is_set(key));
     all.extend(free.map(|key| ((*key).to_owned(), "not set".to_owned(), meaning(key))));

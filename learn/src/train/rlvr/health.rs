@@ -1,5 +1,7 @@
 //! Warnings from the metrics of a run, each given once with the likely fix.
 
+use tealight_eval::Truncated;
+
 use super::metrics::Metrics;
 
 /// Steps without any signal after which a run says that it learns nothing; a shorter run says so at its end.
@@ -16,6 +18,8 @@ type Warning = (&'static str, String);
 #[derive(Debug)]
 pub struct Health {
     rounding: f64,
+    /// Whether truncated completions are judged by their texts, and so are no sign of a limit that is too low.
+    judges_truncated: bool,
     steps: usize,
     equal: usize,
     /// The least and the largest mean reward of those steps.
@@ -25,10 +29,12 @@ pub struct Health {
 }
 
 impl Health {
-    /// Of a run whose log-probabilities may be `rounding` apart between rollout and training.
-    pub fn new(rounding: f64) -> Self {
+    /// Of a run whose log-probabilities may be `rounding` apart between rollout and training, under a rule for truncated
+    /// completions.
+    pub fn new(rounding: f64, truncated: Truncated) -> Self {
         Self {
             rounding,
+            judges_truncated: truncated == Truncated::Judged,
             steps: 0,
             equal: 0,
             rewards: (f64::INFINITY, f64::NEG_INFINITY),
@@ -78,7 +84,7 @@ impl Health {
                 ),
             ));
         }
-        if metrics.clipped_ratio > 0.5 {
+        if metrics.clipped_ratio > 0.5 && !self.judges_truncated {
             warnings.push((
                 "cut",
                 match metrics.unnoticed_end {
@@ -200,7 +206,7 @@ mod tests {
             ("--learning-rate", 1, |m| m.skipped_now = true),
         ];
         for (words, steps, change) in troubles {
-            let mut health = Health::new(1e-3);
+            let mut health = Health::new(1e-3, Truncated::Wrong);
             let mut told = Vec::new();
             for step in 1..=2 * DEAD_STEPS {
                 let mut metrics = healthy(step);
@@ -211,7 +217,7 @@ mod tests {
             assert_eq!(told[0].0, steps, "{told:?}");
             assert!(told[0].1.contains(words), "{told:?}");
         }
-        let mut health = Health::new(1e-3);
+        let mut health = Health::new(1e-3, Truncated::Wrong);
         assert!((1..99).all(|step| health.check(&healthy(step), step == 98).is_empty()));
     }
 
@@ -222,21 +228,21 @@ mod tests {
             frac_reward_zero_std: 1.0,
             ..healthy(step)
         };
-        let mut health = Health::new(1e-3);
+        let mut health = Health::new(1e-3, Truncated::Wrong);
         assert!((1..3).all(|step| health.check(&dull(step, 0.0), false).is_empty()));
         let warnings = health.check(&dull(3, 0.0), true);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         for words in ["3 steps", "was incorrect", "--verifier", "--max-completion-length"] {
             assert!(warnings[0].contains(words), "{warnings:?}");
         }
-        let warnings = Health::new(1e-3).check(&dull(1, 1.0), true);
+        let warnings = Health::new(1e-3, Truncated::Wrong).check(&dull(1, 1.0), true);
         assert!(warnings[0].contains("the only step") && warnings[0].contains("was correct"));
         // Groups that are all wrong beside groups that are all right.
-        let mut health = Health::new(1e-3);
+        let mut health = Health::new(1e-3, Truncated::Wrong);
         assert!(health.check(&dull(1, 0.13), false).is_empty());
         let warnings = health.check(&dull(2, 0.75), true);
         assert!(warnings[0].contains("all completions of a group had the same reward"));
-        let mut health = Health::new(1e-3);
+        let mut health = Health::new(1e-3, Truncated::Wrong);
         assert!(health.check(&healthy(1), false).is_empty());
         assert!(health.check(&dull(2, 0.0), true).is_empty(), "the first step taught something");
     }

@@ -95,9 +95,10 @@ impl TrainingData {
         ));
         if division.rehearse.is_empty() {
             bail!(
-                "the base solves no prompt at least {} of the time: there is nothing to rehearse; \
-                 lower the objective's key pef-threshold, raise --num-presamples, or use an objective that needs none",
-                threshold
+                "no prompt has a share of correct base samples of at least {threshold} (the objective's key pef-threshold), so \
+                 there is nothing to rehearse; lower the key, as in NAME:pef-threshold={}, or use an objective without \
+                 rehearsal, such as grpo",
+                0.5 * threshold
             );
         }
         if division.explore.is_empty() {
