@@ -1,7 +1,6 @@
 //! Defaults < `--config` files from left to right < flags, for any struct of options.
 //!
-//! The struct is both a clap `Args` and a serde type, so each option, its default and its text are
-//! written once. Keys in files are the flags' names, with `-` or `_`.
+//! The struct is both a clap `Args` and a serde type: an option is written once. Keys are flags' names, with `-` or `_`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -49,6 +48,7 @@ where
     // One value in place of a list of one.
     let lists: BTreeSet<String> =
         table.iter().filter(|(_, value)| value.is_array()).map(|(id, _)| id.clone()).collect();
+    let command = options_of::<T>();
     let mut is_quiet = matches.get_flag("quiet");
     let is_typed = |id: &&String| matches.value_source(id) == Some(ValueSource::CommandLine);
     let mut given: BTreeSet<String> = known.values().filter(is_typed).cloned().collect();
@@ -62,19 +62,22 @@ where
             } else if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 given.insert(id.clone());
                 let is_single = lists.contains(&id) && !value.is_array();
-                table.insert(id, if is_single { Value::Array(vec![value]) } else { value });
+                let value =
+                    if is_single { Value::Array(split(&command, &id, value)) } else { value };
+                table.insert(id, value);
             }
         }
         if let Err(error) = Value::Table(table.clone()).try_into::<T>() {
             let key = wrong_key::<T>(&before, &table);
+            let at = key.as_ref().map_or(file.to_owned(), |key| place(file, text, key));
             let what = key.map_or("a value".into(), |key| format!("the value of `{key}`"));
             let steps = Some("; give the number of steps between files, 0 for none");
             let hint = steps.filter(|_| what.contains("log_completions")).unwrap_or_default();
-            bail!("{file}: {what} is of the wrong kind: {}{hint}", error.message().trim_end());
+            bail!("{at}: {what} is of the wrong kind: {}{hint}", error.message().trim_end());
         }
     }
     set_adapter_rate(&mut table, &given);
-    ranges::check(&table, &options_of::<T>())?;
+    ranges::check(&table, &command)?;
     if is_quiet {
         crate::system::telemetry::be_quiet();
     }
@@ -120,8 +123,7 @@ pub(super) fn files(matches: &ArgMatches) -> Result<Vec<(&str, String)>> {
     names.map(|file| Ok((file.as_str(), read(file)?))).collect()
 }
 
-/// A file or a pipe of at most [`MAX_SETTINGS`] bytes. (The readers of untrusted files refuse pipes, which `--config
-/// <(...)` is.)
+/// A file or a pipe (`--config <(...)`) of at most [`MAX_SETTINGS`] bytes.
 fn read_text(file: &str) -> Result<String> {
     let mut text = String::new();
     std::fs::File::open(file)?.take(MAX_SETTINGS + 1).read_to_string(&mut text)?;
@@ -148,10 +150,12 @@ fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Ta
     let unknown: Vec<String> = given
         .keys()
         .filter(|key| id_of(key).is_none())
-        .map(|key| format!("unknown key `{key}`{}", nearest(known, key)))
+        .map(|key| {
+            format!("{}: unknown key `{key}`{}", place(file, text, key), nearest(known, key))
+        })
         .collect();
     if !unknown.is_empty() {
-        bail!("{file}: {}", unknown.join("\n  "));
+        bail!("{}", unknown.join("\n  "));
     }
     let mut settings = Table::new();
     for (key, value) in given {
@@ -161,6 +165,27 @@ fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Ta
         }
     }
     Ok(settings)
+}
+
+/// The file and the line of a key in it, whatever spelling of its name the file has.
+fn place(file: &str, text: &str, key: &str) -> String {
+    let is_key = |line: &str| {
+        let name = line.split('=').next().unwrap_or_default();
+        name.trim().trim_matches(['"', '\'']).replace('-', "_") == key.replace('-', "_")
+    };
+    let line = text.lines().position(is_key);
+    line.map_or(file.to_owned(), |line| format!("{file}:{}", line + 1))
+}
+
+/// One value in place of a list: a text is taken apart as on the command line.
+fn split(command: &Command, id: &str, value: Value) -> Vec<Value> {
+    let option = command.get_arguments().find(|option| option.get_id() == id);
+    match (option.and_then(|option| option.get_value_delimiter()), &value) {
+        (Some(delimiter), Value::String(text)) => {
+            text.split(delimiter).map(|part| Value::String(part.trim().to_owned())).collect()
+        }
+        _ => vec![value],
+    }
 }
 
 /// The first key whose value in `table` cannot be read, where the values `before` could. Errors of values in flattened
@@ -349,8 +374,10 @@ mod tests {
             let message = format!("{:#}", run(&[], &["rate = 2.0", text]).unwrap_err());
             let names_key = message.contains(&format!("the value of `{key}` is of the wrong kind"));
             assert!(names_key && message.contains(kind), "{message}");
-            assert!(!message.contains('\n'), "{message}");
+            assert!(message.contains(":1: ") && !message.contains('\n'), "{message}");
         }
+        let parts = |id| split(&options_of::<Options>(), id, "a, b".into());
+        assert_eq!((parts("counts"), parts("names").len()), (vec!["a".into(), "b".into()], 1));
     }
 
     #[test]
@@ -366,8 +393,8 @@ mod tests {
 
     #[test]
     fn snake_case_flags_are_accepted() {
-        assert_eq!(kebab_case("--max_steps=a_b".into()), "--max-steps=a_b");
-        assert_eq!(kebab_case("--max_steps".into()), "--max-steps");
-        assert_eq!(kebab_case("a_b".into()), "a_b");
+        let [given, known] =
+            [["--max_steps=a_b", "--max_steps"], ["--max-steps=a_b", "--max-steps"]];
+        assert_eq!(given.map(|one| kebab_case(one.into())), known);
     }
 }

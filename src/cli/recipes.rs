@@ -20,13 +20,15 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(super) const RECIPES: [Recipe; 29] = [
+pub(super) const RECIPES: [Recipe; 31] = [
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),
     recipe!("default-study"),
     recipe!("gsm8k-qwen2.5-0.5b"),
     recipe!("gsm8k-smollm2-360m"),
+    recipe!("keep-answers-1"),
+    recipe!("keep-answers-2"),
     recipe!("objectives-study"),
     recipe!("smollm2-135m-base"),
     recipe!("smollm2-135m-study"),
