@@ -3,7 +3,7 @@
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
 use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
-use super::scan::{begins, is_one_of};
+use super::scan::{begins, is_one_of, past};
 use super::tree::VECTOR;
 use super::units::{is_known, is_unit, unit_words, with_greek};
 
@@ -341,9 +341,8 @@ impl Lexer<'_> {
         let argument = argument.as_deref().map(str::trim);
         let is_letter = |letter: &&str| match argument {
             Some(text) => {
-                let names =
-                    format!("{letter}|\\{letter}math|\\hat{{{letter}}}|\\mathbf{{{letter}}}");
-                is_one_of(text, &names)
+                let inner = past(text, "\\hat{|\\mathbf{").and_then(|text| text.strip_suffix('}'));
+                inner.unwrap_or(text.trim_start_matches('\\').trim_end_matches("math")) == *letter
             }
             // `\vec i`
             None => style == "vec" && starts_alone(self.text[start..].trim_start(), letter),

@@ -158,7 +158,7 @@ fn counts(text: &str) -> Option<Vec<(String, String)>> {
     let is_likely =
         (6..=MAX_BYTES).contains(&text.len()) && text.contains([',', ';', '&', 'a', 'y', 'u', 'e']);
     (is_likely && text.bytes().filter(u8::is_ascii_digit).count() >= 2).then_some(())?;
-    let mut text = bare(text);
+    let mut text = bare(text).into_owned();
     for link in [" and ", " und ", " y ", " et ", "; ", " & "] {
         text = text.replace(link, ", ");
     }

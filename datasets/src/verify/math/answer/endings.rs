@@ -51,14 +51,12 @@ pub(super) fn ending(sentence: &str) -> Option<&str> {
     })
 }
 
-/// The same where it is formulas between dollars, or equations: `k = 1 or k = 4`.
-pub(super) fn formulas(sentence: &str) -> Option<&str> {
-    ending(sentence).filter(|value| {
-        let is_named = value.starts_with(char::is_alphabetic);
-        value.contains("$") && !begins_as_money(value)
-            || value.contains("\\(")
-            || is_named && value.matches(" = ").count() > 1
-    })
+/// Whether an end is formulas between dollars, or equations: `k = 1 or k = 4`.
+pub(super) fn are_formulas(value: &str) -> bool {
+    let is_named = value.starts_with(char::is_alphabetic);
+    value.contains('$') && !begins_as_money(value)
+        || value.contains("\\(")
+        || is_named && value.matches(" = ").count() > 1
 }
 
 /// Whether a value may begin between two texts.

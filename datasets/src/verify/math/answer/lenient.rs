@@ -1,5 +1,7 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
+use std::cell::OnceCell;
+
 use super::super::alphabet::is_function;
 use super::super::calendar::date;
 use super::super::languages::without_check;
@@ -14,7 +16,7 @@ use super::concluded::{concluded, named, ratio, without_cause, without_solution}
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
-use super::endings::{ending, formulas};
+use super::endings::{are_formulas, ending};
 use super::sentences::{affirmed, choice, is_open, last_sentence, number_word, words};
 use super::values::{displayed, is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
@@ -33,6 +35,15 @@ struct Ending<'a> {
     line: &'a str,
     /// The last sentence of that.
     last: &'a str,
+    /// The longest end of that which is mathematics, once it was looked for.
+    known_end: OnceCell<Option<&'a str>>,
+}
+
+impl<'a> Ending<'a> {
+    /// The longest end of the last sentence that is mathematics, looked for once.
+    fn mathematics(&self) -> Option<&'a str> {
+        *self.known_end.get_or_init(|| ending(self.last))
+    }
 }
 
 /// What a rule finds, and the name of its kind.
@@ -50,11 +61,11 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
     |e| Some((whole(e.text)?, Rule::Whole)),
     |e| LINE_RULES.iter().find_map(|rule| (e.line.len() <= MAX_WHOLE).then(|| rule(e))?),
     |e| match last_value(e.text) {
-        None => Some((ending(e.last)?, Rule::Formula)),
+        None => Some((e.mathematics()?, Rule::Formula)),
         Some(_) => {
             let (value, rule) = stated_value(e.text)?;
             let is_part = |whole: &&str| whole.as_bytes().as_ptr_range().contains(&value.as_ptr());
-            Some((ending(e.last).filter(is_part).unwrap_or(value), rule))
+            Some((e.mathematics().filter(is_part).unwrap_or(value), rule))
         }
     },
 ];
@@ -75,7 +86,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 16] = [
         Some((choice(before).filter(|_| is_cut)?, Rule::Choice))
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
-    |e| Some((formulas(e.last)?, Rule::Formula)),
+    |e| Some((e.mathematics().filter(|end| are_formulas(end))?, Rule::Formula)),
     |e| Some((concluded(e.last)?, Rule::Conclusion)),
     |e| Some((conclusion(e.text)?, Rule::Conclusion)),
     |e| Some((named(e.last)?, Rule::Conclusion)),
@@ -107,7 +118,7 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
         return None;
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
-    let ending = Ending { text, line, last: last_sentence(line) };
+    let ending = Ending { text, line, last: last_sentence(line), known_end: OnceCell::new() };
     let found = RULES.iter().find_map(|rule| rule(&ending));
     // "Confidence: 100%", "Step 3.", and one case of several.
     let is_none = |(value, _): &(&str, Rule)| {

@@ -6,6 +6,7 @@ use super::super::scan::{begins, head, is_digit};
 use super::super::units::is_unit;
 use super::super::words::is_choice;
 use super::denial::may_deny;
+use super::hints::DENIES;
 
 tables! {
     /// Denies what follows, as a part of the verb or behind it.
@@ -100,11 +101,11 @@ pub(in super::super) fn is_bound(before: &str, after: &str) -> bool {
 
 /// Whether the words before a mark make its value a bound: "no greater than". At least or at most so much may be what is
 /// asked for.
-pub(super) fn is_bound_of_mark(before: &str, after: &str) -> bool {
+pub(super) fn is_bound_of_mark(hints: u16, before: &str, after: &str) -> bool {
     let near = tail(before, 60).trim_end_matches("\\boxed{");
     // Of "between 12 and 13" both may be in the box.
     let is_first = || begins(after.trim_start_matches('$'), " and | et | y | e | und | и | en ");
-    may_deny(near)
+    hints & DENIES != 0
         && BOUND.is_match(near)
         && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
 }

@@ -11,20 +11,20 @@ use super::super::scan::{
     any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
 };
 use super::MAX_NEAR;
-use super::hints::{CHANGES, DENIES, DOUBTS, SUPPOSES, hints};
+use super::hints::{CHANGES, DENIES, DOUBTS, Effects, SUPPOSES, TRIES, hints};
 
 /// Leaves open what its sentence says.
-pub(in super::super) const SENTENCE: u8 = 1;
+pub(in super::super) const SENTENCE: u16 = 1;
 /// Makes a value behind it none.
-pub(in super::super) const VALUE: u8 = 2;
+pub(in super::super) const VALUE: u16 = 2;
 /// Is part of no unit.
-pub(in super::super) const UNIT: u8 = 4;
+pub(in super::super) const UNIT: u16 = 4;
 
 /// Words between alternatives.
 pub(in super::super) const OR: &str = "or|oder|ou|oppure";
 
 /// Single words, by what they do.
-const WORDS: [(u8, &str); 6] = [
+const WORDS: [(u16, &str); 6] = [
     (SENTENCE | VALUE | UNIT, "not|cannot|isn't|maybe|perhaps|unclear|unknown|or|oder|ou|oppure"),
     (SENTENCE | VALUE, "neither|either|whether|never|unlikely|possibly"),
     (SENTENCE, "if|may|might|could|unless|nor|can't|nobody"),
@@ -38,11 +38,12 @@ const WORDS: [(u8, &str); 6] = [
 ];
 
 /// Whether a text has a word with one of those effects.
-pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
+pub(in super::super) fn has_word(text: &str, effects: u16) -> bool {
+    static BY_START: LazyLock<Effects> = LazyLock::new(|| Effects::new(&WORDS));
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| {
-        let is_known = |table: &str| table.split('|').any(|known| word.eq_ignore_ascii_case(known));
-        WORDS.iter().any(|(effect, table)| effect & effects != 0 && is_known(table))
+        let mut known = BY_START.at(word.as_bytes()).iter();
+        known.any(|(effect, known)| effect & effects != 0 && word.eq_ignore_ascii_case(known))
     })
 }
 
@@ -135,7 +136,16 @@ pub(super) fn may_deny(text: &str) -> bool {
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    let hints = hints(tail(before, MAX_NEAR));
+    denied(near_hints(before), before, after)
+}
+
+/// What the words right before a value may do.
+pub(super) fn near_hints(before: &str) -> u16 {
+    hints(tail(before, MAX_NEAR))
+}
+
+/// The same, where it is known what those before it may do.
+pub(super) fn denied(hints: u16, before: &str, after: &str) -> bool {
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
@@ -150,7 +160,7 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
             && is_relative(after)
         || is_taken_back(after)
         || is_asked(after)
-        || is_tried(near, after)
+        || hints & TRIES != 0 && is_tried(near, after)
 }
 
 /// Whether the words behind a number compare something else with it: 7 of "7 more than the first number". Beside a name or
@@ -290,8 +300,13 @@ pub(in super::super) fn is_crossed(after: &str) -> bool {
 
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
-    let near = tail(before, 80).trim_end_matches("\\boxed{");
-    hints(near) & CHANGES != 0 && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+    changed(near_hints(before), before)
+}
+
+/// The same, where it is known what the words before it may do.
+pub(super) fn changed(hints: u16, before: &str) -> bool {
+    let near = || tail(before, 80).trim_end_matches("\\boxed{");
+    hints & CHANGES != 0 && CHANGE.is_match(near().trim_end_matches([' ', '*', '$']))
 }
 
 /// Whether a clause begins with a value that an operation in words goes on with.
