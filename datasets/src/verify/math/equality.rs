@@ -178,6 +178,12 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     {
         return decided(false, "choice");
     }
+    if let (Some((a, is_choice)), Some((b, is_marked))) =
+        (words::choice_number(gold), words::choice_number(answer))
+        && (is_choice || is_marked)
+    {
+        return decided(a == b, "choice");
+    }
     if let Some(is_same) = worded::same_counts(gold, answer) {
         return decided(is_same, "words");
     }
@@ -198,6 +204,11 @@ fn sentence_value(answer: &str) -> Option<Answer> {
         return None;
     }
     let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
+    // `\text{Mean: 2.6}`
+    let is_label = |name: &str| name.chars().all(|c| c.is_alphabetic() || c == ' ');
+    if let Some((_, value)) = words.split_once([':', '=']).filter(|(name, _)| is_label(name)) {
+        return parse(value.trim());
+    }
     let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
     let is_denied = standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
         || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));

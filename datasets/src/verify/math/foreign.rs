@@ -157,8 +157,8 @@ fn foreign_in(text: &str, table: &str) -> Option<u32> {
             word => word,
         };
         let at = |word: &str| table.split(' ').position(|known| known == word);
-        let at = at(word).or_else(|| at(&format!("{word}i")).or_else(|| at(&format!("{word}a"))))?
-            as u32;
+        // `vent`, `trent`, `un`
+        let at = ["", "i", "a", "o"].iter().find_map(|end| at(&format!("{word}{end}")))? as u32;
         Some(if at <= 20 { at } else { (at - 18) * 10 })
     };
     let sum = |tens: &str, ones: &str| {
@@ -242,9 +242,25 @@ pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
             && !is_one_of(word, "once|cent|zero|sept")
             && foreign(word).is_some_and(|value| value > 1)
     };
-    let mut words = sentence.split(|c: char| !c.is_alphabetic() && c != '-').filter(is_known);
-    let found = runs.next().or_else(|| words.next())?;
-    (runs.next().is_none() && words.next().is_none()).then_some(found)
+    let words: Vec<&str> = sentence.split(|c: char| !c.is_alphabetic() && c != '-').collect();
+    let mut numbers = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        // `vingt et un`
+        let start = offset_in(sentence, word);
+        let until = |last: usize| {
+            let last = words.get(at + last)?;
+            let run = &sentence[start..offset_in(sentence, last) + last.len()];
+            foreign(run).is_some().then_some(run)
+        };
+        let longer = || (1..=2).rev().find_map(|more| Some((until(more)?, more)));
+        let found = if is_known(word) { longer().or(Some((word, 0))) } else { None };
+        numbers.extend(found.map(|(run, _)| run));
+        at += 1 + found.map_or(0, |(_, more)| more);
+    }
+    let mut numbers = numbers.into_iter();
+    let found = runs.next().or_else(|| numbers.next())?;
+    (runs.next().is_none() && numbers.next().is_none()).then_some(found)
 }
 
 /// An answer as a number of another language than English: 16 of `seize`, 1250 of `1.250 Euro`. Words that are English

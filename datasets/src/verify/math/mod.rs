@@ -204,6 +204,16 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
     let (mut outcome, stage) = equality::compared(gold, &found.text);
+    // "So there are 58!"
+    let exclaimed =
+        (!is_marked && found.rule != Rule::Whole && completion.trim_end().ends_with('!'))
+            .then(|| found.text.strip_suffix('!'))
+            .flatten();
+    if outcome != Outcome::Correct
+        && exclaimed.is_some_and(|text| equality::compared(gold, text).0 == Outcome::Correct)
+    {
+        outcome = Outcome::Correct;
+    }
     let again = || foreign::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
         && has_digits(gold)

@@ -68,7 +68,7 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     let text = text.replace(" and ", ",");
     let mut names = Vec::new();
     let bare = |part: &'_ str| part.trim_start().strip_prefix("- ").unwrap_or(part).to_owned();
-    let parts = text.split([',', ';', '\n']).map(bare);
+    let parts = text.split([',', ';', '\n', '、', '，']).map(bare);
     let parts = parts.map(|part| part.trim_matches(['$', '*', ' ', '.']).to_owned());
     let mut equations = Vec::new();
     for part in parts.filter(|part| !part.is_empty()) {

@@ -25,6 +25,10 @@ const RULES: [Rule; 14] = [
 
 /// The text in signs, where it is a wording of a value.
 pub(super) fn in_signs(text: &str) -> Option<String> {
+    // `7 modulo 12`
+    if let Some((residue, modulus)) = text.split_once(" modulo ") {
+        return Some(format!("{residue} \\pmod{{{modulus}}}"));
+    }
     // The verb at the end of a sentence.
     const VERBS: &str = "です|입니다|이다|だ";
     match before_end(text, VERBS) {

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::alphabet::is_formula;
-use super::languages::{REASONS, polar};
+use super::languages::{REASONS, no_solution, polar};
 use super::read::parse;
 use super::scan::{
-    are_digits, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
+    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
@@ -84,18 +84,12 @@ pub(super) fn is_none(words: &str) -> bool {
         })
         .map_or(words, |(_, rest)| rest);
     let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
-    // "no such integers", "no real roots"
-    let rest = words.strip_prefix("no ").map(|rest| without(rest, "such |real "));
-    let is_nothing = |rest: &str| {
-        let noun = rest.strip_suffix('s').unwrap_or(rest);
-        is_one_of(noun, "solution|root|answer|value")
-            || words.starts_with("no such ")
-                && !noun.contains(' ')
-                && !is_one_of(noun, "limit|derivative|integral")
-    };
-    const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de \
-        solution|sin solución|no hay solución|no tiene solución|sem solução|nessuna soluzione|нет решений";
-    rest.is_some_and(is_nothing) || is_one_of(words, NONE)
+    // "no such integers"
+    let such = words.strip_prefix("no such ").map(|noun| noun.strip_suffix('s').unwrap_or(noun));
+    let is_such = |noun: &str| !noun.contains(' ') && !is_one_of(noun, "limit|derivative|integral");
+    such.is_some_and(is_such)
+        || no_solution(words) == Some(0)
+        || is_one_of(words, "empty set|emptyset|varnothing|none|has no solution|空集")
 }
 
 /// Whether folded words say that a value is not defined.
@@ -313,6 +307,17 @@ pub(super) fn choice_beside(text: &str) -> Option<char> {
     let rest = after_choice(text)?;
     let lead = &text[..super::answer::offset_in(text, rest)];
     lead.chars().rfind(char::is_ascii_uppercase)
+}
+
+/// The number of a choice, `④` or `4번`, and whether it is written as one.
+pub(super) fn choice_number(text: &str) -> Option<(u32, bool)> {
+    let text = text.trim().trim_matches(['(', ')']);
+    let bare = before_end(text, "번|番").unwrap_or(text);
+    let mut letters = bare.chars();
+    match (letters.next()?, letters.next()) {
+        (c @ '①'..='⑳', None) => Some((c as u32 - '①' as u32 + 1, true)),
+        _ => Some((bare.parse().ok()?, bare.len() < text.len())),
+    }
 }
 
 /// Yes or no, of a word.

@@ -102,7 +102,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
 }
 
 /// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.
-const RESULTS: &str = ", which is |, which makes |, which gives |, which equals |, which comes to |, which means |\
+const RESULTS: &str = ", for a total of |, giving a total of |, which is |, which makes |, which gives |, which equals |, which comes to |, which means |\
     , which rounds to |, namely |, so |, or |, therefore |，即|，也就是|，等于|, that is, |, i.e., |, i.e. ";
 
 /// What a calculation in words, or several numbers, are said to come to: 42 of "6 bags of 7, which is 42 apples".
@@ -197,7 +197,7 @@ pub(super) fn leading(text: &str) -> Option<&str> {
 }
 
 /// The first sentence of a text without words in front that say nothing, and whether it began in bold.
-fn clause(text: &str) -> (&str, bool) {
+pub(super) fn clause(text: &str) -> (&str, bool) {
     let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>}".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
     // What closes the bold words before is followed by a space.

@@ -1,12 +1,16 @@
 //! What a sentence without a mark concludes with beside numbers: a name, a date, a choice, a ratio, no solution.
 
 use super::super::calendar::{date, same_date};
-use super::super::scan::{are_digits, begins, each, has_digits, is_one_of, past, without};
+use super::super::languages::{CONSEQUENCES, no_solution};
+use super::super::scan::{
+    are_digits, begins, behind_last, each, has_digits, is_one_of, past, without,
+};
 use super::super::spelled::spelled;
 use super::super::standing::{is_unstated, without_reason};
 use super::super::words;
+use super::super::{Outcome, equality};
 use super::sentences::{ABOUT, is_open};
-use super::{is_value, offset_in};
+use super::{MAX_WHOLE, is_value, offset_in};
 
 /// The ratio that a sentence ends with: `five to four` of "They are in the ratio five to four".
 pub(super) fn ratio(last: &str) -> Option<&str> {
@@ -15,11 +19,51 @@ pub(super) fn ratio(last: &str) -> Option<&str> {
     (is_value(tail) && !is_unstated(before, "")).then_some(tail)
 }
 
-/// The clause that concludes that there is no solution: "They are parallel, so the system has no solution."
+/// The words for no solution that a sentence concludes with: "They are parallel, so the system has no solution."
 pub(super) fn without_solution(last: &str) -> Option<&str> {
-    let (_, clause) = last.rsplit_once(", so ").or_else(|| last.rsplit_once(", hence "))?;
-    let is_none = clause.ends_with("solution") || clause.ends_with("solutions");
-    (is_none && clause.contains(" no ") && !has_digits(clause)).then_some(clause)
+    let clause = last.get(behind_last(last, CONSEQUENCES)?..)?.trim_end_matches('。');
+    no_solution(clause).filter(|_| !has_digits(clause)).map(|start| &clause[start..])
+}
+
+/// The last of several statements about one letter: `x = 3 or x = -3` of `x^2 = 9, so x = 3 or x = -3`.
+pub(super) fn solved(last: &str) -> Option<&str> {
+    const LINKS: &str = ", |; |⇒|=> |\\Rightarrow |\\implies |，|；";
+    let last = last.trim_end_matches(['.', '。', ' ']);
+    let start = behind_last(last, LINKS).filter(|_| last.len() <= MAX_WHOLE)?;
+    let tail = equation(&last[start..]);
+    let (name, _) = side(tail).filter(|(left, _)| left.len() == 1)?;
+    let mut is_unsolved = false;
+    let mut parts = vec![&last[..start]];
+    for link in each(LINKS) {
+        parts = parts.into_iter().flat_map(|part| part.split(link)).collect();
+    }
+    for part in parts.into_iter().map(equation).filter(|part| !part.is_empty()) {
+        let (left, _) = side(part)?;
+        let is_again = || equality::compared(part, tail).0 == Outcome::Correct;
+        let is_own = left != name && part.contains(name) || left == name && is_again();
+        (is_own && is_value(part)).then_some(())?;
+        is_unsolved |= left != name;
+    }
+    (is_unsolved && is_value(tail)).then_some(tail)
+}
+
+/// A statement without the words before it, in any language.
+fn equation(statement: &str) -> &str {
+    let statement = statement.rsplit(": ").next().unwrap_or(statement).trim();
+    let mut rest = statement.trim_start_matches(|c: char| c.is_alphabetic() && !c.is_ascii());
+    while let Some((word, behind)) = rest.split_once(' ')
+        && word.chars().count() > 1
+        && word.chars().all(char::is_alphabetic)
+    {
+        rest = behind.trim_start();
+    }
+    rest
+}
+
+/// The left side of an equation or inequality that begins with a letter or number, and its right side.
+fn side(statement: &str) -> Option<(&str, &str)> {
+    let at = statement.find(['=', '<', '>', '≤', '≥', '≠'])?;
+    Some((statement[..at].trim(), &statement[at..]))
 }
 
 /// A sentence without the clause behind it that says why: "on Friday, because Thursday is a holiday".
@@ -96,4 +140,12 @@ pub(super) fn concluded(last: &str) -> Option<&str> {
     });
     let tail = tails.by_ref().last()?;
     (!is_unstated(&bare[..offset_in(bare, tail)], "")).then_some(tail)
+}
+
+/// The residue of "n must be congruent to 7 modulo 12".
+pub(super) fn residue(last: &str) -> Option<&str> {
+    let (before, rest) = last.rsplit_once("congruent to ")?;
+    let (number, modulus) = rest.split_once(" modulo ").or_else(|| rest.split_once(" mod "))?;
+    let are_numbers = are_digits(number.trim_start_matches('-')) && are_digits(modulus);
+    (are_numbers && !is_unstated(before, "")).then_some(rest)
 }

@@ -64,8 +64,11 @@ fn is_start(before: &str, rest: &str) -> bool {
     let Some(c) = rest.chars().next() else { return false };
     let is_apart = before.ends_with(|c: char| c == ' ' || c >= '\u{2e80}');
     let word = rest.split(' ').next().unwrap_or(rest);
+    let name = word.split('(').next().unwrap_or(word);
     let is_formula = c.is_ascii_alphabetic()
-        && (word.contains(['^', '*']) && has_digits(word) || rest[1..].starts_with(" = "));
+        && (is_function(name)
+            || word.contains(['^', '*']) && has_digits(word)
+            || rest[1..].starts_with(" = "));
     is_apart
         && !begins(rest, "- |− |+ ")
         && (c.is_ascii_digit() || STARTS.contains(c) || is_formula)
@@ -105,7 +108,7 @@ fn is_plain(value: &str) -> bool {
     let words = value.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 1);
     let has_base = value.contains(" in base ");
     words.clone().all(|word| {
-        is_one_of(word, "and|or|mod")
+        is_one_of(word, "and|or|mod|for|where")
             || has_base && is_one_of(word, "in|base")
             || is_unit(word)
             || is_function(word)

@@ -86,7 +86,7 @@ fn with_plain_digits(text: &str) -> Option<String> {
     }
     let is_struck = !out.is_empty();
     let plain = if is_struck { Cow::Owned(out + rest) } else { Cow::Borrowed(text) };
-    let is_other = |c: char| digit(c).is_some_and(|c| c.is_ascii_digit());
+    let is_other = |c: char| digit(c).is_some_and(|c| c.is_ascii_digit() || c == '=');
     if plain.is_ascii() || !plain.chars().any(is_other) {
         return is_struck.then(|| plain.into_owned());
     }

@@ -23,7 +23,7 @@ tables! {
     pas)?|non pas|e non|e não|und nicht|nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en \
     lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
     /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
-    NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?ありません|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ ]*|일 수 없[^ ]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
+    NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?あり(?:ません|[え得]ない|[え得]ません)|の?はずがない|にはならない|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ .]*|일 수 없[^ .]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
     /// What stands before is a bound.
     BOUND_BEHIND: "^[^ .。0-9]{0,2} ?(?:以上|以下|以内|未満|より(?:大きい|小さい)|이상|이하|초과|미만|보다|['’ ]?(?:d[ae]n|t[ae]n) (?:büyük|küçük|fazla|az))";
     /// What follows a contrast and states no value: what the value is of.
@@ -65,7 +65,8 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
         let rest = text[denied.end..].trim_start();
-        return rest.contains(char::is_alphanumeric).then_some(rest);
+        return (rest.contains(char::is_alphanumeric) && !rest.starts_with(['.', '。']))
+            .then_some(rest);
     }
     if is_verb || NO_VALUE.is_match(text) {
         let Some(contrast) = BUT.find(text) else {

@@ -49,7 +49,7 @@ pub(in super::super) fn has_word(text: &str, effects: u16) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not(?: quite| exactly)?|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
+    DENIAL: "(?:^|[^a-z0-9à-ɏа-я])(?:not(?: quite| exactly)?|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
     guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
     (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
     wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
@@ -59,7 +59,7 @@ tables! {
     lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
     n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
     nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|inte|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ليس|ไม่ใช่|inte|\
     ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ \
     0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
