@@ -256,6 +256,12 @@ fn readings(text: &str) -> Vec<Answer> {
     if text.contains('j') && text.bytes().all(|byte| b"0123456789.+-*j() ".contains(&byte)) {
         others.push(text.replace('j', "i"));
     }
+    // `6,02 · 10^{-3}`
+    let power = text.split_once(',').filter(|(whole, rest)| {
+        let sign = rest.trim_start_matches(is_digit).trim_start();
+        are_digits(whole) && sign.starts_with(['·', '×', '*', '\\']) && sign.contains("10")
+    });
+    others.extend(power.map(|(whole, rest)| format!("{whole}.{rest}")));
     let text = text.replace("{,}", ",");
     let text = text.as_str();
     others.extend(without_separators(text));

@@ -114,8 +114,9 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     }
 }
 
-/// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
-const FOREIGN: [&str; 7] = [
+/// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian,
+/// Polish, Turkish.
+const FOREIGN: [&str; 9] = [
     "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete \
     dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
     "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn \
@@ -131,6 +132,11 @@ const FOREIGN: [&str; 7] = [
     "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать \
     пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят \
     семьдесят восемьдесят девяносто сто",
+    "zero jeden dwa trzy cztery pięć sześć siedem osiem dziewięć dziesięć jedenaście dwanaście trzynaście czternaście \
+    piętnaście szesnaście siedemnaście osiemnaście dziewiętnaście dwadzieścia trzydzieści czterdzieści pięćdziesiąt \
+    sześćdziesiąt siedemdziesiąt osiemdziesiąt dziewięćdziesiąt",
+    "sıfır bir iki üç dört beş altı yedi sekiz dokuz on on_bir on_iki on_üç on_dört on_beş on_altı on_yedi on_sekiz \
+    on_dokuz yirmi otuz kırk elli altmış yetmiş seksen doksan",
 ];
 
 /// A number up to a hundred in words of another language than English: `treinta y cinco`, `fünfunddreißig`.

@@ -93,7 +93,7 @@ pub(super) const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, th
 
 /// No solution, at the end of a clause in small letters.
 static NO_SOLUTION: LazyLock<Regex> = LazyLock::new(|| {
-    let words = "no (?:such |real |integer )*(?:solution|root|answer|value)s?(?: exists?)?|keine? (?:reellen? )?(?:lösung(?:en)?|\
+    let words = "no (?:such |real |integer )*(?:solution|root|answer|value)s? ?(?:exists?)?|keine? (?:reellen? )?(?:lösung(?:en)?|\
         nullstellen?)|(?:aucune|pas de) (?:solution|racine)s?(?: réelles?)?|(?:sin|no hay|no tiene|ninguna) (?:solución|\
         soluciones|raíces)(?: real(?:es)?)?|(?:sem|não há|não tem|não possui|não existe) (?:solução|soluções|raízes)\
         (?: rea(?:l|is))?|(?:nessuna|non (?:ci sono|ha|esistono|esiste)) (?:soluzion[ei]|radici)(?: real[ei])?|(?:нет|не \

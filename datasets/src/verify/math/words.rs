@@ -127,6 +127,7 @@ fn named_choice(text: &str) -> &str {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
             && !standing::is_doubted(before)
+            && !standing::has_word(before, standing::SENTENCE)
         {
             text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }

@@ -197,7 +197,7 @@ pub(super) fn leading(text: &str) -> Option<&str> {
 }
 
 /// The first sentence of a text without words in front that say nothing, and whether it began in bold.
-pub(super) fn clause(text: &str) -> (&str, bool) {
+fn clause(text: &str) -> (&str, bool) {
     let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>}".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
     // What closes the bold words before is followed by a space.

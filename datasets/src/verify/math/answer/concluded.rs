@@ -1,12 +1,14 @@
 //! What a sentence without a mark concludes with beside numbers: a name, a date, a choice, a ratio, no solution.
 
+use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
 use super::super::languages::{CONSEQUENCES, no_solution};
 use super::super::scan::{
-    are_digits, begins, behind_last, each, has_digits, is_one_of, past, without,
+    are_digits, before_end, begins, behind_last, each, has_digits, is_letter, is_one_of, past,
+    without,
 };
 use super::super::spelled::spelled;
-use super::super::standing::{is_unstated, without_reason};
+use super::super::standing::{is_doubted, is_unstated, without_reason};
 use super::super::words;
 use super::super::{Outcome, equality};
 use super::sentences::{ABOUT, is_open};
@@ -21,49 +23,68 @@ pub(super) fn ratio(last: &str) -> Option<&str> {
 
 /// The words for no solution that a sentence concludes with: "They are parallel, so the system has no solution."
 pub(super) fn without_solution(last: &str) -> Option<&str> {
-    let clause = last.get(behind_last(last, CONSEQUENCES)?..)?.trim_end_matches('。');
-    no_solution(clause).filter(|_| !has_digits(clause)).map(|start| &clause[start..])
+    let last = last.trim_end_matches('。');
+    let start = no_solution(last)?;
+    let (before, words) = last.split_at(start);
+    let clause = &before[behind_last(before, CONSEQUENCES).unwrap_or(0)..];
+    let is_all = before.ends_with(", ") || !has_digits(clause);
+    (is_all && !is_doubted(clause) && !is_open(clause)).then_some(words)
 }
 
-/// The last of several statements about one letter: `x = 3 or x = -3` of `x^2 = 9, so x = 3 or x = -3`.
-pub(super) fn solved(last: &str) -> Option<&str> {
-    const LINKS: &str = ", |; |⇒|=> |\\Rightarrow |\\implies |，|；";
-    let last = last.trim_end_matches(['.', '。', ' ']);
-    let start = behind_last(last, LINKS).filter(|_| last.len() <= MAX_WHOLE)?;
-    let tail = equation(&last[start..]);
-    let (name, _) = side(tail).filter(|(left, _)| left.len() == 1)?;
-    let mut is_unsolved = false;
-    let mut parts = vec![&last[..start]];
+/// The last of several statements about one letter: `x = 3 or x = -3` of `x^2 = 9, so x = 3 or x = -3`; or the only one
+/// behind words: "Also gilt 2 ≤ x ≤ 5."
+pub(super) fn solved(text: &str) -> Option<&str> {
+    const LINKS: &str = ", |; |⇒|⟹|⇔|⟺|→|=> |<=> |-> |\\Rightarrow |\\implies |\n|，|；";
+    let text = text.trim_end_matches(['.', '。', ' ', '$']);
+    let start = behind_last(text, LINKS).filter(|_| text.len() <= MAX_WHOLE).unwrap_or(0);
+    let tail = statement(&text[start..]);
+    let name = unknown(tail).filter(|_| !tail.contains('$') && is_value(tail))?;
+    let words = &text[start..offset_in(text, tail)];
+    let mut is_unsolved = start == 0 && !words.is_empty();
+    let mut parts = vec![&text[..start]];
     for link in each(LINKS) {
         parts = parts.into_iter().flat_map(|part| part.split(link)).collect();
     }
-    for part in parts.into_iter().map(equation).filter(|part| !part.is_empty()) {
-        let (left, _) = side(part)?;
-        let is_again = || equality::compared(part, tail).0 == Outcome::Correct;
-        let is_own = left != name && part.contains(name) || left == name && is_again();
-        (is_own && is_value(part)).then_some(())?;
-        is_unsolved |= left != name;
+    for part in parts.into_iter().map(statement).filter(|part| !part.is_empty()) {
+        let is_known = match unknown(part) {
+            Some(letter) => {
+                let is_again = || equality::compared(part, tail).0 == Outcome::Correct;
+                letter == name && (part.contains('≠') || is_again())
+            }
+            None => part.contains(RELATIONS) && part.contains(name),
+        };
+        (is_known && is_value(part)).then_some(())?;
+        is_unsolved |= unknown(part).is_none() || part.contains('≠');
     }
-    (is_unsolved && is_value(tail)).then_some(tail)
+    (is_unsolved && !is_doubted(words) && !is_unstated(words, "")).then_some(tail)
 }
 
 /// A statement without the words before it, in any language.
-fn equation(statement: &str) -> &str {
-    let statement = statement.rsplit(": ").next().unwrap_or(statement).trim();
-    let mut rest = statement.trim_start_matches(|c: char| c.is_alphabetic() && !c.is_ascii());
+fn statement(text: &str) -> &str {
+    let text = text.rsplit(": ").next().unwrap_or(text).trim();
+    let mut rest = text.trim_start_matches(|c: char| c.is_alphabetic() && !c.is_ascii());
     while let Some((word, behind)) = rest.split_once(' ')
         && word.chars().count() > 1
         && word.chars().all(char::is_alphabetic)
+        && !is_function(word)
     {
         rest = behind.trim_start();
     }
     rest
 }
 
-/// The left side of an equation or inequality that begins with a letter or number, and its right side.
-fn side(statement: &str) -> Option<(&str, &str)> {
-    let at = statement.find(['=', '<', '>', '≤', '≥', '≠'])?;
-    Some((statement[..at].trim(), &statement[at..]))
+/// Signs between the sides of a statement.
+const RELATIONS: [char; 6] = ['=', '<', '>', '≤', '≥', '≠'];
+
+/// The letter that a statement is solved for: x of `x = 3` and `2 < x < 5`.
+fn unknown(statement: &str) -> Option<&str> {
+    let sides = statement.split(RELATIONS).map(str::trim).filter(|side| !side.is_empty());
+    let is_name = |side: &str| matches!(side.as_bytes(), [byte] if byte.is_ascii_alphabetic());
+    match sides.collect::<Vec<_>>()[..] {
+        [name, _, ..] if is_name(name) => Some(name),
+        [_, name, _] if is_name(name) => Some(name),
+        _ => None,
+    }
 }
 
 /// A sentence without the clause behind it that says why: "on Friday, because Thursday is a holiday".
@@ -114,6 +135,16 @@ pub(super) fn named(last: &str) -> Option<&str> {
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
     (words::is_choice(tail) || is_word() || is_number()).then_some(tail)
+}
+
+/// The letter of a choice at the end of a sentence, in several languages: A of "Richtig ist A".
+pub(super) fn chosen(last: &str) -> Option<&str> {
+    const VERBS: &str = " is| ist| es| est| è| é| is de| ist die| es la| est la| è la| é a| jest| это| 是|是|为| adalah";
+    let (before, letter) = last.rsplit_once([' ', '是', '为'])?;
+    let letter = letter.trim_matches(['(', ')', '*', '。']);
+    let verb = &last[..offset_in(last, letter)];
+    let is_verb = before_end(verb.trim_end_matches(['(', '*', ' ']), VERBS).is_some();
+    (is_letter(letter) && is_verb && !is_open(before) && !is_unstated(verb, "")).then_some(letter)
 }
 
 /// What a sentence concludes with though numbers stand before: a name behind "must be", a date, a set in words, circled

@@ -8,12 +8,16 @@ use super::super::foreign::foreign_number;
 use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{before_end, begins, has_digits, holds, is_digit, is_letter, past};
+use super::super::scan::{
+    before_end, begins, has_digits, holds, is_digit, is_letter, past, without,
+};
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::tree::Answer;
 use super::super::words::{self, opening};
-use super::clause::{clause, comes_to, remaining, stated};
-use super::concluded::{concluded, named, ratio, residue, solved, without_cause, without_solution};
+use super::clause::{comes_to, remaining, stated};
+use super::concluded::{
+    chosen, concluded, named, ratio, residue, solved, without_cause, without_solution,
+};
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
@@ -54,12 +58,12 @@ type Finding<'a> = Option<(&'a str, Rule)>;
 const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| Some((contrasted(e.last)?, Rule::Conclusion)),
     |e| Some((labelled(e.line)?, Rule::Phrase)),
-    |e| Some((remaining(e.last)?, Rule::Choice)),
+    |e| Some((remaining(e.last).or_else(|| chosen(e.last))?, Rule::Choice)),
     |e| Some((assigned(e.last).or_else(|| assigned(items(e.text)))?, Rule::Conclusion)),
     |e| Some((name_with_reason(e.text)?, Rule::Words)),
     |e| date(e.line).map(|_| (e.line, Rule::Whole)),
-    |e| words::choice_beside(e.text).map(|_| (e.text, Rule::Whole)),
-    |e| Some((solved(e.last)?, Rule::Conclusion)),
+    |e| words::after_choice(e.text).filter(|value| is_value(value)).map(|_| (e.text, Rule::Whole)),
+    |e| Some((solved(e.text).or_else(|| solved(e.last))?, Rule::Conclusion)),
     |e| Some((displayed(e.text)?, Rule::Formula)),
     |e| Some((whole(e.text)?, Rule::Whole)),
     |e| LINE_RULES.iter().find_map(|rule| (e.line.len() <= MAX_WHOLE).then(|| rule(e))?),
@@ -298,7 +302,7 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     // "it is y = 2x + 1": the equation as a whole.
     let first = *starts.iter().min()?;
     let whole = line[first..].trim();
-    let (whole, _) = clause(whole);
+    let whole = without(whole, "thus |therefore |then |hence |so |also |donc |quindi |logo ");
     if first < last && !whole.contains('$') && is_equation(whole) {
         return Some(whole);
     }
@@ -370,7 +374,7 @@ fn bold(line: &str) -> Option<&str> {
     let is_open = is_open(line);
     // "so the curve is an **ellipse**"
     const VERBS: &str = " is| is a| is an| is the| be| was|'s|'s a|'s an|’s a|’s an";
-    let noun = after.trim_matches(['.', ' ']);
+    let noun = after.split("with ").next().unwrap_or(after).trim_matches(['.', ' ']);
     let is_said = noun.chars().all(char::is_alphabetic)
         && before_end(line[..open].trim_end(), VERBS).is_some();
     let is_name =

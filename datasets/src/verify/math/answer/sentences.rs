@@ -23,7 +23,7 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = is_letter(letter);
         let verdict = rest.strip_prefix("is ").map(|rest| without(rest, "the "));
-        let praised = verdict.and_then(|rest| past(rest, "correct|right|answer|best|better"));
+        let praised = verdict.and_then(|rest| past(rest, "correct|right|answer|best|better|only"));
         let is_right = praised.is_some_and(|rest| {
             let rest = rest.trim_start_matches(['*', ' ']);
             let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();

@@ -7,7 +7,7 @@ use super::super::scan::{
     are_digits, before_end, begins, has_digits, holds, is_digit, is_one_of, past,
 };
 use super::super::spelled::scale;
-use super::super::standing::{self, is_asked, is_bound, is_unstated};
+use super::super::standing::{self, is_asked, is_bound, is_denied, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
@@ -348,7 +348,10 @@ fn is_denied_before(before: &str, value: &str) -> bool {
         let (lead, behind) = (&before[..at], &before[at + value.len()..]);
         let is_apart = !lead.ends_with(|c: char| c.is_ascii_digit() || c == '.')
             && !behind.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-        is_apart && !behind.contains(['\n', '!']) && is_unstated(lead.trim_end(), behind)
+        is_apart
+            && !behind.contains(['\n', '!'])
+            && !behind.contains(". ")
+            && is_denied(lead, behind)
     })
 }
 

@@ -93,7 +93,10 @@ tables! {
     rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|an error|wrong|\
     absurd)";
     /// The same in languages whose verb is last.
-    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
+    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:は不|は適さ|是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
+    /// The same of a verb: "7 kann es nicht sein".
+    DENIED_VERB: "^ (?:(?:kann|ist|darf)(?: es| das)? nicht|ne (?:peut|convient) pas|n['’]est pas|no (?:puede|es|sirve|cumple)|non (?:può|è|va)|\
+    não (?:pode|é|serve)|(?:kan|is)(?: het)? niet|не (?:может|подходит|является)|nie (?:może|jest|pasuje))\\b";
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
@@ -231,6 +234,7 @@ fn is_taken_back(after: &str) -> bool {
     match after.bytes().next() {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if is_crossed(after) => true,
+        Some(b' ') if hints(head(after, 24)) & DENIES != 0 && DENIED_VERB.is_match(after) => true,
         Some(b' ') if denies(after) => {
             let property = PROPERTY.find(after).map(|found| &after[found]);
             property.is_none_or(|said| {
