@@ -205,7 +205,10 @@ fn sentence_value(answer: &str) -> Option<Answer> {
     }
     let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
     // `\text{Mean: 2.6}`
-    let is_label = |name: &str| name.chars().all(|c| c.is_alphabetic() || c == ' ');
+    let is_label = |name: &str| {
+        name.chars().all(|c| c.is_alphabetic() || c == ' ')
+            && !standing::has_word(name, standing::SENTENCE | standing::UNIT)
+    };
     if let Some((_, value)) = words.split_once([':', '=']).filter(|(name, _)| is_label(name)) {
         return parse(value.trim());
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::alphabet::is_formula;
+use super::answer::REFUSED;
 use super::languages::{REASONS, no_solution, polar};
 use super::read::parse;
 use super::scan::{
@@ -128,6 +129,7 @@ fn named_choice(text: &str) -> &str {
             && before.len() < 40
             && !standing::is_doubted(before)
             && !standing::has_word(before, standing::SENTENCE)
+            && !holds(&before.to_lowercase(), REFUSED)
         {
             text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }

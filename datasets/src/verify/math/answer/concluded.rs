@@ -4,14 +4,14 @@ use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
 use super::super::languages::{CONSEQUENCES, no_solution};
 use super::super::scan::{
-    are_digits, before_end, begins, behind_last, each, has_digits, is_letter, is_one_of, past,
-    without,
+    are_digits, before_end, begins, behind_last, each, has_digits, holds, is_letter, is_one_of,
+    past, without,
 };
 use super::super::spelled::spelled;
 use super::super::standing::{is_doubted, is_unstated, without_reason};
 use super::super::words;
 use super::super::{Outcome, equality};
-use super::sentences::{ABOUT, is_open};
+use super::sentences::{ABOUT, REFUSED, is_open};
 use super::{MAX_WHOLE, is_value, offset_in};
 
 /// The ratio that a sentence ends with: `five to four` of "They are in the ratio five to four".
@@ -39,13 +39,19 @@ pub(super) fn solved(text: &str) -> Option<&str> {
     let start = behind_last(text, LINKS).filter(|_| text.len() <= MAX_WHOLE).unwrap_or(0);
     let tail = statement(&text[start..]);
     let name = unknown(tail).filter(|_| !tail.contains('$') && is_value(tail))?;
-    let words = &text[start..offset_in(text, tail)];
-    let mut is_unsolved = start == 0 && !words.is_empty();
+    let is_open = |part: &str, statement: &str| {
+        let words = &text[offset_in(text, part)..offset_in(text, statement)];
+        is_open(words) || is_doubted(words) || is_unstated(words, "")
+    };
+    let mut is_unsolved = start == 0 && tail.len() < text.len();
     let mut parts = vec![&text[..start]];
     for link in each(LINKS) {
         parts = parts.into_iter().flat_map(|part| part.split(link)).collect();
     }
-    for part in parts.into_iter().map(statement).filter(|part| !part.is_empty()) {
+    for (whole, part) in parts.into_iter().map(|part| (part, statement(part))) {
+        if part.is_empty() {
+            continue;
+        }
         let is_known = match unknown(part) {
             Some(letter) => {
                 let is_again = || equality::compared(part, tail).0 == Outcome::Correct;
@@ -53,10 +59,10 @@ pub(super) fn solved(text: &str) -> Option<&str> {
             }
             None => part.contains(RELATIONS) && part.contains(name),
         };
-        (is_known && is_value(part)).then_some(())?;
+        (is_known && is_value(part) && !is_open(whole, part)).then_some(())?;
         is_unsolved |= unknown(part).is_none() || part.contains('≠');
     }
-    (is_unsolved && !is_doubted(words) && !is_unstated(words, "")).then_some(tail)
+    (is_unsolved && !is_open(&text[start..], tail)).then_some(tail)
 }
 
 /// A statement without the words before it, in any language.
@@ -120,7 +126,12 @@ pub(super) fn named(last: &str) -> Option<&str> {
     // "He sold 60 boxes on Saturday."
     let has_value =
         link != " is " && !concludes && before.contains(|c: char| c.is_ascii_digit() || c == '$');
-    if is_unstated(before, "") || has_value || is_open(before) && (link != " is " || is_date) {
+    let is_refused = || words::is_choice(tail) && holds(&before.to_lowercase(), REFUSED);
+    if is_unstated(before, "")
+        || is_refused()
+        || has_value
+        || is_open(before) && (link != " is " || is_date)
+    {
         return None;
     }
     if link.len() > 5 && !concludes && tail.chars().all(char::is_alphabetic) || is_date {
@@ -139,12 +150,16 @@ pub(super) fn named(last: &str) -> Option<&str> {
 
 /// The letter of a choice at the end of a sentence, in several languages: A of "Richtig ist A".
 pub(super) fn chosen(last: &str) -> Option<&str> {
-    const VERBS: &str = " is| ist| es| est| è| é| is de| ist die| es la| est la| è la| é a| jest| это| 是|是|为| adalah";
+    const VERBS: &str = " is| ist| es| est| è| é| is de| ist die| es la| est la| è la| é a| jest| это|是|为| adalah| antwort|\
+        ответ| ответ —| option| opción| opção| alternativa";
     let (before, letter) = last.rsplit_once([' ', '是', '为'])?;
     let letter = letter.trim_matches(['(', ')', '*', '。']);
     let verb = &last[..offset_in(last, letter)];
-    let is_verb = before_end(verb.trim_end_matches(['(', '*', ' ']), VERBS).is_some();
-    (is_letter(letter) && is_verb && !is_open(before) && !is_unstated(verb, "")).then_some(letter)
+    let small = before.to_lowercase();
+    let is_verb = before_end(verb.trim_end_matches(['(', '*', ' ']), VERBS).is_some()
+        || before_end(&small, VERBS).is_some();
+    let is_refused = || is_open(before) || holds(&small, REFUSED) || is_unstated(verb, "");
+    (is_letter(letter) && is_verb && !is_refused()).then_some(letter)
 }
 
 /// What a sentence concludes with though numbers stand before: a name behind "must be", a date, a set in words, circled

@@ -172,7 +172,13 @@ fn whole(text: &str) -> Option<&str> {
     let is_list = text.starts_with("1. ") && text.contains("\n2. ");
     let is_sentence = is_list || holds(text, " is | are | has | have | needs ");
     let is_whole = || {
-        is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
+        let first = text.split(' ').next().unwrap_or(text);
+        is_name()
+            || is_value(text)
+                && is_answer(text)
+                && !is_calculation(text)
+                && !is_prose(text)
+                && !is_open(first)
     };
     (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
 }
@@ -303,7 +309,8 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let first = *starts.iter().min()?;
     let whole = line[first..].trim();
     let whole = without(whole, "thus |therefore |then |hence |so |also |donc |quindi |logo ");
-    if first < last && !whole.contains('$') && is_equation(whole) {
+    let word = whole.split(' ').next().unwrap_or(whole);
+    if first < last && !whole.contains('$') && !is_open(word) && is_equation(whole) {
         return Some(whole);
     }
     let tail = line[last..].trim();

@@ -42,7 +42,7 @@ pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
-pub(super) use sentences::last_sentence;
+pub(super) use sentences::{REFUSED, last_sentence};
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer \

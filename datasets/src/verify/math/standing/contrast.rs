@@ -1,5 +1,7 @@
 //! Contrasts and bounds in the languages that are read: "not 14, but 15", "15 statt 14", "至少6".
 
+use std::ops::Range;
+
 use super::super::super::tail;
 use super::super::answer::{is_integer, is_value};
 use super::super::scan::{begins, head, is_digit};
@@ -83,8 +85,16 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     if BOUND_AHEAD.is_match(text) || is_bound("", number) {
         return None;
     }
+    // "7 не подходит" states no contrast.
+    let is_contrast = |found: &Range<usize>| {
+        let (word, behind) = (text[found.clone()].trim(), text[found.end..].trim_start());
+        !word.starts_with(char::is_alphabetic)
+            || word.is_ascii() && !behind.starts_with(char::is_lowercase)
+            || !behind.starts_with(char::is_alphabetic)
+    };
+    let before = NOT.find(text).filter(is_contrast);
     let before =
-        NOT.find(text).map(|found| text[..found.start].trim_end_matches([' ', '*', '$', ',', '"']));
+        before.map(|found| text[..found.start].trim_end_matches([' ', '*', '$', ',', '"']));
     let is_answer = |text: &&str| {
         let unit = text.rsplit([' ', '{']).next().unwrap_or(text);
         let is_whole = !unit.ends_with(char::is_alphabetic) || is_unit(unit);

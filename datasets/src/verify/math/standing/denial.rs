@@ -33,7 +33,8 @@ const WORDS: [(u16, &str); 6] = [
     (
         UNIT,
         "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|point|divided|multiplied|increased|decreased|\
-        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié",
+        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|\
+        no|não|nicht|niet|nie|не|pas|olamaz|değil|아니다|tidak|không",
     ),
 ];
 
@@ -60,7 +61,8 @@ tables! {
     n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
     nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
     (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ليس|ไม่ใช่|inte|\
-    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ \
+    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|unmöglich|(?:impossible que|imposible que|impossibile che|impossível que)(?: [^ 0-9.,;:!?$]+){1,2}|\
+    ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ \
     0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|(?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) \
@@ -93,7 +95,7 @@ tables! {
     rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|an error|wrong|\
     absurd)";
     /// The same in languages whose verb is last.
-    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:は不|は適さ|是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
+    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:は不|は適さ|是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|번?[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
     /// The same of a verb: "7 kann es nicht sein".
     DENIED_VERB: "^ (?:(?:kann|ist|darf)(?: es| das)? nicht|ne (?:peut|convient) pas|n['’]est pas|no (?:puede|es|sirve|cumple)|non (?:può|è|va)|\
     não (?:pode|é|serve)|(?:kan|is)(?: het)? niet|не (?:может|подходит|является)|nie (?:może|jest|pasuje))\\b";

@@ -45,7 +45,7 @@ const STEMS: [(u16, &str); 12] = [
      nunca|ne|jest|si|el es|than|between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|\
      zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|\
      weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|\
-     sup|inf|gr|kl|tra|fra|au|at|upper|lower|bound",
+     sup|inf|gr|kl|tra|fra|au|at|upper|lower|bound|imposs|imposible",
     ),
     (
         DOUBTS,
