@@ -247,26 +247,9 @@ impl Lexer<'_> {
         if trimmed.is_empty() {
             return Some(());
         }
-        // `5\ \mu\text{m}`
-        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
-            self.out.pop();
-            self.out.push(Token::Text(format!("μ{trimmed}")));
-            return Some(());
-        }
-        // `5\ \text{(since }n>0)`
-        let is_reason = ["(since", "(because", "(as ", "(note", "(i.e."];
-        if !self.out.is_empty() && is_reason.iter().any(|begin| trimmed.starts_with(begin)) {
-            self.at = self.text.len();
-            return Some(());
-        }
         // `60\text{ min or }1\text{ hour}`
         if let Some(unit) = trimmed.strip_suffix(" or").filter(|unit| is_unit(unit)) {
             self.out.extend([Token::Text(unit.to_owned()), Token::Symbol('∨')]);
-            return Some(());
-        }
-        // `4.5\text{ x }10^4`
-        if trimmed == "x" && self.is_behind_number() {
-            self.out.push(Token::Symbol('*'));
             return Some(());
         }
         if is_one_of(trimmed, "und|et|oder|ou") && !self.out.is_empty() {

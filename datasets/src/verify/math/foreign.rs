@@ -67,23 +67,12 @@ pub(super) fn chinese(text: &str) -> Option<RBig> {
     Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
 }
 
-/// A Chinese numeral with the word that it counts by: 36 of `三十六天`.
-fn counted(text: &str) -> Option<RBig> {
-    const COUNTERS: &str = "天|个|個|只|支|人|元|本|张|條|条|块|岁|年|小时|分钟|次|种|头|颗|棵|名|米|厘米|千克|克|度|枝|朵|把|件|辆";
-    let end = text.find(|c| !"零〇一二三四五六七八九十百千万两".contains(c))?;
-    let (number, counter) = text.split_at(end);
-    is_one_of(counter, COUNTERS).then(|| chinese(number))?
-}
-
 /// A number of digits and Chinese or Korean numerals, with what is counted behind it: 15000 of `1万5千円`, 1250000 of
 /// `125만 원`, 15000 of `1.5万元`.
 pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     const NUMERALS: &str = "0123456789.零〇一二三四五六七八九十百千万萬亿億";
     const KOREAN: [(char, char); 5] =
         [('만', '万'), ('억', '亿'), ('천', '千'), ('백', '百'), ('십', '十')];
-    if let Some(number) = counted(text) {
-        return Some(number);
-    }
     text.starts_with(is_digit).then_some(())?;
     let digits = text.find(|c: char| !c.is_ascii_digit() && !".,".contains(c))?;
     // Of `3千米` the sign of a thousand is of the unit.

@@ -96,13 +96,6 @@ pub(super) fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
     items.iter().all(is_value).then_some(is_ordered.then_some(items))
 }
 
-/// Whether names are one letter with indices: `x_1`, `x_2`.
-pub(super) fn are_indexed(pairs: &[(&Answer, &Answer)]) -> bool {
-    let stems = pairs.iter().map(|(name, _)| Some(letter(name)?.split_once('_')?.0.to_owned()));
-    let stems: Option<Vec<String>> = stems.collect();
-    stems.is_some_and(|stems| stems.iter().all(|stem| *stem == stems[0]))
-}
-
 /// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.
 pub(super) fn by_convention(mut pairs: Vec<(&Answer, &Answer)>) -> Vec<Answer> {
     let are_coordinates = pairs

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::amounts::{accounting, below_zero, change, money};
 use super::answer::closing;
 use super::printed::closed;
-use super::scan::{before_end, begins, each, holds, is_digit, is_one_of, parted, past, without};
+use super::scan::{before_end, begins, each, holds, is_one_of, parted, past, without};
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
@@ -234,10 +234,6 @@ fn part_of(text: &str) -> Option<String> {
     is_noun.then_some(())?;
     let part = words[..link].join(" ");
     let noun = noun.join(" ");
-    if part.contains(is_digit) {
-        let is_number = part.chars().all(|c| c.is_ascii_digit() || " ./".contains(c));
-        return (is_number && words[link] == "of").then(|| format!("{part} {noun}"));
-    }
     let part = part.strip_prefix("a ").map_or(part.clone(), |rest| format!("one {rest}"));
     let value = spelled(&part).filter(|value| !value.is_int())?;
     Some(format!("{}/{} {noun}", value.numerator(), value.denominator()))

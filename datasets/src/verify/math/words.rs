@@ -7,7 +7,7 @@ use super::answer::REFUSED;
 use super::languages::{REASONS, no_solution, polar};
 use super::read::parse;
 use super::scan::{
-    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
+    are_digits, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
@@ -310,17 +310,6 @@ pub(super) fn choice_beside(text: &str) -> Option<char> {
     let rest = after_choice(text)?;
     let lead = &text[..super::answer::offset_in(text, rest)];
     lead.chars().rfind(char::is_ascii_uppercase)
-}
-
-/// The number of a choice, `④` or `4번`, and whether it is written as one.
-pub(super) fn choice_number(text: &str) -> Option<(u32, bool)> {
-    let text = text.trim().trim_matches(['(', ')']);
-    let bare = before_end(text, "번|番").unwrap_or(text);
-    let mut letters = bare.chars();
-    match (letters.next()?, letters.next()) {
-        (c @ '①'..='⑳', None) => Some((c as u32 - '①' as u32 + 1, true)),
-        _ => Some((bare.parse().ok()?, bare.len() < text.len())),
-    }
 }
 
 /// Yes or no, of a word.

@@ -55,8 +55,7 @@ impl<'a> Ending<'a> {
 type Finding<'a> = Option<(&'a str, Rule)>;
 
 /// The rules in order: the first that finds an answer decides.
-const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
-    |e| Some((contrasted(e.last)?, Rule::Conclusion)),
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
     |e| Some((labelled(e.line)?, Rule::Phrase)),
     |e| Some((remaining(e.last).or_else(|| chosen(e.last))?, Rule::Choice)),
     |e| Some((assigned(e.last).or_else(|| assigned(items(e.text)))?, Rule::Conclusion)),
@@ -145,13 +144,6 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let first = || text.split(". ").next().filter(|first| opening(first).is_some());
     let polar = || Some((first()?.split(',').next()?, Rule::Words));
     found.or_else(|| is_short().then_some((text, Rule::Words))).or_else(polar)
-}
-
-/// The kept side of a contrast: 18 of "Not 17 but 18".
-fn contrasted(last: &str) -> Option<&str> {
-    let stated = standing::stated("", last)?.trim().trim_end_matches('。');
-    let is_cut = stated.len() < last.trim().trim_end_matches('。').len();
-    (is_cut && (is_value(stated) || words::is_choice(stated))).then_some(stated)
 }
 
 /// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
