@@ -252,11 +252,7 @@ impl Lexer<'_> {
             self.out.extend([Token::Text(unit.to_owned()), Token::Symbol('∨')]);
             return Some(());
         }
-        if is_one_of(trimmed, "und|et|oder|ou") && !self.out.is_empty() {
-            self.out.push(Token::Symbol(if trimmed.starts_with('o') { '∨' } else { ',' }));
-            return Some(());
-        }
-        let known = ["and", "or", "pi", "tg", "ctg"];
+        let known = ["and", "or", "und", "et", "oder", "ou", "pi", "tg", "ctg"];
         if is_math || known.contains(&trimmed) || (is_function(trimmed) && !has_unit) {
             let mark = self.out.len();
             if self.inner(trimmed).is_some() {

@@ -94,11 +94,11 @@ pub(super) const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, th
 /// No solution, at the end of a clause in small letters.
 static NO_SOLUTION: LazyLock<Regex> = LazyLock::new(|| {
     let words = "no (?:such |real |integer )*(?:solution|root|answer|value)s? ?(?:exists?)?|keine? (?:reellen? )?(?:lösung(?:en)?|\
-        nullstellen?)|(?:aucune|pas de) (?:solution|racine)s?(?: réelles?)?|(?:sin|no hay|no tiene|ninguna) (?:solución|\
-        soluciones|raíces)(?: real(?:es)?)?|(?:sem|não há|não tem|não possui|não existe) (?:solução|soluções|raízes)\
-        (?: rea(?:l|is))?|(?:nessuna|non (?:ci sono|ha|esistono|esiste)) (?:soluzion[ei]|radici)(?: real[ei])?|(?:нет|не \
-        имеет) (?:действительных |вещественных )?(?:решений|корней)|geen (?:reële )?oplossing(?:en)?|(?:brak|nie \
-        ma) (?:rzeczywistych )?rozwiązań|(?:无|無|没有)实?数?[解根]|[実数]*解(?:は|を)?(?:なし|存在しない|持たない)|해[가는] 없다|\
+        nullstellen?)|(?:aucune|pas de) (?:solution|racine)s?(?: réelles?)?|(?:sin|no hay|no tiene|ninguna) (?:\
+        solución|soluciones|raíces)(?: real(?:es)?)?|(?:sem|não há|não tem|não possui|não existe) (?:solução|soluções|\
+        raízes)(?: rea(?:l|is))?|(?:nessuna|non (?:ci sono|ha|esistono|esiste)) (?:soluzion[ei]|radici)(?: real[ei])?|\
+        (?:нет|не имеет) (?:действительных |вещественных )?(?:решений|корней)|geen (?:reële )?oplossing(?:en)?|(?:brak|\
+        nie ma) (?:rzeczywistych )?rozwiązań|(?:无|無|没有)实?数?[解根]|[実数]*解(?:は|を)?(?:なし|存在しない|持たない)|해[가는] 없다|\
         çözüm[ü]? yok(?:tur)?|tidak ada (?:solusi|penyelesaian)|vô nghiệm|không có nghiệm";
     Regex::new(&format!("(?:^|[^a-zа-я])({words})$")).expect("an expression")
 });

@@ -303,7 +303,7 @@ impl<'a> Lexer<'a> {
         let is_between = is_number && first.is_some_and(|c| c.is_ascii_digit());
         let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
         let name = || Token::Name(lower.to_owned());
-        let is_apart = !self.out.is_empty() && self.rest().starts_with(' ');
+        let is_apart = !self.out.is_empty() && next.len() < self.rest().len() || self.text == run;
         Some(match lower {
             "and" => Token::Symbol(','),
             "or" => Token::Symbol('∨'),

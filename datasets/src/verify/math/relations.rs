@@ -126,10 +126,14 @@ fn every_value(sides: &[Answer], is_gold: bool, is_equal: impl FnMut(&Answer) ->
     // `240 cm = 2.4 m`: the letter is a unit beside another one.
     let has_unit = rest.iter().any(|side| matches!(side, Answer::Marked(..)));
     let is_quantity = |expr: &Expr| has_unit && unit_beside(expr).is_some();
+    let is_open = |side: &Answer| match side {
+        Answer::Value(expr) => !variables(expr).is_empty() && !is_quantity(expr),
+        _ => false,
+    };
     !rest.is_empty()
         && rest.iter().all(is_equal)
         // An equation of expressions in x is not a value: `2x + z = 1` is not 1.
-        && (start == 1 || rest.iter().all(|side| !matches!(side, Answer::Value(expr) if !variables(expr).is_empty() && !is_quantity(expr))))
+        && (start == 1 || !rest.iter().any(is_open))
 }
 
 /// `dy/dx` and `y'`.

@@ -8,44 +8,22 @@ use regex::Regex;
 /// The entries of a table that is looked into often.
 pub(super) type Entries = LazyLock<Vec<&'static str>>;
 
-/// A set of bytes.
-#[derive(Default)]
-struct Bytes([u64; 4]);
-
-impl Bytes {
-    fn insert(&mut self, byte: u8) {
-        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
-    }
-
-    /// Whether it has the byte at an end of a text; that of an empty text is any.
-    fn has(&self, byte: Option<&u8>) -> bool {
-        byte.is_none_or(|byte| self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1)
-    }
-}
-
-/// A table `a|b|c` in its entries, with the bytes that they begin and end with.
+/// A table `a|b|c` in its entries, with the bytes that they begin with.
 struct Table {
     text: &'static str,
     entries: Vec<&'static str>,
-    starts: Bytes,
-    ends: Bytes,
+    starts: [bool; 256],
 }
 
 impl Table {
     fn new(text: &'static str) -> Self {
-        let entries = text.split('|').collect();
-        let mut table = Self { text, entries, starts: Bytes::default(), ends: Bytes::default() };
-        for entry in &table.entries {
-            match entry.as_bytes() {
-                // Nothing is a part of any text.
-                [] => (table.starts, table.ends) = (Bytes([!0; 4]), Bytes([!0; 4])),
-                bytes => {
-                    table.starts.insert(bytes[0]);
-                    table.ends.insert(bytes[bytes.len() - 1]);
-                }
-            }
+        let entries: Vec<&str> = text.split('|').collect();
+        // Nothing is a part of any text.
+        let mut starts = [entries.contains(&""); 256];
+        for first in entries.iter().filter_map(|entry| entry.bytes().next()) {
+            starts[usize::from(first)] = true;
         }
-        table
+        Self { text, entries, starts }
     }
 
     /// The table at this address, taken apart at its first use.
@@ -60,7 +38,8 @@ impl Table {
 
     /// Its entries, where a text may begin with one.
     fn at_start(&'static self, text: &str) -> &'static [&'static str] {
-        if self.starts.has(text.as_bytes().first()) { &self.entries } else { &[] }
+        let may = text.bytes().next().is_none_or(|byte| self.starts[usize::from(byte)]);
+        if may { &self.entries } else { &[] }
     }
 }
 
@@ -106,11 +85,7 @@ pub(super) fn without<'a>(text: &'a str, table: &'static str) -> &'a str {
 
 /// What stands before the first entry of a table that a text ends with.
 pub(super) fn before_end<'a>(text: &'a str, table: &'static str) -> Option<&'a str> {
-    let table = Table::of(table);
-    table
-        .ends
-        .has(text.as_bytes().last())
-        .then(|| table.entries.iter().find_map(|known| text.strip_suffix(known)))?
+    each(table).find_map(|known| text.strip_suffix(known))
 }
 
 /// A text parted at the first entry of a table that stands in it.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use memchr::memmem;
 use regex::Regex;
 
+use super::super::super::tail;
 use super::super::scan::{begins, ends_with, head, holds, is_digit, lowered};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::words::is_choice;
@@ -129,6 +130,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
     // The answer may stand on the next line: `Answer:` and then 12, or a heading and then 12.
     let rest = match mark {
         Some((at, length)) => &tail[at + length..],
+        None if is_heading(text, at, line) => &tail[line.len()..],
         None if line.ends_with(" is") => &tail[line.len()..],
         None => return None,
     };
@@ -209,4 +211,13 @@ fn paragraph(text: &str) -> &str {
         return head(rest, MAX_LINE).lines().next().unwrap_or_default();
     };
     rest.split(close).next().unwrap_or(rest)
+}
+
+/// Whether a line is nothing but "Answer" or "Final Answer" with marks of emphasis.
+fn is_heading(text: &str, at: usize, rest: &str) -> bool {
+    let mark = |c: char| !c.is_alphanumeric() && c != '\n';
+    let before = tail(&text[..at], 24).trim_end();
+    let before = if ends_with(before, "final") { &before[..before.len() - 5] } else { before };
+    let before = before.trim_end_matches(mark);
+    rest.chars().all(mark) && (before.is_empty() || before.ends_with('\n'))
 }
