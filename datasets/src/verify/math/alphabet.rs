@@ -144,6 +144,9 @@ pub(super) fn digit(c: char) -> Option<char> {
     if matches!(c, '٫' | '٬' | '،') {
         return Some(if c == '٫' { '.' } else { ',' });
     }
+    if let Some(at) = "＝－＋".chars().position(|known| known == c) {
+        return "=-+".chars().nth(at);
+    }
     let value = |zero: char| (c as u32).checked_sub(zero as u32).filter(|value| *value < 10);
     char::from_digit(ZEROS.chars().find_map(value)?, 10)
 }

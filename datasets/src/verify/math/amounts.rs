@@ -111,11 +111,11 @@ pub(super) fn money(text: &str) -> Option<String> {
     let is_likely =
         text.bytes().any(is_sign) || text.contains(' ') && holds(text, "uro|ound|ollar|upee");
     is_likely.then_some(())?;
-    let words = if text.contains('\\') { bare(text) } else { text.to_owned() };
+    let words = if text.contains('\\') { bare(text) } else { text.into() };
     if let Some(sum) = in_two_coins(&words) {
         return Some(sum);
     }
-    let text = words.as_str();
+    let text = &*words;
     let sign = text.trim_start_matches(['-', '−']);
     let minus = if sign.len() < text.len() { "-" } else { "" };
     let money =

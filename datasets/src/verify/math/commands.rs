@@ -3,7 +3,7 @@
 use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
 use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
-use super::scan::{begins, is_one_of};
+use super::scan::{begins, is_one_of, past};
 use super::tree::VECTOR;
 use super::units::{is_known, is_unit, unit_words, with_greek};
 
@@ -247,29 +247,12 @@ impl Lexer<'_> {
         if trimmed.is_empty() {
             return Some(());
         }
-        // `5\ \mu\text{m}`
-        if self.out.last() == Some(&Token::Name("mu".into())) && is_known(trimmed) {
-            self.out.pop();
-            self.out.push(Token::Text(format!("μ{trimmed}")));
-            return Some(());
-        }
-        // `5\ \text{(since }n>0)`
-        let is_reason = ["(since", "(because", "(as ", "(note", "(i.e."];
-        if !self.out.is_empty() && is_reason.iter().any(|begin| trimmed.starts_with(begin)) {
-            self.at = self.text.len();
-            return Some(());
-        }
         // `60\text{ min or }1\text{ hour}`
         if let Some(unit) = trimmed.strip_suffix(" or").filter(|unit| is_unit(unit)) {
             self.out.extend([Token::Text(unit.to_owned()), Token::Symbol('∨')]);
             return Some(());
         }
-        // `4.5\text{ x }10^4`
-        if trimmed == "x" && self.is_behind_number() {
-            self.out.push(Token::Symbol('*'));
-            return Some(());
-        }
-        let known = ["and", "or", "pi", "tg", "ctg"];
+        let known = ["and", "or", "und", "et", "oder", "ou", "pi", "tg", "ctg"];
         if is_math || known.contains(&trimmed) || (is_function(trimmed) && !has_unit) {
             let mark = self.out.len();
             if self.inner(trimmed).is_some() {
@@ -341,9 +324,8 @@ impl Lexer<'_> {
         let argument = argument.as_deref().map(str::trim);
         let is_letter = |letter: &&str| match argument {
             Some(text) => {
-                let names =
-                    format!("{letter}|\\{letter}math|\\hat{{{letter}}}|\\mathbf{{{letter}}}");
-                is_one_of(text, &names)
+                let inner = past(text, "\\hat{|\\mathbf{").and_then(|text| text.strip_suffix('}'));
+                inner.unwrap_or(text.trim_start_matches('\\').trim_end_matches("math")) == *letter
             }
             // `\vec i`
             None => style == "vec" && starts_alone(self.text[start..].trim_start(), letter),

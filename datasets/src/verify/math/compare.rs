@@ -5,7 +5,7 @@ use super::constants::with_constants;
 use super::exact::rational;
 use super::fuel::Fuel;
 use super::identity::{identity_of, is_multiple_of_identity, is_named_matrix};
-use super::names::{are_indexed, assigned, by_convention, is_name, letter, unnamed};
+use super::names::{assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
 use super::pairing::{MAX_MEMBERS, pair_up};
 use super::quantities::marked;
@@ -286,16 +286,10 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
         (Some(named), None) => {
             unnamed(answer)?.map_or(Some(false), |b| Some(in_order(&by_convention(named), b, fuel)))
         }
-        (None, Some(named)) => match (gold, unnamed(gold)?) {
-            // `\lambda_1 = 4, \lambda_2 = -1`: an index is no order.
-            (Answer::List(items), _) if are_indexed(&named) => {
-                let values: Vec<Answer> = named.iter().map(|(_, value)| (*value).clone()).collect();
-                Some(unordered(&expanded(items), &values, fuel))
-            }
-            (_, items) => {
-                Some(items.is_some_and(|items| in_order(items, &by_convention(named), fuel)))
-            }
-        },
+        (None, Some(named)) => {
+            let items = unnamed(gold)?;
+            Some(items.is_some_and(|items| in_order(items, &by_convention(named), fuel)))
+        }
         (None, None) => None,
     }
 }

@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use super::alphabet::composed;
 use super::amounts::abbreviation;
-use super::answer::values::only_value;
 use super::compare::equal;
 use super::exact::rational;
 use super::fuel::Fuel;
@@ -15,7 +14,7 @@ use super::separators::{with_point, without_separators};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::wording::bare;
-use super::{FUEL, Outcome, calendar, standing, worded, words};
+use super::{FUEL, Outcome, calendar, worded, words};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -142,7 +141,7 @@ fn in_a_sentence(pair: &Pair<'_>) -> bool {
         other => other.as_ref(),
     };
     let is_number = matches!(gold, Some(Answer::Value(Expr::Number(..))));
-    is_number && pair.are_equal(gold, sentence_value(pair.answer).as_ref())
+    is_number && pair.are_equal(gold, worded::sentence_value(pair.answer).as_ref())
 }
 
 /// A text without its marks of mathematics and its last point.
@@ -178,6 +177,12 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     {
         return decided(false, "choice");
     }
+    if let (Some((a, is_choice)), Some((b, is_marked))) =
+        (worded::choice_number(gold), worded::choice_number(answer))
+        && (is_choice || is_marked)
+    {
+        return decided(a == b, "choice");
+    }
     if let Some(is_same) = worded::same_counts(gold, answer) {
         return decided(is_same, "words");
     }
@@ -190,23 +195,6 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     }
     let statements = is_numbered(gold).then(|| words::statements(answer)).flatten()?;
     decided(words::statements(gold) == Some(statements), "words")
-}
-
-/// The only number of a sentence in `\text`, where no word leaves it open.
-fn sentence_value(answer: &str) -> Option<Answer> {
-    if !answer.contains("\\text{") || answer.len() > MAX_EQUATION {
-        return None;
-    }
-    let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
-    let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
-    let is_denied = standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
-        || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));
-    if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
-        return None;
-    }
-    let value = only_value(&words)?;
-    let after = &words[super::answer::offset_in(&words, value) + value.len()..];
-    (!standing::denies(after)).then(|| parse(value))?
 }
 
 /// Whether a gold answer is the numbers of statements, `①③④`.
@@ -245,6 +233,12 @@ fn readings(text: &str) -> Vec<Answer> {
     if text.contains('j') && text.bytes().all(|byte| b"0123456789.+-*j() ".contains(&byte)) {
         others.push(text.replace('j', "i"));
     }
+    // `6,02 · 10^{-3}`
+    let power = text.split_once(',').filter(|(whole, rest)| {
+        let sign = rest.trim_start_matches(is_digit).trim_start();
+        are_digits(whole) && sign.starts_with(['·', '×', '*', '\\']) && sign.contains("10")
+    });
+    others.extend(power.map(|(whole, rest)| format!("{whole}.{rest}")));
     let text = text.replace("{,}", ",");
     let text = text.as_str();
     others.extend(without_separators(text));

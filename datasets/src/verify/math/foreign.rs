@@ -67,23 +67,12 @@ pub(super) fn chinese(text: &str) -> Option<RBig> {
     Some(RBig::from(total.checked_add(group + digit.unwrap_or(0))?))
 }
 
-/// A Chinese numeral with the word that it counts by: 36 of `三十六天`.
-fn counted(text: &str) -> Option<RBig> {
-    const COUNTERS: &str = "天|个|個|只|支|人|元|本|张|條|条|块|岁|年|小时|分钟|次|种|头|颗|棵|名|米|厘米|千克|克|度|枝|朵|把|件|辆";
-    let end = text.find(|c| !"零〇一二三四五六七八九十百千万两".contains(c))?;
-    let (number, counter) = text.split_at(end);
-    is_one_of(counter, COUNTERS).then(|| chinese(number))?
-}
-
 /// A number of digits and Chinese or Korean numerals, with what is counted behind it: 15000 of `1万5千円`, 1250000 of
 /// `125만 원`, 15000 of `1.5万元`.
 pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     const NUMERALS: &str = "0123456789.零〇一二三四五六七八九十百千万萬亿億";
     const KOREAN: [(char, char); 5] =
         [('만', '万'), ('억', '亿'), ('천', '千'), ('백', '百'), ('십', '十')];
-    if let Some(number) = counted(text) {
-        return Some(number);
-    }
     text.starts_with(is_digit).then_some(())?;
     let digits = text.find(|c: char| !c.is_ascii_digit() && !".,".contains(c))?;
     // Of `3千米` the sign of a thousand is of the unit.
@@ -114,8 +103,9 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     }
 }
 
-/// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian.
-const FOREIGN: [&str; 7] = [
+/// Numbers to twenty and the tens from thirty on, of Spanish, German, French, Italian, Portuguese, Dutch, Russian,
+/// Polish, Turkish.
+const FOREIGN: [&str; 9] = [
     "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete \
     dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
     "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn \
@@ -131,6 +121,11 @@ const FOREIGN: [&str; 7] = [
     "ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать \
     пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят \
     семьдесят восемьдесят девяносто сто",
+    "zero jeden dwa trzy cztery pięć sześć siedem osiem dziewięć dziesięć jedenaście dwanaście trzynaście czternaście \
+    piętnaście szesnaście siedemnaście osiemnaście dziewiętnaście dwadzieścia trzydzieści czterdzieści pięćdziesiąt \
+    sześćdziesiąt siedemdziesiąt osiemdziesiąt dziewięćdziesiąt",
+    "sıfır bir iki üç dört beş altı yedi sekiz dokuz on on_bir on_iki on_üç on_dört on_beş on_altı on_yedi on_sekiz \
+    on_dokuz yirmi otuz kırk elli altmış yetmiş seksen doksan",
 ];
 
 /// A number up to a hundred in words of another language than English: `treinta y cinco`, `fünfunddreißig`.
@@ -157,8 +152,8 @@ fn foreign_in(text: &str, table: &str) -> Option<u32> {
             word => word,
         };
         let at = |word: &str| table.split(' ').position(|known| known == word);
-        let at = at(word).or_else(|| at(&format!("{word}i")).or_else(|| at(&format!("{word}a"))))?
-            as u32;
+        // `vent`, `trent`, `un`
+        let at = ["", "i", "a", "o"].iter().find_map(|end| at(&format!("{word}{end}")))? as u32;
         Some(if at <= 20 { at } else { (at - 18) * 10 })
     };
     let sum = |tens: &str, ones: &str| {
@@ -242,9 +237,25 @@ pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
             && !is_one_of(word, "once|cent|zero|sept")
             && foreign(word).is_some_and(|value| value > 1)
     };
-    let mut words = sentence.split(|c: char| !c.is_alphabetic() && c != '-').filter(is_known);
-    let found = runs.next().or_else(|| words.next())?;
-    (runs.next().is_none() && words.next().is_none()).then_some(found)
+    let words: Vec<&str> = sentence.split(|c: char| !c.is_alphabetic() && c != '-').collect();
+    let mut numbers = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        // `vingt et un`
+        let start = offset_in(sentence, word);
+        let until = |last: usize| {
+            let last = words.get(at + last)?;
+            let run = &sentence[start..offset_in(sentence, last) + last.len()];
+            foreign(run).is_some().then_some(run)
+        };
+        let longer = || (1..=2).rev().find_map(|more| Some((until(more)?, more)));
+        let found = if is_known(word) { longer().or(Some((word, 0))) } else { None };
+        numbers.extend(found.map(|(run, _)| run));
+        at += 1 + found.map_or(0, |(_, more)| more);
+    }
+    let mut numbers = numbers.into_iter();
+    let found = runs.next().or_else(|| numbers.next())?;
+    (runs.next().is_none() && numbers.next().is_none()).then_some(found)
 }
 
 /// An answer as a number of another language than English: 16 of `seize`, 1250 of `1.250 Euro`. Words that are English

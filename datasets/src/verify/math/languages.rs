@@ -87,8 +87,27 @@ static UNDECIDED: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Leads on to what is concluded all the same.
-const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, donc |, mais |, also |, aber |, así que |, \
-    pero |, então |, mas |, quindi |, ma |, поэтому |, но |所以|因此|故|但|だから|따라서";
+pub(super) const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, therefore |, donc |, mais |, also |, aber |\
+    , así que |, por lo que |, luego |, pero |, então |, logo |, portanto |, mas |, quindi |, dunque |, ma |, dus |\
+    , więc |, поэтому |, значит, |, но |所以|因此|故|但|だから|よって|따라서";
+
+/// No solution, at the end of a clause in small letters.
+static NO_SOLUTION: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "no (?:such |real |integer )*(?:solution|root|answer|value)s? ?(?:exists?)?|keine? (?:reellen? )?(?:lösung(?:en)?|\
+        nullstellen?)|(?:aucune|pas de) (?:solution|racine)s?(?: réelles?)?|(?:sin|no hay|no tiene|ninguna) (?:\
+        solución|soluciones|raíces)(?: real(?:es)?)?|(?:sem|não há|não tem|não possui|não existe) (?:solução|soluções|\
+        raízes)(?: rea(?:l|is))?|(?:nessuna|non (?:ci sono|ha|esistono|esiste)) (?:soluzion[ei]|radici)(?: real[ei])?|\
+        (?:нет|не имеет) (?:действительных |вещественных )?(?:решений|корней)|geen (?:reële )?oplossing(?:en)?|(?:brak|\
+        nie ma) (?:rzeczywistych )?rozwiązań|(?:无|無|没有)实?数?[解根]|[実数]*解(?:は|を)?(?:なし|存在しない|持たない)|해[가는] 없다|\
+        çözüm[ü]? yok(?:tur)?|tidak ada (?:solusi|penyelesaian)|vô nghiệm|không có nghiệm";
+    Regex::new(&format!("(?:^|[^a-zа-я])({words})$")).expect("an expression")
+});
+
+/// Where a clause ends in words for no solution: their beginning.
+pub(super) fn no_solution(clause: &str) -> Option<usize> {
+    let small = lowered(clause);
+    Some(NO_SOLUTION.captures(&small)?.get(1)?.start())
+}
 
 /// Words at the beginning of what is only guessed.
 const HEDGES: &str = "maybe |perhaps |possibly |could be |might be |it could be |it might be |it may be |\

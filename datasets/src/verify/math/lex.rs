@@ -303,9 +303,12 @@ impl<'a> Lexer<'a> {
         let is_between = is_number && first.is_some_and(|c| c.is_ascii_digit());
         let is_closed = matches!(self.out.last(), Some(Token::Symbol(')' | ']')));
         let name = || Token::Name(lower.to_owned());
+        let is_apart = !self.out.is_empty() && next.len() < self.rest().len() || self.text == run;
         Some(match lower {
             "and" => Token::Symbol(','),
             "or" => Token::Symbol('∨'),
+            "und" | "et" if is_apart => Token::Symbol(','),
+            "oder" | "ou" if is_apart => Token::Symbol('∨'),
             // `(2,12)U(12,102)`
             "u" if run == "U" && is_closed && next.starts_with(['(', '[']) => Token::Symbol('∪'),
             // As SymPy prints the imaginary unit and e: `3 - 4*I`, `E**16`.

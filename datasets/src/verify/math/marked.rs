@@ -32,12 +32,6 @@ impl Parser {
             let value = self.minutes(value)?;
             return Some(Answer::marked(value, self.degrees()));
         }
-        if let Answer::Value(Expr::Number(minutes, _)) = &value
-            && self.accept('\'')
-        {
-            let part = Expr::Number(minutes.clone() / RBig::from(60), None);
-            return Some(Answer::marked(Answer::Value(part), Mark::Degree));
-        }
         if let Some(Token::Currency(unit)) = self.peek() {
             let unit = *unit;
             self.at += 1;

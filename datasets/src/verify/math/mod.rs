@@ -204,10 +204,15 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
     let (mut outcome, stage) = equality::compared(gold, &found.text);
+    let is_same = |text: &str| equality::compared(gold, text).0 == Outcome::Correct;
+    // "So there are 58!"
+    let is_exclaimed =
+        !is_marked && found.rule != Rule::Whole && completion.trim_end().ends_with('!');
+    let exclaimed = || found.text.strip_suffix('!').filter(|_| is_exclaimed).is_some_and(is_same);
     let again = || foreign::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
         && has_digits(gold)
-        && again().is_some_and(|text| equality::compared(gold, &text).0 == Outcome::Correct)
+        && (exclaimed() || again().is_some_and(|text| is_same(&text)))
     {
         outcome = Outcome::Correct;
     }
@@ -215,7 +220,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let may_be_part = outcome == Outcome::Wrong && found.rule == Rule::Box;
     let all = may_be_part && gold.contains([',', ';', '=']);
     let all = all.then(|| answer::all_boxes(completion)).flatten();
-    match all.filter(|all| equality::compared(gold, all).0 == Outcome::Correct) {
+    match all.filter(|all| is_same(all)) {
         Some(all) => {
             let found = Some(Found { text: all.into(), ..found });
             Checked { outcome: Outcome::Correct, found, stage }

@@ -68,7 +68,7 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     let text = text.replace(" and ", ",");
     let mut names = Vec::new();
     let bare = |part: &'_ str| part.trim_start().strip_prefix("- ").unwrap_or(part).to_owned();
-    let parts = text.split([',', ';', '\n']).map(bare);
+    let parts = text.split([',', ';', '\n', '、', '，']).map(bare);
     let parts = parts.map(|part| part.trim_matches(['$', '*', ' ', '.']).to_owned());
     let mut equations = Vec::new();
     for part in parts.filter(|part| !part.is_empty()) {
@@ -94,13 +94,6 @@ pub(super) fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
     };
     let is_value = |item: &Answer| matches!(item, Answer::Value(_) | Answer::Marked(..));
     items.iter().all(is_value).then_some(is_ordered.then_some(items))
-}
-
-/// Whether names are one letter with indices: `x_1`, `x_2`.
-pub(super) fn are_indexed(pairs: &[(&Answer, &Answer)]) -> bool {
-    let stems = pairs.iter().map(|(name, _)| Some(letter(name)?.split_once('_')?.0.to_owned()));
-    let stems: Option<Vec<String>> = stems.collect();
-    stems.is_some_and(|stems| stems.iter().all(|stem| *stem == stems[0]))
 }
 
 /// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.

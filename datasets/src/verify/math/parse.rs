@@ -205,18 +205,10 @@ impl Parser {
 
     fn ratio(&mut self) -> Option<Answer> {
         let mut parts = vec![self.union()?];
-        while self.accept(':') || self.accept_to() {
+        while self.accept(':') {
             parts.push(self.union()?);
         }
         Some(if parts.len() == 1 { parts.remove(0) } else { Answer::Ratio(parts) })
-    }
-
-    /// "to" between the numbers of a ratio.
-    fn accept_to(&mut self) -> bool {
-        let is_to = matches!(self.peek(), Some(Token::Text(word)) if word.trim() == "to")
-            && matches!(self.tokens.get(self.at + 1), Some(Token::Number { .. }));
-        self.at += usize::from(is_to);
-        is_to
     }
 
     pub(super) fn union(&mut self) -> Option<Answer> {

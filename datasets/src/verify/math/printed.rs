@@ -28,6 +28,10 @@ static DERIVATIVE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\\d?frac\{d\}\{d([a-z])\} ?([a-zA-Z])\(([a-z])\)").expect("an expression")
 });
 
+/// Spellings that are read as others: `100\,{}^{\circ}\mathrm{C}`.
+const REPLACED: [(&str, &str); 3] =
+    [("{}^{\\circ}", "^{\\circ}"), ("{}^\\circ", "^\\circ"), ("m\\angle ", "\\angle ")];
+
 /// Most calls of one answer.
 const MAX_CALLS: usize = 16;
 
@@ -36,7 +40,10 @@ const MAX_BYTES: usize = 400;
 
 /// The text with what programs print as LaTeX.
 pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
-    if text.len() > MAX_BYTES {
+    // Most answers have none of these.
+    let is_likely = text.contains(['\\', '(', '{', '[', '_', '\'']) || text.contains("root ");
+    let is_coded = text.trim_start().starts_with('0') && text.contains(['x', 'b', 'o']);
+    if text.len() > MAX_BYTES || !is_likely && !is_coded {
         return Cow::Borrowed(text);
     }
     let mut out = match holds(text, "bf{|text{|rm{|line{") {
@@ -44,18 +51,16 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
         true => STYLED.replace_all(text, "$1$2$3$4$5$6"),
         false => Cow::Borrowed(text),
     };
-    // `100\,{}^{\circ}\mathrm{C}`
-    if out.contains("{}^") {
-        out = Cow::Owned(out.replace("{}^{\\circ}", "^{\\circ}").replace("{}^\\circ", "^\\circ"));
+    for (printed, latex) in REPLACED {
+        if out.contains(printed) {
+            out = Cow::Owned(out.replace(printed, latex));
+        }
     }
     // `x \equiv 10 \equiv 3`
     if out.contains("\\equiv")
         && let [left, _, right] = out.split("\\equiv").collect::<Vec<_>>()[..]
     {
         out = Cow::Owned(format!("{left}\\equiv{right}"));
-    }
-    if out.contains("m\\angle ") {
-        out = Cow::Owned(out.replace("m\\angle ", "\\angle "));
     }
     // `\frac{d}{dx}f(x)`
     if out.contains("{d}{d") {

@@ -167,7 +167,7 @@ fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     if let [.., name @ Token::Name(_), Token::Symbol(relation), Token::Number { value, .. }] =
         tokens
         && tokens[..start].contains(name)
-        && matches!(name, Token::Name(name) if matches!(name.as_str(), "n" | "k" | "m"))
+        && (*relation == '≠' || matches!(name, Token::Name(name) if is_one_of(name, "n|k|m")))
         && let Some(domain) = bound_domain(*relation, value)
     {
         return Some((start, Some(domain)));

@@ -54,12 +54,6 @@ fn in_one_measure(
         (Mark::Degree, Some(Mark::Unit(unit))) if !is_scale(unit) => vec![],
         // A multiple of pi without a unit is an angle in radians.
         (Mark::Degree, None) if has_pi(b) => with_b(in_radians(a)),
-        // `1h30` may be a time of day.
-        (Mark::Unit(unit), None) if matches!(b, Answer::Time(..)) => {
-            let hours = conversion(unit, "hour").zip(hours(b));
-            let value = hours.map(|(one, hours)| Answer::Value(Expr::Number(one * hours, None)));
-            value.map(|value| (a.clone(), value)).into_iter().collect()
-        }
         // `1.35x` is a multiple beside one.
         (Mark::Unit(unit), None) if unit == "times" => vec![(a.clone(), without_x(b))],
         _ => return None,
@@ -71,12 +65,6 @@ fn in_radians(degrees: &Answer) -> Answer {
         Answer::Value(value) => Answer::Value(radians(value.clone())),
         other => other.clone(),
     }
-}
-
-/// A time without its half of the day, in hours.
-fn hours(answer: &Answer) -> Option<RBig> {
-    let Answer::Time(hours, minutes, None) = answer else { return None };
-    Some(RBig::from(*hours) + RBig::from_parts((*minutes).into(), 60_u8.into()))
 }
 
 /// The number of `1.35x`.

@@ -8,9 +8,10 @@ use super::calendar::time;
 use super::compare::equal;
 use super::foreign::with_numerals;
 use super::fuel::Fuel;
+use super::languages::no_solution;
 use super::lex::MAX_BYTES;
 use super::parse::structure;
-use super::scan::{is_one_of, parted};
+use super::scan::{has_digits, is_one_of, parted};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
 use super::tree::{Answer, Expr, Mark};
@@ -31,6 +32,10 @@ fn read(text: &str) -> Option<Answer> {
     }
     if let Some(set) = set_in_words(text) {
         return Some(set);
+    }
+    let may_be_none = !text.contains('\\') && !has_digits(text) && text.len() > 3;
+    if may_be_none && no_solution(text) == Some(0) {
+        return Some(Answer::Words(text.to_owned()));
     }
     if let Some(number) = spelled_sum(text) {
         let value = Answer::Value(Expr::Number(number, None));

@@ -9,6 +9,7 @@ use super::fuel::Fuel;
 use super::names::{application, is_name};
 use super::numeric::approximate;
 use super::pairing::Equal;
+use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
@@ -122,10 +123,17 @@ fn every_value(sides: &[Answer], is_gold: bool, is_equal: impl FnMut(&Answer) ->
     }
     let start = usize::from(is_name(&sides[0]) || is_asked(&sides[0], is_gold));
     let rest = &sides[start..];
+    // `240 cm = 2.4 m`: the letter is a unit beside another one.
+    let has_unit = rest.iter().any(|side| matches!(side, Answer::Marked(..)));
+    let is_quantity = |expr: &Expr| has_unit && unit_beside(expr).is_some();
+    let is_open = |side: &Answer| match side {
+        Answer::Value(expr) => !variables(expr).is_empty() && !is_quantity(expr),
+        _ => false,
+    };
     !rest.is_empty()
         && rest.iter().all(is_equal)
         // An equation of expressions in x is not a value: `2x + z = 1` is not 1.
-        && (start == 1 || rest.iter().all(|side| !matches!(side, Answer::Value(expr) if !variables(expr).is_empty())))
+        && (start == 1 || !rest.iter().any(is_open))
 }
 
 /// `dy/dx` and `y'`.

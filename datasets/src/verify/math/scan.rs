@@ -1,29 +1,56 @@
 //! Tables of words, and substrings that are found fast.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::Regex;
 
 /// The entries of a table that is looked into often.
 pub(super) type Entries = LazyLock<Vec<&'static str>>;
 
-/// The entries of a table, `a|b|c`. They are short: a plain loop finds their ends faster than a search does.
-pub(super) fn each(table: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(table);
-    std::iter::from_fn(move || {
-        let (entry, behind) = match rest?.bytes().position(|byte| byte == b'|') {
-            Some(end) => (&rest?[..end], Some(&rest?[end + 1..])),
-            None => (rest?, None),
-        };
-        rest = behind;
-        Some(entry)
-    })
+/// A table `a|b|c` in its entries, with the bytes that they begin with.
+struct Table {
+    text: &'static str,
+    entries: Vec<&'static str>,
+    starts: [bool; 256],
+}
+
+impl Table {
+    fn new(text: &'static str) -> Self {
+        let entries: Vec<&str> = text.split('|').collect();
+        // Nothing is a part of any text.
+        let mut starts = [entries.contains(&""); 256];
+        for first in entries.iter().filter_map(|entry| entry.bytes().next()) {
+            starts[usize::from(first)] = true;
+        }
+        Self { text, entries, starts }
+    }
+
+    /// The table at this address, taken apart at its first use.
+    fn of(text: &'static str) -> &'static Self {
+        const SLOTS: usize = 1 << 11;
+        static TABLES: [OnceLock<Table>; SLOTS] = [const { OnceLock::new() }; SLOTS];
+        let first = (text.as_ptr() as usize).wrapping_mul(0x9E37_79B9) >> 8;
+        let slots = (first..first + SLOTS).map(|at| &TABLES[at % SLOTS]);
+        let mut tables = slots.map(|slot| slot.get_or_init(|| Self::new(text)));
+        tables.find(|table| std::ptr::eq(table.text, text)).expect("fewer tables than slots")
+    }
+
+    /// Its entries, where a text may begin with one.
+    fn at_start(&'static self, text: &str) -> &'static [&'static str] {
+        let may = text.bytes().next().is_none_or(|byte| self.starts[usize::from(byte)]);
+        if may { &self.entries } else { &[] }
+    }
+}
+
+/// The entries of a table, `a|b|c`.
+pub(super) fn each(table: &'static str) -> impl Iterator<Item = &'static str> {
+    Table::of(table).entries.iter().copied()
 }
 
 /// Whether a word is an entry of a table, `a|b|c`.
-pub(super) fn is_one_of(word: &str, table: &str) -> bool {
-    each(table).any(|known| known == word)
+pub(super) fn is_one_of(word: &str, table: &'static str) -> bool {
+    Table::of(table).at_start(word).contains(&word)
 }
 
 /// Whether a character is a digit of ASCII.
@@ -47,42 +74,43 @@ pub(super) fn is_letter(text: &str) -> bool {
 }
 
 /// What follows the first entry of a table that a text begins with.
-pub(super) fn past<'a>(text: &'a str, table: &str) -> Option<&'a str> {
-    each(table).find_map(|known| text.strip_prefix(known))
+pub(super) fn past<'a>(text: &'a str, table: &'static str) -> Option<&'a str> {
+    Table::of(table).at_start(text).iter().find_map(|known| text.strip_prefix(known))
 }
 
 /// A text without the entry of a table that it begins with.
-pub(super) fn without<'a>(text: &'a str, table: &str) -> &'a str {
+pub(super) fn without<'a>(text: &'a str, table: &'static str) -> &'a str {
     past(text, table).unwrap_or(text)
 }
 
 /// What stands before the first entry of a table that a text ends with.
-pub(super) fn before_end<'a>(text: &'a str, table: &str) -> Option<&'a str> {
+pub(super) fn before_end<'a>(text: &'a str, table: &'static str) -> Option<&'a str> {
     each(table).find_map(|known| text.strip_suffix(known))
 }
 
 /// A text parted at the first entry of a table that stands in it.
-pub(super) fn parted<'a>(text: &'a str, table: &str) -> Option<(&'a str, &'a str)> {
-    each(table).find_map(|known| text.split_once(known))
+pub(super) fn parted<'a>(text: &'a str, table: &'static str) -> Option<(&'a str, &'a str)> {
+    text.split_once(each(table).find(|known| text.contains(known))?)
 }
 
 /// Where a text goes on behind the last of the entries of a table.
-pub(super) fn behind_last(text: &str, table: &str) -> Option<usize> {
-    each(table).filter_map(|known| Some(text.rfind(known)? + known.len())).max()
+pub(super) fn behind_last(text: &str, table: &'static str) -> Option<usize> {
+    let known = each(table).filter(|known| text.contains(known));
+    known.filter_map(|known| Some(text.rfind(known)? + known.len())).max()
 }
 
 /// Whether a text begins with an entry of a table.
-pub(super) fn begins(text: &str, table: &str) -> bool {
+pub(super) fn begins(text: &str, table: &'static str) -> bool {
     past(text, table).is_some()
 }
 
 /// Whether an entry of a table stands in a text.
-pub(super) fn holds(text: &str, table: &str) -> bool {
+pub(super) fn holds(text: &str, table: &'static str) -> bool {
     each(table).any(|known| text.contains(known))
 }
 
 /// Texts, `a|b|c`, that are looked for together.
-pub(super) fn any_of(table: &str) -> Regex {
+pub(super) fn any_of(table: &'static str) -> Regex {
     let words: Vec<String> = each(table).map(regex::escape).collect();
     Regex::new(&words.join("|")).expect("an expression")
 }
@@ -132,16 +160,11 @@ pub(super) fn folded(text: &str) -> String {
 /// Words without decoration and articles.
 pub(super) fn bare_words(text: &str) -> String {
     let mut text = text.to_owned();
-    for mark in [
-        "\\text", "\\mathrm", "\\mathbf", "\\textbf", "\\left", "\\right", "\\!", "\\,", "\\;",
-        "\\ ", "$",
-    ] {
-        text = text.replace(mark, " ");
+    const MARKS: &str = "\\text|\\mathrm|\\mathbf|\\textbf|\\left|\\right|\\!|\\,|\\;|\\ |$";
+    if text.contains(['\\', '$']) {
+        text = each(MARKS).fold(text, |text, mark| text.replace(mark, " "));
     }
-    let words: Vec<String> = text
-        .split(|c: char| c.is_whitespace() || ".,;:!?()'\"${}*\\~`_".contains(c))
-        .filter(|word| !word.is_empty() && !matches!(*word, "the" | "a" | "an"))
-        .map(str::to_owned)
-        .collect();
-    words.join(" ")
+    let words = text.split(|c: char| c.is_whitespace() || ".,;:!?()'\"${}*\\~`_".contains(c));
+    let words = words.filter(|word| !word.is_empty() && !matches!(*word, "the" | "a" | "an"));
+    words.collect::<Vec<_>>().join(" ")
 }

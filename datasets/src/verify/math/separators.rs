@@ -53,9 +53,9 @@ pub(super) fn with_point(text: &str, of_decimal: bool) -> Option<String> {
     let end =
         text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
     let (text, unit) = text.split_at(end);
+    let (whole, part) = text.split_once(',')?;
     let is_word = unit.trim().chars().all(|c| c.is_alphabetic() || c == ' ');
     (is_word || is_unit(unit.trim())).then_some(())?;
-    let (whole, part) = text.split_once(',')?;
     let are_digits = |text: &str| !text.is_empty() && are_digits(text);
     let mut groups = whole.split('.');
     let first = groups.next().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Units of measure: which words are one unit, and how units of one kind convert.
 
-use super::scan::{bare_words, holds, is_one_of};
-use std::collections::BTreeMap;
+use super::scan::{bare_words, each, holds, is_digit, is_one_of};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
 use dashu_ratio::RBig;
 
@@ -151,14 +152,15 @@ fn stem(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// What a table says of a name, or of its singular: the part of its row that holds no names.
-fn find(name: &str, table: &'static str) -> Option<&'static str> {
-    [name, singular(name), stem(name)].into_iter().filter(|name| table.contains(name)).find_map(
-        |name| {
-            let mut rows = table.split('|').filter_map(|row| row.split_once('='));
-            rows.find(|(names, _)| names.split(' ').any(|known| known == name)).map(|row| row.1)
-        },
-    )
+/// What the tables say of a name, or of its singular: the part of its row that holds no names.
+fn find(name: &str) -> Option<&'static str> {
+    static ROWS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+        let rows = each(UNITS).chain(each(DERIVED)).filter_map(|row| row.split_once('='));
+        let names = rows.flat_map(|(names, row)| names.split(' ').map(move |name| (name, row)));
+        // The first row of a name is the one that counts.
+        names.collect::<Vec<_>>().into_iter().rev().collect()
+    });
+    [name, singular(name), stem(name)].iter().find_map(|name| ROWS.get(name).copied())
 }
 
 /// A size in a table.
@@ -167,21 +169,19 @@ fn fraction(above: Option<&str>, below: Option<&str>) -> Option<RBig> {
     Some(RBig::from_parts(number(above?)?.into(), number(below?)?.into()))
 }
 
-/// Whether a word is the name of a prefix: `kilo`.
-fn is_prefix(word: &str) -> bool {
-    PREFIXES.split('|').any(|row| row.split(' ').nth(1) == Some(word))
-}
+/// The rows of [`PREFIXES`].
+static BY_PREFIX: LazyLock<Vec<[&str; 4]>> = LazyLock::new(|| {
+    let words = |row: &'static str| row.split(' ').collect::<Vec<_>>().try_into().expect("four");
+    each(PREFIXES).map(words).collect()
+});
 
 /// The unit that a name is a multiple of by its prefix, and the factor.
 fn prefixed(name: &str) -> Option<(&str, RBig)> {
-    let bare = |row: &'static str| {
-        let mut words = row.split(' ');
-        let (symbol, word) = (words.next()?, words.next()?);
+    BY_PREFIX.iter().find_map(|[symbol, word, above, below]| {
         let rest = name.strip_prefix(symbol).filter(|rest| is_one_of(rest, PREFIXED));
         let rest = rest.or_else(|| name.strip_prefix(word).filter(|rest| rest.len() > 2))?;
-        Some((rest, fraction(words.next(), words.next())?))
-    };
-    PREFIXES.split('|').find_map(bare)
+        Some((rest, fraction(Some(above), Some(below))?))
+    })
 }
 
 /// The dimensions and size of a unit in folded words.
@@ -189,7 +189,10 @@ fn measure(unit: &str) -> Option<Measure> {
     if unit.is_empty() || unit.len() > MAX_BYTES {
         return None;
     }
-    let text = unit.replace(" per ", "/").replace("degrees ", "").replace("degree ", "");
+    let text = match unit.contains(' ') {
+        true => unit.replace(" per ", "/").replace("degrees ", "").replace("degree ", ""),
+        false => unit.to_owned(),
+    };
     let text = match is_foreign(&text) {
         true => WORDS
             .split('|')
@@ -243,15 +246,7 @@ fn multiply(
     name: &str,
     power: i32,
 ) -> Option<()> {
-    if let Some((factor, derived)) = find(name, DERIVED).and_then(|row| row.split_once(' ')) {
-        let (others, one) = measure(derived)?;
-        for (kind, of_kind) in others {
-            *kinds.entry(kind).or_insert(0) += of_kind * power;
-        }
-        *size *= raised(&(one * RBig::from(factor.parse::<u64>().ok()?)), power);
-        return Some(());
-    }
-    let Some(unit) = find(name, UNITS) else {
+    let Some(unit) = find(name) else {
         if let Some((rest, factor)) = prefixed(name) {
             *size *= raised(&factor, power);
             return multiply(kinds, size, rest, power);
@@ -261,6 +256,14 @@ fn multiply(
         let is_name = name.len() > 2 && lower != name;
         return if is_name { multiply(kinds, size, &lower, power) } else { None };
     };
+    if let Some((factor, derived)) = unit.split_once(' ').filter(|_| unit.starts_with(is_digit)) {
+        let (others, one) = measure(derived)?;
+        for (kind, of_kind) in others {
+            *kinds.entry(kind).or_insert(0) += of_kind * power;
+        }
+        *size *= raised(&(one * RBig::from(factor.parse::<u64>().ok()?)), power);
+        return Some(());
+    }
     let mut words = unit.split(' ');
     let (kind, of_kind) = (words.next()?, words.next()?.parse::<i32>().ok()?);
     *kinds.entry(kind).or_insert(0) += of_kind * power;
@@ -295,7 +298,7 @@ pub(super) fn unit_words(text: &str) -> String {
                     false => power = raised,
                 }
             }
-            name if is_prefix(name) => prefix = name.to_owned(),
+            name if BY_PREFIX.iter().any(|row| row[1] == name) => prefix = name.to_owned(),
             "cdot" | "times" | "" => {}
             _ => {
                 if !words.is_empty() {

@@ -1,24 +1,22 @@
 //! Answers in words that have a meaning of their own: yes and no in other languages, what converges, what there is no
 //! end of, formulas of chemistry, and numbers with the words that they belong to.
 
+use super::answer::offset_in;
+use super::answer::values::only_value;
 use super::languages::polar;
-use super::scan::{is_digit, is_one_of, past, without};
+use super::read::parse;
+use super::scan::{before_end, is_digit, is_one_of, past, without};
 use super::standing;
+use super::tree::Answer;
 use super::units::is_unit;
 use super::wording::bare;
 use super::{Outcome, equality};
 
 /// Whether folded words say the same of what is asked.
 pub(super) fn same_statement(a: &str, b: &str) -> bool {
-    let are_infinite = || {
-        let (things, others) = (things_of(a), things_of(b));
-        is_infinite(a)
-            && is_infinite(b)
-            && (things.is_none() || others.is_none() || things == others)
-    };
     says_in_any(a).is_some_and(|a| says_in_any(b) == Some(a))
         || converges(a).is_some_and(|a| converges(b) == Some(a))
-        || are_infinite()
+        || is_infinite(a) && is_infinite(b)
 }
 
 /// Yes or no in the languages that are read, true and false too.
@@ -77,15 +75,6 @@ pub(super) fn is_infinite(words: &str) -> bool {
                 && rest.split(' ').count() <= 3
                 && !standing::has_word(rest, standing::SENTENCE)
     })
-}
-
-/// What there are infinitely many of, where that is said.
-fn things_of(words: &str) -> Option<&str> {
-    const GENERAL: &str = "solutions|solution|values|answers|such";
-    words
-        .rsplit_once("many ")
-        .map(|(_, things)| things)
-        .filter(|things| !is_one_of(things, GENERAL))
 }
 
 /// Symbols of elements.
@@ -158,7 +147,7 @@ fn counts(text: &str) -> Option<Vec<(String, String)>> {
     let is_likely =
         (6..=MAX_BYTES).contains(&text.len()) && text.contains([',', ';', '&', 'a', 'y', 'u', 'e']);
     (is_likely && text.bytes().filter(u8::is_ascii_digit).count() >= 2).then_some(())?;
-    let mut text = bare(text);
+    let mut text = bare(text).into_owned();
     for link in [" and ", " und ", " y ", " et ", "; ", " & "] {
         text = text.replace(link, ", ");
     }
@@ -192,4 +181,39 @@ fn counts(text: &str) -> Option<Vec<(String, String)>> {
     }
     counts.sort();
     counts.windows(2).all(|pair| pair[0].0 != pair[1].0).then_some(counts)
+}
+
+/// The number of a choice, `④` or `4번`, and whether it is written as one.
+pub(super) fn choice_number(text: &str) -> Option<(u32, bool)> {
+    let text = text.trim().trim_matches(['(', ')']);
+    let bare = before_end(text, "번|番").unwrap_or(text);
+    let mut letters = bare.chars();
+    match (letters.next()?, letters.next()) {
+        (c @ '①'..='⑳', None) => Some((c as u32 - '①' as u32 + 1, true)),
+        _ => Some((bare.parse().ok()?, bare.len() < text.len())),
+    }
+}
+
+/// The only number of a sentence in `\text`, where no word leaves it open.
+pub(super) fn sentence_value(answer: &str) -> Option<Answer> {
+    const MAX_SENTENCE: usize = 400;
+    (answer.contains("\\text{") && answer.len() <= MAX_SENTENCE).then_some(())?;
+    let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
+    // `\text{Mean: 2.6}`
+    let is_label = |name: &str| {
+        name.chars().all(|c| c.is_alphabetic() || c == ' ')
+            && !standing::has_word(name, standing::SENTENCE | standing::UNIT)
+    };
+    if let Some((_, value)) = words.split_once([':', '=']).filter(|(name, _)| is_label(name)) {
+        return parse(value.trim());
+    }
+    let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
+    let is_denied = standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
+        || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));
+    if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
+        return None;
+    }
+    let value = only_value(&words)?;
+    let after = &words[offset_in(&words, value) + value.len()..];
+    (!standing::denies(after)).then(|| parse(value))?
 }

@@ -1,10 +1,12 @@
 //! Wordings of a value that mean what others write in signs: `($3,200)`, `1h 30min`, `12 below zero`, `1 out of 4`,
 //! `half a mile`, `18 remainder 2`. They are rewritten before the grammar reads them.
 
+use std::borrow::Cow;
+
 use super::amounts::{accounting, below_zero, change, money};
 use super::answer::closing;
 use super::printed::closed;
-use super::scan::{before_end, begins, each, holds, is_digit, is_one_of, parted, past, without};
+use super::scan::{before_end, begins, each, holds, is_one_of, parted, past, without};
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
@@ -23,6 +25,10 @@ const RULES: [Rule; 14] = [
 
 /// The text in signs, where it is a wording of a value.
 pub(super) fn in_signs(text: &str) -> Option<String> {
+    // `7 modulo 12`
+    if let Some((residue, modulus)) = text.split_once(" modulo ") {
+        return Some(format!("{residue} \\pmod{{{modulus}}}"));
+    }
     // The verb at the end of a sentence.
     const VERBS: &str = "です|입니다|이다|だ";
     match before_end(text, VERBS) {
@@ -49,8 +55,12 @@ fn by_rules(text: &str) -> Option<String> {
 /// Whether a text is a formula without words, as most answers are: no rule reads one.
 fn is_formula(text: &str) -> bool {
     let bytes = text.as_bytes();
-    // Spaces part words; the other signs are of money, of lengths and of tuples.
-    let is_sign = |byte: u8| !byte.is_ascii() || b" ~$'\",&/".contains(&byte);
+    // Signs of money, of lengths and of tuples; spaces part words.
+    let is_sign = |byte: u8| !byte.is_ascii() || b"~$'\",&/".contains(&byte);
+    let is_word = |of: &[u8]| {
+        let letters = [of[0], of[1], of[2]].map(|byte| byte.is_ascii_alphabetic());
+        of[0] == b' ' && letters[1] && letters[2] || letters[0] && letters[1] && of[2] == b' '
+    };
     // `Rs1200`, `US$5`, `INR5`, `Quotient3Rest2`, `demi-heure`, `1h30`
     let is_letter = |byte: u8| b"URIQqd".contains(&byte);
     // `\text`, `\mathrm`, `\angle`, and spaces.
@@ -58,6 +68,7 @@ fn is_formula(text: &str) -> bool {
     let is_number = bytes[0].is_ascii_digit() && bytes.iter().any(u8::is_ascii_alphabetic);
     !bytes.iter().any(|byte| is_sign(*byte) || is_letter(*byte))
         && !is_number
+        && !bytes.windows(3).any(is_word)
         && !bytes.windows(2).any(is_worded)
 }
 
@@ -70,7 +81,10 @@ fn has_words(text: &str) -> bool {
 }
 
 /// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`.
-pub(super) fn bare(text: &str) -> String {
+pub(super) fn bare(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\\', '~', '\t', '\n']) && text.is_ascii() && !text.contains("  ") {
+        return Cow::Borrowed(text.trim());
+    }
     let mut out = text.to_owned();
     for mark in ["\\textbf{", "\\text{", "\\mathrm{"] {
         while let Some((before, inner)) = out.split_once(mark) {
@@ -83,7 +97,7 @@ pub(super) fn bare(text: &str) -> String {
             out = out.replace(space, " ");
         }
     }
-    out.split_whitespace().collect::<Vec<_>>().join(" ")
+    out.split_whitespace().collect::<Vec<_>>().join(" ").into()
 }
 
 /// The pattern, prepared at its first use.
@@ -220,10 +234,6 @@ fn part_of(text: &str) -> Option<String> {
     is_noun.then_some(())?;
     let part = words[..link].join(" ");
     let noun = noun.join(" ");
-    if part.contains(is_digit) {
-        let is_number = part.chars().all(|c| c.is_ascii_digit() || " ./".contains(c));
-        return (is_number && words[link] == "of").then(|| format!("{part} {noun}"));
-    }
     let part = part.strip_prefix("a ").map_or(part.clone(), |rest| format!("one {rest}"));
     let value = spelled(&part).filter(|value| !value.is_int())?;
     Some(format!("{}/{} {noun}", value.numerator(), value.denominator()))

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::alphabet::is_formula;
-use super::languages::{REASONS, polar};
+use super::answer::REFUSED;
+use super::languages::{REASONS, no_solution, polar};
 use super::read::parse;
 use super::scan::{
     are_digits, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
@@ -84,18 +85,12 @@ pub(super) fn is_none(words: &str) -> bool {
         })
         .map_or(words, |(_, rest)| rest);
     let words = words.strip_suffix(" exist").or(words.strip_suffix(" exists")).unwrap_or(words);
-    // "no such integers", "no real roots"
-    let rest = words.strip_prefix("no ").map(|rest| without(rest, "such |real "));
-    let is_nothing = |rest: &str| {
-        let noun = rest.strip_suffix('s').unwrap_or(rest);
-        is_one_of(noun, "solution|root|answer|value")
-            || words.starts_with("no such ")
-                && !noun.contains(' ')
-                && !is_one_of(noun, "limit|derivative|integral")
-    };
-    const NONE: &str = "empty set|emptyset|varnothing|none|has no solution|无解|空集|keine lösung|aucune solution|pas de \
-        solution|sin solución|no hay solución|no tiene solución|sem solução|nessuna soluzione|нет решений";
-    rest.is_some_and(is_nothing) || is_one_of(words, NONE)
+    // "no such integers"
+    let such = words.strip_prefix("no such ").map(|noun| noun.strip_suffix('s').unwrap_or(noun));
+    let is_such = |noun: &str| !noun.contains(' ') && !is_one_of(noun, "limit|derivative|integral");
+    such.is_some_and(is_such)
+        || no_solution(words) == Some(0)
+        || is_one_of(words, "empty set|emptyset|varnothing|none|has no solution|空集")
 }
 
 /// Whether folded words say that a value is not defined.
@@ -133,6 +128,8 @@ fn named_choice(text: &str) -> &str {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
             && !standing::is_doubted(before)
+            && !standing::has_word(before, standing::SENTENCE)
+            && !holds(&before.to_lowercase(), REFUSED)
         {
             text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
         }

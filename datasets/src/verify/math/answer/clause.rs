@@ -33,7 +33,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if is_numbered || text.contains('\n') && assignments(text.trim()).is_some() {
         return Some(text.trim());
     }
-    let (clause, is_bold) = clause(text);
+    let clause = clause(text);
     // `\boxed{\frac12`: the brace may be forgotten.
     let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
     let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);
@@ -61,7 +61,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         && first_number(name).is_none()
         && !standing::has_word(name, standing::SENTENCE | standing::VALUE)
         && let value = trimmed(value).trim_start_matches('*')
-        && let Some(value) = expression(value, false).filter(|value| is_value(value))
+        && let Some(value) = expression(value).filter(|value| is_value(value))
     {
         return Some(value);
     }
@@ -92,7 +92,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     let is_operation = || standing::is_operation(clause);
     let found = comes_to(clause)
         .or_else(|| remaining(clause))
-        .or_else(|| expression(clause, is_bold))
+        .or_else(|| expression(clause))
         // `B) 12`: the letter of a choice and its text.
         .or_else(|| is_choice(clause).then_some(clause))
         .or_else(|| result(clause))
@@ -102,7 +102,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
 }
 
 /// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.
-const RESULTS: &str = ", which is |, which makes |, which gives |, which equals |, which comes to |, which means |\
+const RESULTS: &str = ", for a total of |, giving a total of |, which is |, which makes |, which gives |, which equals |, which comes to |, which means |\
     , which rounds to |, namely |, so |, or |, therefore |，即|，也就是|，等于|, that is, |, i.e., |, i.e. ";
 
 /// What a calculation in words, or several numbers, are said to come to: 42 of "6 bags of 7, which is 42 apples".
@@ -184,7 +184,7 @@ fn result(clause: &str) -> Option<&str> {
 
 /// The answer that a line begins with; none where it begins with words.
 pub(super) fn leading(text: &str) -> Option<&str> {
-    let (clause, is_bold) = clause(text);
+    let clause = clause(text);
     if is_integer(clause) {
         return Some(clause);
     }
@@ -193,15 +193,13 @@ pub(super) fn leading(text: &str) -> Option<&str> {
     if !begins_as_math || clause.len() > MAX_LINE || is_placeholder(clause) {
         return None;
     }
-    expression(clause, is_bold)
+    expression(clause)
 }
 
-/// The first sentence of a text without words in front that say nothing, and whether it began in bold.
-fn clause(text: &str) -> (&str, bool) {
+/// The first sentence of a text without words in front that say nothing.
+fn clause(text: &str) -> &str {
     let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>}".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
-    // What closes the bold words before is followed by a space.
-    let is_bold = text[..text.len() - rest.len()].ends_with("**");
     for _ in 0..4 {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
             break;
@@ -221,7 +219,7 @@ fn clause(text: &str) -> (&str, bool) {
     // `{'answer': '18'}`, `‘5’`
     let is_quoted = rest.starts_with('\'') || text[..offset_in(text, rest)].ends_with(['\'', '‘']);
     let rest = if is_quoted { rest.trim_matches(['\'', '’', '}', ' ']) } else { rest };
-    (trimmed(rest), is_bold)
+    trimmed(rest)
 }
 
 /// Up to the end of the first sentence; a formula ends none.
@@ -269,20 +267,9 @@ fn is_factorial(text: &str, at: usize) -> bool {
 }
 
 /// The first complete expression of a clause; none where the clause goes on with another value.
-fn expression(clause: &str, is_bold: bool) -> Option<&str> {
+fn expression(clause: &str) -> Option<&str> {
     if standing::is_operation(clause) {
         return None;
-    }
-    let end = clause
-        .match_indices("**")
-        .map(|(at, _)| at)
-        .find(|at| !clause[at + 2..].starts_with(|c: char| c.is_alphanumeric() || c == '('));
-    if is_bold && let Some((bold, rest)) = end.map(|at| (&clause[..at], &clause[at + 2..])) {
-        let bold = trimmed(bold);
-        let is_whole = is_answer(bold) && !goes_on(rest);
-        if is_whole {
-            return Some(bold);
-        }
     }
     let formula = formula_at(clause).filter(|(_, rest)| begins(rest, " when | where "));
     if let Some((formula, _)) =

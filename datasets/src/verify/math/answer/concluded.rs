@@ -1,12 +1,18 @@
 //! What a sentence without a mark concludes with beside numbers: a name, a date, a choice, a ratio, no solution.
 
+use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
-use super::super::scan::{are_digits, begins, each, has_digits, is_one_of, past, without};
+use super::super::languages::{CONSEQUENCES, no_solution};
+use super::super::scan::{
+    are_digits, before_end, begins, behind_last, each, has_digits, holds, is_letter, is_one_of,
+    past, without,
+};
 use super::super::spelled::spelled;
-use super::super::standing::{is_unstated, without_reason};
+use super::super::standing::{is_doubted, is_unstated, without_reason};
 use super::super::words;
-use super::sentences::{ABOUT, is_open};
-use super::{is_value, offset_in};
+use super::super::{Outcome, equality};
+use super::sentences::{ABOUT, REFUSED, is_open};
+use super::{MAX_WHOLE, is_value, offset_in};
 
 /// The ratio that a sentence ends with: `five to four` of "They are in the ratio five to four".
 pub(super) fn ratio(last: &str) -> Option<&str> {
@@ -15,11 +21,76 @@ pub(super) fn ratio(last: &str) -> Option<&str> {
     (is_value(tail) && !is_unstated(before, "")).then_some(tail)
 }
 
-/// The clause that concludes that there is no solution: "They are parallel, so the system has no solution."
+/// The words for no solution that a sentence concludes with: "They are parallel, so the system has no solution."
 pub(super) fn without_solution(last: &str) -> Option<&str> {
-    let (_, clause) = last.rsplit_once(", so ").or_else(|| last.rsplit_once(", hence "))?;
-    let is_none = clause.ends_with("solution") || clause.ends_with("solutions");
-    (is_none && clause.contains(" no ") && !has_digits(clause)).then_some(clause)
+    let last = last.trim_end_matches('。');
+    let start = no_solution(last)?;
+    let (before, words) = last.split_at(start);
+    let clause = &before[behind_last(before, CONSEQUENCES).unwrap_or(0)..];
+    let is_all = before.ends_with(", ") || !has_digits(clause);
+    (is_all && !is_doubted(clause) && !is_open(clause)).then_some(words)
+}
+
+/// The last of several statements about one letter: `x = 3 or x = -3` of `x^2 = 9, so x = 3 or x = -3`; or the only one
+/// behind words: "Also gilt 2 ≤ x ≤ 5."
+pub(super) fn solved(text: &str) -> Option<&str> {
+    const LINKS: &str = ", |; |⇒|⟹|⇔|⟺|→|=> |<=> |-> |\\Rightarrow |\\implies |\n|，|；";
+    let text = text.trim_end_matches(['.', '。', ' ', '$']);
+    let start = behind_last(text, LINKS).filter(|_| text.len() <= MAX_WHOLE).unwrap_or(0);
+    let tail = statement(&text[start..]);
+    let name = unknown(tail).filter(|_| !tail.contains('$') && is_value(tail))?;
+    let is_open = |part: &str, statement: &str| {
+        let words = &text[offset_in(text, part)..offset_in(text, statement)];
+        is_open(words) || is_doubted(words) || is_unstated(words, "")
+    };
+    let mut is_unsolved = start == 0 && tail.len() < text.len();
+    let mut parts = vec![&text[..start]];
+    for link in each(LINKS) {
+        parts = parts.into_iter().flat_map(|part| part.split(link)).collect();
+    }
+    for (whole, part) in parts.into_iter().map(|part| (part, statement(part))) {
+        if part.is_empty() {
+            continue;
+        }
+        let is_known = match unknown(part) {
+            Some(letter) => {
+                let is_again = || equality::compared(part, tail).0 == Outcome::Correct;
+                letter == name && (part.contains('≠') || is_again())
+            }
+            None => part.contains(RELATIONS) && part.contains(name),
+        };
+        (is_known && is_value(part) && !is_open(whole, part)).then_some(())?;
+        is_unsolved |= unknown(part).is_none() || part.contains('≠');
+    }
+    (is_unsolved && !is_open(&text[start..], tail)).then_some(tail)
+}
+
+/// A statement without the words before it, in any language.
+fn statement(text: &str) -> &str {
+    let text = text.rsplit(": ").next().unwrap_or(text).trim();
+    let mut rest = text.trim_start_matches(|c: char| c.is_alphabetic() && !c.is_ascii());
+    while let Some((word, behind)) = rest.split_once(' ')
+        && word.chars().count() > 1
+        && word.chars().all(char::is_alphabetic)
+        && !is_function(word)
+    {
+        rest = behind.trim_start();
+    }
+    rest
+}
+
+/// Signs between the sides of a statement.
+const RELATIONS: [char; 6] = ['=', '<', '>', '≤', '≥', '≠'];
+
+/// The letter that a statement is solved for: x of `x = 3` and `2 < x < 5`.
+fn unknown(statement: &str) -> Option<&str> {
+    let sides = statement.split(RELATIONS).map(str::trim).filter(|side| !side.is_empty());
+    let is_name = |side: &str| matches!(side.as_bytes(), [byte] if byte.is_ascii_alphabetic());
+    match sides.collect::<Vec<_>>()[..] {
+        [name, _, ..] if is_name(name) => Some(name),
+        [_, name, _] if is_name(name) => Some(name),
+        _ => None,
+    }
 }
 
 /// A sentence without the clause behind it that says why: "on Friday, because Thursday is a holiday".
@@ -55,7 +126,12 @@ pub(super) fn named(last: &str) -> Option<&str> {
     // "He sold 60 boxes on Saturday."
     let has_value =
         link != " is " && !concludes && before.contains(|c: char| c.is_ascii_digit() || c == '$');
-    if is_unstated(before, "") || has_value || is_open(before) && (link != " is " || is_date) {
+    let is_refused = || words::is_choice(tail) && holds(&before.to_lowercase(), REFUSED);
+    if is_unstated(before, "")
+        || is_refused()
+        || has_value
+        || is_open(before) && (link != " is " || is_date)
+    {
         return None;
     }
     if link.len() > 5 && !concludes && tail.chars().all(char::is_alphabetic) || is_date {
@@ -70,6 +146,20 @@ pub(super) fn named(last: &str) -> Option<&str> {
     };
     let is_number = || tail != "one" && spelled(tail).is_some();
     (words::is_choice(tail) || is_word() || is_number()).then_some(tail)
+}
+
+/// The letter of a choice at the end of a sentence, in several languages: A of "Richtig ist A".
+pub(super) fn chosen(last: &str) -> Option<&str> {
+    const VERBS: &str = " is| ist| es| est| è| é| is de| ist die| es la| est la| è la| é a| jest| это|是|为| adalah| antwort|\
+        ответ| ответ —| option| opción| opção| alternativa";
+    let (before, letter) = last.rsplit_once([' ', '是', '为'])?;
+    let letter = letter.trim_matches(['(', ')', '*', '。']);
+    let verb = &last[..offset_in(last, letter)];
+    let small = before.to_lowercase();
+    let is_verb = before_end(verb.trim_end_matches(['(', '*', ' ']), VERBS).is_some()
+        || before_end(&small, VERBS).is_some();
+    let is_refused = || is_open(before) || holds(&small, REFUSED) || is_unstated(verb, "");
+    (is_letter(letter) && is_verb && !is_refused()).then_some(letter)
 }
 
 /// What a sentence concludes with though numbers stand before: a name behind "must be", a date, a set in words, circled
@@ -96,4 +186,12 @@ pub(super) fn concluded(last: &str) -> Option<&str> {
     });
     let tail = tails.by_ref().last()?;
     (!is_unstated(&bare[..offset_in(bare, tail)], "")).then_some(tail)
+}
+
+/// The residue of "n must be congruent to 7 modulo 12".
+pub(super) fn residue(last: &str) -> Option<&str> {
+    let (before, rest) = last.rsplit_once("congruent to ")?;
+    let (number, modulus) = rest.split_once(" modulo ").or_else(|| rest.split_once(" mod "))?;
+    let are_numbers = are_digits(number.trim_start_matches('-')) && are_digits(modulus);
+    (are_numbers && !is_unstated(before, "")).then_some(rest)
 }

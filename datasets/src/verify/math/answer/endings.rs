@@ -3,6 +3,7 @@
 
 use super::super::alphabet::is_function;
 use super::super::scan::{are_digits, begins, has_digits, is_one_of};
+use super::super::spelled::scale;
 use super::super::standing::{is_bound, is_unstated};
 use super::super::units::is_unit;
 use super::values::{is_label, last_value};
@@ -12,7 +13,7 @@ use super::{MAX_WHOLE, is_value, offset_in};
 const MAX_WORDS: usize = 14;
 
 /// Characters that a value may begin with.
-const STARTS: &str = "$\\([{|√−-+£€¥₹₩";
+const STARTS: &str = "$\\([]{|√−-+£€¥₹₩";
 
 /// The longest end of a sentence that is a value and more than its last formula or number.
 pub(super) fn ending(sentence: &str) -> Option<&str> {
@@ -51,14 +52,12 @@ pub(super) fn ending(sentence: &str) -> Option<&str> {
     })
 }
 
-/// The same where it is formulas between dollars, or equations: `k = 1 or k = 4`.
-pub(super) fn formulas(sentence: &str) -> Option<&str> {
-    ending(sentence).filter(|value| {
-        let is_named = value.starts_with(char::is_alphabetic);
-        value.contains("$") && !begins_as_money(value)
-            || value.contains("\\(")
-            || is_named && value.matches(" = ").count() > 1
-    })
+/// Whether an end is formulas between dollars, or equations: `k = 1 or k = 4`.
+pub(super) fn are_formulas(value: &str) -> bool {
+    let is_named = value.starts_with(char::is_alphabetic);
+    value.contains('$') && !begins_as_money(value)
+        || value.contains("\\(")
+        || is_named && value.matches(" = ").count() > 1
 }
 
 /// Whether a value may begin between two texts.
@@ -66,8 +65,11 @@ fn is_start(before: &str, rest: &str) -> bool {
     let Some(c) = rest.chars().next() else { return false };
     let is_apart = before.ends_with(|c: char| c == ' ' || c >= '\u{2e80}');
     let word = rest.split(' ').next().unwrap_or(rest);
+    let name = word.split('(').next().unwrap_or(word);
     let is_formula = c.is_ascii_alphabetic()
-        && (word.contains(['^', '*']) && has_digits(word) || rest[1..].starts_with(" = "));
+        && (is_function(name)
+            || word.contains(['^', '*']) && has_digits(word)
+            || begins(&rest[1..], " = | ≤ | ≥ | < | > | <= | >= "));
     is_apart
         && !begins(rest, "- |− |+ ")
         && (c.is_ascii_digit() || STARTS.contains(c) || is_formula)
@@ -107,7 +109,8 @@ fn is_plain(value: &str) -> bool {
     let words = value.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 1);
     let has_base = value.contains(" in base ");
     words.clone().all(|word| {
-        is_one_of(word, "and|or|mod")
+        is_one_of(word, "and|or|mod|for|where|und|oder|et|ou")
+            || scale(word).is_some()
             || has_base && is_one_of(word, "in|base")
             || is_unit(word)
             || is_function(word)

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use super::super::super::tail;
-use super::super::scan::{Entries, are_digits, begins, each, head, is_digit};
+use super::super::scan::{Entries, are_digits, each, head, is_digit};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -60,10 +60,6 @@ fn last_break(left: &str) -> (usize, usize) {
     let (mut start, mut depth, mut at) = (0, 0_usize, 0);
     while let Some(c) = left[at..].chars().next() {
         let rest = &left[at..];
-        if begins(rest, "\\,|\\;|\\:|\\!") {
-            at += 2;
-            continue;
-        }
         let length = match depth {
             0 => command(&BREAKS, rest).or_else(|| {
                 let bound = command(&BOUNDS, rest)?;

@@ -1,20 +1,27 @@
 //! The flexible rules, for completions without any mark: the whole text, a conclusion, the last value, a few words.
 
+use std::cell::OnceCell;
+
 use super::super::alphabet::is_function;
 use super::super::calendar::date;
+use super::super::foreign::foreign_number;
 use super::super::languages::without_check;
 use super::super::names::assignments;
 use super::super::read::parse;
-use super::super::scan::{begins, has_digits, holds, is_digit, is_letter, past};
+use super::super::scan::{
+    before_end, begins, has_digits, holds, is_digit, is_letter, past, without,
+};
 use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::tree::Answer;
 use super::super::words::{self, opening};
 use super::clause::{comes_to, remaining, stated};
-use super::concluded::{concluded, named, ratio, without_cause, without_solution};
+use super::concluded::{
+    chosen, concluded, named, ratio, residue, solved, without_cause, without_solution,
+};
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
-use super::endings::{ending, formulas};
+use super::endings::{are_formulas, ending};
 use super::sentences::{affirmed, choice, is_open, last_sentence, number_word, words};
 use super::values::{displayed, is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
@@ -33,34 +40,46 @@ struct Ending<'a> {
     line: &'a str,
     /// The last sentence of that.
     last: &'a str,
+    /// The longest end of that which is mathematics, once it was looked for.
+    known_end: OnceCell<Option<&'a str>>,
+}
+
+impl<'a> Ending<'a> {
+    /// The longest end of the last sentence that is mathematics, looked for once.
+    fn mathematics(&self) -> Option<&'a str> {
+        *self.known_end.get_or_init(|| ending(self.last))
+    }
 }
 
 /// What a rule finds, and the name of its kind.
 type Finding<'a> = Option<(&'a str, Rule)>;
 
 /// The rules in order: the first that finds an answer decides.
-const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 10] = [
-    |e| Some((contrasted(e.last)?, Rule::Conclusion)),
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
     |e| Some((labelled(e.line)?, Rule::Phrase)),
-    |e| Some((remaining(e.last)?, Rule::Choice)),
+    |e| Some((remaining(e.last).or_else(|| chosen(e.last))?, Rule::Choice)),
     |e| Some((assigned(e.last).or_else(|| assigned(items(e.text)))?, Rule::Conclusion)),
     |e| Some((name_with_reason(e.text)?, Rule::Words)),
     |e| date(e.line).map(|_| (e.line, Rule::Whole)),
+    |e| words::after_choice(e.text).filter(|value| is_value(value)).map(|_| (e.text, Rule::Whole)),
+    |e| Some((solved(e.text).or_else(|| solved(e.last))?, Rule::Conclusion)),
     |e| Some((displayed(e.text)?, Rule::Formula)),
     |e| Some((whole(e.text)?, Rule::Whole)),
     |e| LINE_RULES.iter().find_map(|rule| (e.line.len() <= MAX_WHOLE).then(|| rule(e))?),
     |e| match last_value(e.text) {
-        None => Some((ending(e.last)?, Rule::Formula)),
+        None => Some((e.mathematics()?, Rule::Formula)),
         Some(_) => {
             let (value, rule) = stated_value(e.text)?;
             let is_part = |whole: &&str| whole.as_bytes().as_ptr_range().contains(&value.as_ptr());
-            Some((ending(e.last).filter(is_part).unwrap_or(value), rule))
+            Some((e.mathematics().filter(is_part).unwrap_or(value), rule))
         }
     },
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 16] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 17] = [
+    |e| Some((without_solution(e.last)?, Rule::Words)),
+    |e| Some((residue(e.last)?, Rule::Conclusion)),
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),
     |e| {
@@ -75,7 +94,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 16] = [
         Some((choice(before).filter(|_| is_cut)?, Rule::Choice))
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
-    |e| Some((formulas(e.last)?, Rule::Formula)),
+    |e| Some((e.mathematics().filter(|end| are_formulas(end))?, Rule::Formula)),
     |e| Some((concluded(e.last)?, Rule::Conclusion)),
     |e| Some((conclusion(e.text)?, Rule::Conclusion)),
     |e| Some((named(e.last)?, Rule::Conclusion)),
@@ -97,7 +116,6 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 16] = [
         (!is_unstated(lead, behind)).then_some((value, rule))
     },
     |e| Some((ratio(e.last)?, Rule::Conclusion)),
-    |e| Some((without_solution(e.last)?, Rule::Words)),
 ];
 
 /// The answer of a text without a mark, and the rule.
@@ -107,7 +125,7 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
         return None;
     }
     let line = text.lines().next_back().unwrap_or(text).trim();
-    let ending = Ending { text, line, last: last_sentence(line) };
+    let ending = Ending { text, line, last: last_sentence(line), known_end: OnceCell::new() };
     let found = RULES.iter().find_map(|rule| rule(&ending));
     // "Confidence: 100%", "Step 3.", and one case of several.
     let is_none = |(value, _): &(&str, Rule)| {
@@ -128,13 +146,6 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     found.or_else(|| is_short().then_some((text, Rule::Words))).or_else(polar)
 }
 
-/// The kept side of a contrast: 18 of "Not 17 but 18".
-fn contrasted(last: &str) -> Option<&str> {
-    let stated = standing::stated("", last)?.trim().trim_end_matches('。');
-    let is_cut = stated.len() < last.trim().trim_end_matches('。').len();
-    (is_cut && (is_value(stated) || words::is_choice(stated))).then_some(stated)
-}
-
 /// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
 fn name_with_reason(text: &str) -> Option<&str> {
     let bare = without_reason(text);
@@ -145,11 +156,21 @@ fn name_with_reason(text: &str) -> Option<&str> {
 /// A text that is nothing but an answer.
 fn whole(text: &str) -> Option<&str> {
     // Words are a name, not a sentence.
-    let is_name = || text.split_whitespace().count() <= MAX_NAME && is_answer(text);
+    let is_name = || {
+        text.split_whitespace().count() <= MAX_NAME
+            && is_answer(text)
+            && foreign_number(text).is_none_or(|number| number.len() + 2 > text.len())
+    };
     let is_list = text.starts_with("1. ") && text.contains("\n2. ");
     let is_sentence = is_list || holds(text, " is | are | has | have | needs ");
     let is_whole = || {
-        is_name() || is_value(text) && is_answer(text) && !is_calculation(text) && !is_prose(text)
+        let first = text.split(' ').next().unwrap_or(text);
+        is_name()
+            || is_value(text)
+                && is_answer(text)
+                && !is_calculation(text)
+                && !is_prose(text)
+                && !is_open(first)
     };
     (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
 }
@@ -180,7 +201,8 @@ fn is_prose(text: &str) -> bool {
         |word: &&str| word.len() > 1 && word.chars().all(char::is_alphabetic) && !is_function(word);
     let is_sentence = text.contains(',') || text.starts_with(char::is_alphabetic);
     is_sentence
-        && text.split([' ', ',']).filter(is_word).count() > if text.contains(',') { 2 } else { 4 }
+        && text.split([' ', ',', '.']).filter(is_word).count()
+            > if text.contains(',') { 2 } else { 4 }
         && parse(text).is_some_and(|answer| !matches!(answer, Answer::Words(_)))
 }
 
@@ -193,9 +215,11 @@ fn items(text: &str) -> &str {
 /// The values with names that a line ends with: `Therefore $s = 9$ and $r = 3$.`
 fn assigned(line: &str) -> Option<&str> {
     const MAX_WORDS_BEFORE: usize = 12;
-    let starts = line.match_indices(' ').map(|(at, _)| at + 1).take(MAX_WORDS_BEFORE);
-    let is_sentence = line.len() <= MAX_WHOLE && line.contains([',', ';', ' ']);
-    let mut rests = [0].into_iter().chain(starts).map(|at| line[at..].trim_end_matches(['.', '*']));
+    let line = line.trim_end_matches(['.', '*', '。']);
+    let line = before_end(line, "となる|である|です").unwrap_or(line).trim_end();
+    let starts = line.match_indices([' ', '、', '，', '得']).map(|(at, mark)| at + mark.len());
+    let is_sentence = line.len() <= MAX_WHOLE && line.contains([',', ';', ' ', '、', '，']);
+    let mut rests = [0].into_iter().chain(starts.take(MAX_WORDS_BEFORE)).map(|at| &line[at..]);
     // `x=2, y=1 or x=1, y=2` is a list.
     let is_list = |rest: &str| line[..offset_in(line, rest)].contains('=');
     let is_word = |word: &str| word.len() > 4 && word.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -276,7 +300,9 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     // "it is y = 2x + 1": the equation as a whole.
     let first = *starts.iter().min()?;
     let whole = line[first..].trim();
-    if first < last && !whole.contains('$') && is_equation(whole) {
+    let whole = without(whole, "thus |therefore |then |hence |so |also |donc |quindi |logo ");
+    let word = whole.split(' ').next().unwrap_or(whole);
+    if first < last && !whole.contains('$') && !is_open(word) && is_equation(whole) {
         return Some(whole);
     }
     let tail = line[last..].trim();
@@ -346,10 +372,10 @@ fn bold(line: &str) -> Option<&str> {
     }
     let is_open = is_open(line);
     // "so the curve is an **ellipse**"
-    let is_said = after.trim_matches(['.', ' ']).is_empty()
-        && ["is", "is a", "is an", "is the", "be", "was"].iter().any(|verb| {
-            line[..open].trim_end().strip_suffix(verb).is_some_and(|rest| rest.ends_with(' '))
-        });
+    const VERBS: &str = " is| is a| is an| is the| be| was|'s|'s a|'s an|’s a|’s an";
+    let noun = after.split("with ").next().unwrap_or(after).trim_matches(['.', ' ']);
+    let is_said = noun.chars().all(char::is_alphabetic)
+        && before_end(line[..open].trim_end(), VERBS).is_some();
     let is_name =
         inner.len() <= MAX_WORDS && (is_said || !outside.iter().any(|text| has_digits(text)));
     (is_name && !is_open && line[..open].matches("**").count() == 0).then_some(inner)

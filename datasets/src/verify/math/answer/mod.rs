@@ -42,7 +42,7 @@ pub use found::{Found, Location, Rule};
 pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
-pub(super) use sentences::last_sentence;
+pub(super) use sentences::{REFUSED, last_sentence};
 
 /// Words in the place of an answer that only stand for one.
 const STAND_INS: &str = "answer|your answer|the answer|final answer|your final answer|the final answer|your answer \
@@ -86,7 +86,7 @@ fn with_plain_digits(text: &str) -> Option<String> {
     }
     let is_struck = !out.is_empty();
     let plain = if is_struck { Cow::Owned(out + rest) } else { Cow::Borrowed(text) };
-    let is_other = |c: char| digit(c).is_some_and(|c| c.is_ascii_digit());
+    let is_other = |c: char| digit(c).is_some_and(|c| c.is_ascii_digit() || c == '=');
     if plain.is_ascii() || !plain.chars().any(is_other) {
         return is_struck.then(|| plain.into_owned());
     }

@@ -23,7 +23,7 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
         let letter = letter.trim_matches(['(', ')', '*']);
         let is_letter = is_letter(letter);
         let verdict = rest.strip_prefix("is ").map(|rest| without(rest, "the "));
-        let praised = verdict.and_then(|rest| past(rest, "correct|right|answer|best|better"));
+        let praised = verdict.and_then(|rest| past(rest, "correct|right|answer|best|better|only"));
         let is_right = praised.is_some_and(|rest| {
             let rest = rest.trim_start_matches(['*', ' ']);
             let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
@@ -102,7 +102,8 @@ pub(super) fn is_open(sentence: &str) -> bool {
 }
 
 /// Says of a choice that it is not chosen: "D is wrong", "I wouldn't pick D".
-const REFUSED: &str = "incorrect|wrong|false|eliminate|n't go|n't choose|n't pick|n't select";
+pub(in super::super) const REFUSED: &str = "incorrect|wrong|false|worst|fails|exclude|eliminate|n't go|n't choose|n't pick|n't select|\
+    falsch|nicht|mauvais|fausse|falsa|errad|sbagliat|неверн|неправильн|błędn|yanlış|salah|onjuist|fout|错|不正|誤|틀린";
 
 /// The letter of "option C is correct", "the correct choice is (C)".
 pub(super) fn choice(sentence: &str) -> Option<&str> {
@@ -115,7 +116,7 @@ pub(super) fn choice(sentence: &str) -> Option<&str> {
     // "Option D is wrong, so option B is correct."
     const LINKS: &str = ", so |; |, therefore |, thus |, hence |, but |, while ";
     let sentence = &sentence[behind_last(sentence, LINKS).unwrap_or(0)..];
-    if holds(sentence, REFUSED) || is_open(sentence) {
+    if holds(&sentence.to_lowercase(), REFUSED) || is_open(sentence) {
         return None;
     }
     const WORDS: &str = "ption |hoice |tatement |raph |igure |etter |ption is |hoice is |choose |pick |select |go with ";

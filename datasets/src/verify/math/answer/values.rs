@@ -6,7 +6,8 @@ use super::super::read::parse;
 use super::super::scan::{
     are_digits, before_end, begins, has_digits, holds, is_digit, is_one_of, past,
 };
-use super::super::standing::{self, is_asked, is_bound, is_unstated};
+use super::super::spelled::scale;
+use super::super::standing::{self, is_asked, is_bound, is_denied, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
@@ -143,11 +144,15 @@ pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
     let is_name = |word: &str| {
         word.len() >= MIN_UNIT && (is_unit(word) || is_one_of(word, "degrees|degree|radians"))
     };
+    if !value.ends_with(is_digit) {
+        return value;
+    }
+    let value = with_scale(text, value);
     let start = offset_in(text, value);
     let end = start + value.len();
     let rest = text[end..].strip_prefix(' ').unwrap_or_default();
     let unit = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-    if !is_name(unit) || !value.ends_with(is_digit) {
+    if !is_name(unit) {
         return value;
     }
     let before = text[..start].trim_end_matches(' ');
@@ -159,6 +164,19 @@ pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
         .and_then(|(before, _)| last_value(before).filter(|(number, _)| before.ends_with(number)));
     let start = number.map_or(start, |(number, _)| offset_in(text, number));
     &text[start..end + 1 + unit.len()]
+}
+
+/// A number with the word behind it that makes it thousands or more: `2.5 million`, `3万`.
+fn with_scale<'a>(text: &'a str, value: &'a str) -> &'a str {
+    let end = offset_in(text, value) + value.len();
+    let rest = text[end..].trim_start_matches(' ');
+    let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    let first = word.chars().next().map_or(0, char::len_utf8);
+    let is_scale = |word: &&str| scale(&word.to_lowercase()).is_some_and(|size| size >= 1000);
+    match [word, &word[..first]].into_iter().find(is_scale) {
+        Some(word) => &text[offset_in(text, value)..offset_in(text, word) + word.len()],
+        None => value,
+    }
 }
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
@@ -312,7 +330,8 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
                     || is_day(before, found.0))
             || is_other_case(text, before)
             || is_compared(before, &text[end..]) && has_digits(last_sentence(before))
-            || of_others && standing::is_of_others(before);
+            || of_others && standing::is_of_others(before)
+            || is_denied_before(before, found.0);
         of_others |= standing::is_foreign(before, &text[end..]);
         if !is_denied {
             return Some(with_alternative(text, before, (with_unit(text, found.0), found.1)));
@@ -320,6 +339,20 @@ pub(super) fn stated_value(text: &str) -> Option<(&str, Rule)> {
         rest = before;
     }
     None
+}
+
+/// Whether the sentence denies the same value before: "it cannot be 9, because 9 is odd".
+fn is_denied_before(before: &str, value: &str) -> bool {
+    let mut same = before.rmatch_indices(value).take(MAX_DENIALS);
+    same.any(|(at, _)| {
+        let (lead, behind) = (&before[..at], &before[at + value.len()..]);
+        let is_apart = !lead.ends_with(|c: char| c.is_ascii_digit() || c == '.')
+            && !behind.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+        is_apart
+            && !behind.contains(['\n', '!'])
+            && !behind.contains(". ")
+            && is_denied(lead, behind)
+    })
 }
 
 /// Whether a number is the day of the month that stands before it.

@@ -1,11 +1,14 @@
 //! Contrasts and bounds in the languages that are read: "not 14, but 15", "15 statt 14", "至少6".
 
+use std::ops::Range;
+
 use super::super::super::tail;
 use super::super::answer::{is_integer, is_value};
 use super::super::scan::{begins, head, is_digit};
 use super::super::units::is_unit;
 use super::super::words::is_choice;
 use super::denial::may_deny;
+use super::hints::DENIES;
 
 tables! {
     /// Denies what follows, as a part of the verb or behind it.
@@ -22,7 +25,7 @@ tables! {
     pas)?|non pas|e non|e não|und nicht|nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en \
     lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
     /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
-    NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?ありません|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ ]*|일 수 없[^ ]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
+    NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?あり(?:ません|[え得]ない|[え得]ません)|の?はずがない|にはならない|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ .]*|일 수 없[^ .]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
     /// What stands before is a bound.
     BOUND_BEHIND: "^[^ .。0-9]{0,2} ?(?:以上|以下|以内|未満|より(?:大きい|小さい)|이상|이하|초과|미만|보다|['’ ]?(?:d[ae]n|t[ae]n) (?:büyük|küçük|fazla|az))";
     /// What follows a contrast and states no value: what the value is of.
@@ -64,7 +67,8 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
         let rest = text[denied.end..].trim_start();
-        return rest.contains(char::is_alphanumeric).then_some(rest);
+        return (rest.contains(char::is_alphanumeric) && !rest.starts_with(['.', '。']))
+            .then_some(rest);
     }
     if is_verb || NO_VALUE.is_match(text) {
         let Some(contrast) = BUT.find(text) else {
@@ -81,8 +85,16 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     if BOUND_AHEAD.is_match(text) || is_bound("", number) {
         return None;
     }
+    // "7 не подходит" states no contrast.
+    let is_contrast = |found: &Range<usize>| {
+        let (word, behind) = (text[found.clone()].trim(), text[found.end..].trim_start());
+        !word.starts_with(char::is_alphabetic)
+            || word.is_ascii() && !behind.starts_with(char::is_lowercase)
+            || !behind.starts_with(char::is_alphabetic)
+    };
+    let before = NOT.find(text).filter(is_contrast);
     let before =
-        NOT.find(text).map(|found| text[..found.start].trim_end_matches([' ', '*', '$', ',', '"']));
+        before.map(|found| text[..found.start].trim_end_matches([' ', '*', '$', ',', '"']));
     let is_answer = |text: &&str| {
         let unit = text.rsplit([' ', '{']).next().unwrap_or(text);
         let is_whole = !unit.ends_with(char::is_alphabetic) || is_unit(unit);
@@ -100,11 +112,11 @@ pub(in super::super) fn is_bound(before: &str, after: &str) -> bool {
 
 /// Whether the words before a mark make its value a bound: "no greater than". At least or at most so much may be what is
 /// asked for.
-pub(super) fn is_bound_of_mark(before: &str, after: &str) -> bool {
+pub(super) fn is_bound_of_mark(hints: u16, before: &str, after: &str) -> bool {
     let near = tail(before, 60).trim_end_matches("\\boxed{");
     // Of "between 12 and 13" both may be in the box.
     let is_first = || begins(after.trim_start_matches('$'), " and | et | y | e | und | и | en ");
-    may_deny(near)
+    hints & DENIES != 0
         && BOUND.is_match(near)
         && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
 }

@@ -11,20 +11,20 @@ use super::super::scan::{
     any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
 };
 use super::MAX_NEAR;
-use super::hints::{CHANGES, DENIES, DOUBTS, SUPPOSES, hints};
+use super::hints::{CHANGES, DENIES, DOUBTS, Effects, SUPPOSES, TRIES, hints};
 
 /// Leaves open what its sentence says.
-pub(in super::super) const SENTENCE: u8 = 1;
+pub(in super::super) const SENTENCE: u16 = 1;
 /// Makes a value behind it none.
-pub(in super::super) const VALUE: u8 = 2;
+pub(in super::super) const VALUE: u16 = 2;
 /// Is part of no unit.
-pub(in super::super) const UNIT: u8 = 4;
+pub(in super::super) const UNIT: u16 = 4;
 
 /// Words between alternatives.
 pub(in super::super) const OR: &str = "or|oder|ou|oppure";
 
 /// Single words, by what they do.
-const WORDS: [(u8, &str); 6] = [
+const WORDS: [(u16, &str); 6] = [
     (SENTENCE | VALUE | UNIT, "not|cannot|isn't|maybe|perhaps|unclear|unknown|or|oder|ou|oppure"),
     (SENTENCE | VALUE, "neither|either|whether|never|unlikely|possibly"),
     (SENTENCE, "if|may|might|could|unless|nor|can't|nobody"),
@@ -33,22 +33,24 @@ const WORDS: [(u8, &str); 6] = [
     (
         UNIT,
         "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|point|divided|multiplied|increased|decreased|\
-        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié",
+        reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|\
+        no|não|nicht|niet|nie|не|pas|olamaz|değil|아니다|tidak|không",
     ),
 ];
 
 /// Whether a text has a word with one of those effects.
-pub(in super::super) fn has_word(text: &str, effects: u8) -> bool {
+pub(in super::super) fn has_word(text: &str, effects: u16) -> bool {
+    static BY_START: LazyLock<Effects> = LazyLock::new(|| Effects::new(&WORDS));
     let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.any(|word| {
-        let is_known = |table: &str| table.split('|').any(|known| word.eq_ignore_ascii_case(known));
-        WORDS.iter().any(|(effect, table)| effect & effects != 0 && is_known(table))
+        let mut known = BY_START.at(word.as_bytes()).iter();
+        known.any(|(effect, known)| effect & effects != 0 && word.eq_ignore_ascii_case(known))
     })
 }
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9])(?:not(?: quite| exactly)?|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
+    DENIAL: "(?:^|[^a-z0-9à-ɏа-я])(?:not(?: quite| exactly)?|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
     guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
     (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
     wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
@@ -58,9 +60,10 @@ tables! {
     lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
     n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
     nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,2}|alles andere als|ليس|ไม่ใช่|inte|\
-    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ \
-    0-9.,;:!?$]+)?)$";
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ليس|ไม่ใช่|inte|\
+    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|unmöglich|\
+    (?:impossible que|imposible que|impossibile che|impossível que)(?: [^ 0-9.,;:!?$]+){1,2}|\
+    ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
     /// Whoever says so states nothing of what its clause says behind it.
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|(?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) \
     doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|(?:false|untrue|incorrect|wrong|not true) (?:that|to \
@@ -92,7 +95,10 @@ tables! {
     rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|an error|wrong|\
     absurd)";
     /// The same in languages whose verb is last.
-    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
+    DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:は不|は適さ|是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|번?[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
+    /// The same of a verb: "7 kann es nicht sein".
+    DENIED_VERB: "^ (?:(?:kann|ist|darf)(?: es| das)? nicht|ne (?:peut|convient) pas|n['’]est pas|no (?:puede|es|sirve|cumple)|non (?:può|è|va)|\
+    não (?:pode|é|serve)|(?:kan|is)(?: het)? niet|не (?:может|подходит|является)|nie (?:może|jest|pasuje))\\b";
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
@@ -135,7 +141,16 @@ pub(super) fn may_deny(text: &str) -> bool {
 
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    let hints = hints(tail(before, MAX_NEAR));
+    denied(near_hints(before), before, after)
+}
+
+/// What the words right before a value may do.
+pub(super) fn near_hints(before: &str) -> u16 {
+    hints(tail(before, MAX_NEAR))
+}
+
+/// The same, where it is known what those before it may do.
+pub(super) fn denied(hints: u16, before: &str, after: &str) -> bool {
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
@@ -150,7 +165,7 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
             && is_relative(after)
         || is_taken_back(after)
         || is_asked(after)
-        || is_tried(near, after)
+        || hints & TRIES != 0 && is_tried(near, after)
 }
 
 /// Whether the words behind a number compare something else with it: 7 of "7 more than the first number". Beside a name or
@@ -221,6 +236,7 @@ fn is_taken_back(after: &str) -> bool {
     match after.bytes().next() {
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if is_crossed(after) => true,
+        Some(b' ') if hints(head(after, 24)) & DENIES != 0 && DENIED_VERB.is_match(after) => true,
         Some(b' ') if denies(after) => {
             let property = PROPERTY.find(after).map(|found| &after[found]);
             property.is_none_or(|said| {
@@ -290,8 +306,13 @@ pub(in super::super) fn is_crossed(after: &str) -> bool {
 
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
-    let near = tail(before, 80).trim_end_matches("\\boxed{");
-    hints(near) & CHANGES != 0 && CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
+    changed(near_hints(before), before)
+}
+
+/// The same, where it is known what the words before it may do.
+pub(super) fn changed(hints: u16, before: &str) -> bool {
+    let near = || tail(before, 80).trim_end_matches("\\boxed{");
+    hints & CHANGES != 0 && CHANGE.is_match(near().trim_end_matches([' ', '*', '$']))
 }
 
 /// Whether a clause begins with a value that an operation in words goes on with.

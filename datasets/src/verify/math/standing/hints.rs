@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use regex::bytes::RegexSet;
+use super::super::scan::each;
 
 /// Deny or bound what follows, beside those of other scripts.
 pub(super) const DENIES: u16 = 1 << 0;
@@ -31,8 +31,12 @@ pub(super) const FAULTS: u16 = 1 << 11;
 /// Letters beyond ASCII may do so as well.
 const ABROAD: u16 = DENIES | DOUBTS | SUPPOSES | CHANGES | LISTS | ASSUMES | SHOWS;
 
+/// A value is tried out.
+pub(super) const TRIES: u16 = 1 << 12;
+
 /// Beginnings of words that may do so.
-const STEMS: [(u16, &str); 11] = [
+const STEMS: [(u16, &str); 12] = [
+    (TRIES, "try|test|guess|suppose|assume"),
     (
         DENIES,
         "possible|not|no|never|neither|rather|instead|other|any|fail|neq|isn|wasn|don|doesn|didn|hasn|can|couldn|\
@@ -41,7 +45,7 @@ const STEMS: [(u16, &str); 11] = [
      nunca|ne|jest|si|el es|than|between|least|most|below|above|over|up to|beyond|exceed|short|shy|entre|\
      zwischen|tussen|antara|plus|moins|menos|menor|mayor|como|sumo|almeno|di|al|massimo|mais|maior|pelo|mehr|\
      weniger|hoogst|mindest|minst|minder|meer|lebih|kurang|paling|setid|angalau|zaidi|najm|najw|co |en|fazla|\
-     sup|inf|gr|kl|tra|fra|au|at|upper|lower|bound",
+     sup|inf|gr|kl|tra|fra|au|at|upper|lower|bound|imposs|imposible",
     ),
     (
         DOUBTS,
@@ -90,17 +94,54 @@ const STEMS: [(u16, &str); 11] = [
     (FAULTS, "wrong|incorrect|not|mistake|too|imposs|an error|can|viol|fail|does|contra"),
 ];
 
-/// The rows of [`STEMS`] as expressions, and negations within a word or command.
-static ROWS: LazyLock<RegexSet> = LazyLock::new(|| {
-    let rows = STEMS.map(|(_, stems)| format!("(?i-u:(?:^|[^a-z])(?:{stems}))"));
-    RegexSet::new(rows.into_iter().chain([r"(?-u:n't|\\n)".into()])).expect("expressions")
-});
+/// Entries of tables with what they do, by their first two letters.
+pub(super) struct Effects(Vec<Vec<(u16, &'static str)>>);
+
+impl Effects {
+    pub(super) fn new(rows: &[(u16, &'static str)]) -> Self {
+        let mut by_start = vec![vec![]; 1 << 10];
+        for (effect, table) in rows {
+            each(table).for_each(|entry| by_start[start(entry.as_bytes())].push((*effect, entry)));
+        }
+        Self(by_start)
+    }
+
+    /// The entries that may stand at the beginning of a text.
+    pub(super) fn at(&self, text: &[u8]) -> &[(u16, &'static str)] {
+        if text.len() < 2 { &[] } else { &self.0[start(text)] }
+    }
+}
+
+/// The first two letters of an entry, whatever their case.
+fn start(text: &[u8]) -> usize {
+    usize::from(text[0] & 31) << 5 | usize::from(text[1] & 31)
+}
+
+/// The entries of [`STEMS`].
+static BY_START: LazyLock<Effects> = LazyLock::new(|| Effects::new(&STEMS));
 
 /// What the words of a text may do.
 pub(super) fn hints(text: &str) -> u16 {
-    let rows = ROWS.matches(text.as_bytes());
-    let known = rows.iter().map(|row| STEMS.get(row).map_or(DENIES, |(hint, _)| *hint));
     let is_letter = |c: char| "≠’".contains(c) || c > '\u{bf}' && c.is_alphabetic();
     let is_foreign = !text.is_ascii() && text.chars().any(is_letter);
-    known.fold(if is_foreign { ABROAD } else { 0 }, |found, hint| found | hint)
+    let mut found = if is_foreign { ABROAD } else { 0 };
+    let (bytes, known) = (text.as_bytes(), &*BY_START);
+    let mut before = b' ';
+    for (at, &byte) in bytes.iter().enumerate() {
+        let before = std::mem::replace(&mut before, byte);
+        if byte.is_ascii_alphabetic() && !before.is_ascii_alphabetic() {
+            for (hint, stem) in known.at(&bytes[at..]) {
+                let is_it = found & hint == 0
+                    && bytes
+                        .get(at..at + stem.len())
+                        .is_some_and(|word| word.eq_ignore_ascii_case(stem.as_bytes()));
+                found |= if is_it { *hint } else { 0 };
+            }
+        }
+        // A negation within a word or command.
+        if byte == b'n' && (before == b'\\' || bytes[at..].starts_with(b"n't")) {
+            found |= DENIES;
+        }
+    }
+    found
 }

@@ -256,9 +256,10 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    is_denied(before, after)
-        || is_changed(before)
-        || contrast::is_bound_of_mark(before, after)
+    let near = denial::near_hints(before);
+    denial::denied(near, before, after)
+        || denial::changed(near, before)
+        || contrast::is_bound_of_mark(near, before, after)
         || is_part()
         || is_foreign(before, after)
 }
