@@ -77,7 +77,9 @@ pub enum DataError {
         what: String,
     },
     /// No gold answer in it can be compared with.
-    #[error("dataset `{name}`: no gold answer can be read; the first is `{answer}`: {why}")]
+    #[error(
+        "dataset `{name}`: no problem can be used; the first was left out with `{answer}`: {why}"
+    )]
     Unusable {
         /// The dataset.
         name: String,

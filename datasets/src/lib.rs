@@ -31,6 +31,7 @@ use tealight_core::{Message, Prompt};
 
 pub use error::{DataError, Result};
 pub use open::{open, open_files};
+use prompting::BOXED_CHOICE;
 pub use prompting::Prompting;
 use read::Purpose;
 pub use reward::Rewards;
@@ -63,6 +64,9 @@ pub struct Problem {
     /// given them by name.
     #[serde(skip)]
     pub columns: Option<Arc<Map<String, Value>>>,
+    /// Whether choices are shown below the question, and `answer` is the letter of one.
+    #[serde(skip)]
+    pub has_choices: bool,
 }
 
 impl Problem {
@@ -79,6 +83,7 @@ impl Problem {
             context: None,
             total: None,
             columns: None,
+            has_choices: false,
         }
     }
 }
@@ -222,18 +227,24 @@ impl Dataset {
         Ok(())
     }
 
+    /// The instruction that the verifier needs after a problem's question, where any does.
+    pub fn instruction_of(&self, problem: &Problem) -> Option<&'static str> {
+        self.instruction.map(|usual| if problem.has_choices { BOXED_CHOICE } else { usual })
+    }
+
     /// Puts the problems as `prompting` says, and notes what is asked beside the question.
     /// A solution that is imitated is asked for a box only where it has one.
     fn ask(&mut self, prompting: &Prompting, purpose: Purpose) {
-        let usual = self.instruction.filter(|_| self.verifier.asks_for_a_box());
+        let asks_for_a_box = self.verifier.asks_for_a_box();
+        let usual = |problem: &Problem| self.instruction_of(problem).filter(|_| asks_for_a_box);
         let is_followed = |problem: &Problem| {
             let solution = problem.solution.as_deref().unwrap_or_default();
             purpose == Purpose::Judge || solution.contains("\\boxed")
         };
-        let asked =
-            |problem: &Problem| prompting.apply(problem, usual.filter(|_| is_followed(problem)));
+        let instruction = |problem| usual(problem).filter(|_| is_followed(problem));
+        let asked = |problem| prompting.apply(problem, instruction(problem));
         let asked: Vec<Prompt> = self.problems.iter().map(asked).collect();
-        let usual = usual.filter(|_| self.problems.iter().any(is_followed));
+        let usual = self.problems.iter().find_map(instruction);
         for (problem, prompt) in self.problems.iter_mut().zip(asked) {
             problem.prompt = prompt;
         }

@@ -8,6 +8,9 @@ use crate::learn::rollout::Encoded;
 use crate::learn::train::rlvr::LENGTH;
 use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 
+/// Most prompts that are read for a warning.
+const PROMPTS: usize = 64;
+
 /// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
 /// [`LENGTH`].
 pub(crate) fn completion_length<'a>(
@@ -48,8 +51,6 @@ pub(crate) fn filter_overlong(
 /// Warns where many tokens of the first prompts are unknown to the tokenizer, as those of the embedded models know the
 /// letters of their tasks alone.
 pub(crate) fn warn_of_unknown(dataset: &Dataset, tokenizer: &HubTokenizer) {
-    /// Most prompts that are read.
-    const PROMPTS: usize = 64;
     /// The share of unknown tokens above which a prompt is no longer what it says.
     const MANY: f64 = 0.05;
     let Some(unknown) = tokenizer.unknown_token() else { return };
@@ -66,6 +67,24 @@ pub(crate) fn warn_of_unknown(dataset: &Dataset, tokenizer: &HubTokenizer) {
             100.0 * share
         );
     }
+}
+
+/// Warns where the chat template leaves out what one of the first prompts says, or the thought of a solution that
+/// `is_learned`.
+pub(crate) fn warn_of_dropped(dataset: &Dataset, tokenizer: &HubTokenizer, is_learned: bool) {
+    let left_out = |problem: &Problem| {
+        let solution = problem.solution.as_deref().filter(|_| is_learned).unwrap_or_default();
+        let (what, file) = tokenizer.left_out(&problem.prompt, solution)?;
+        tracing::warn!(
+            "{}: the chat template ({file}) leaves out {what}, as in problem `{}`; another template is given with \
+             --chat-template",
+            dataset.name,
+            problem.id
+        );
+        Some(())
+    };
+    // The first one says it.
+    let _ = dataset.problems.iter().take(PROMPTS).find_map(left_out);
 }
 
 /// Keeps the problems that fit a context, and says how many do not.

@@ -287,6 +287,7 @@ impl DataOptions {
         model: (&HubTokenizer, usize),
     ) -> Result<()> {
         lengths::warn_of_unknown(dataset, model.0);
+        lengths::warn_of_dropped(dataset, model.0, false);
         match self.filter_overlong_prompts {
             true => lengths::filter_overlong(dataset, requested, model),
             false => Ok(()),

@@ -47,7 +47,8 @@ impl TemplateOptions {
     /// How chats are rendered.
     pub(crate) fn rendering(&self) -> Result<Rendering> {
         let date = self.template_date.unwrap_or_else(TemplateDate::today);
-        Ok(Rendering { template: self.text()?, date, variables: self.variables()? })
+        let file = self.chat_template.as_ref().map(|path| path.display().to_string());
+        Ok(Rendering { template: self.text()?, file, date, variables: self.variables()? })
     }
 
     /// The variables of `--template-kwargs`.

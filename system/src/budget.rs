@@ -16,7 +16,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -106,13 +107,12 @@ pub fn within_time<R: Send + 'static>(
     let (send, done) = channel();
     // One byte a thread, which has to last as long as the thread, if need be for ever.
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
-    let thread = std::thread::Builder::new().name(THREAD.into()).stack_size(STACK);
-    thread.spawn(move || {
+    run(Box::new(move || {
         LEFT.set(Some((bytes as i64, over)));
         let result = catch_unwind(AssertUnwindSafe(work));
         LEFT.set(None);
         drop(send.send(result));
-    })?;
+    }))?;
     let started = Instant::now();
     loop {
         match done.recv_timeout(LOOK) {
@@ -129,6 +129,36 @@ pub fn within_time<R: Send + 'static>(
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
+}
+
+/// Work for a thread.
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads without work. Mapping and freeing such a stack costs more than to render most prompts.
+static IDLE: Mutex<Vec<Sender<Job>>> = Mutex::new(Vec::new());
+
+fn idle() -> MutexGuard<'static, Vec<Sender<Job>>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a job in an idle thread, or in a new one where there is none.
+fn run(job: Job) -> std::io::Result<()> {
+    let thread = idle().pop();
+    if let Some(thread) = thread {
+        // It holds a sender itself, so that it is there.
+        return thread.send(job).map_err(|_| std::io::Error::other("a thread has ended"));
+    }
+    let (send, jobs) = channel::<Job>();
+    let thread = std::thread::Builder::new().name(THREAD.into()).stack_size(STACK);
+    thread.spawn(move || {
+        job();
+        idle().push(send.clone());
+        while let Ok(job) = jobs.recv() {
+            job();
+            idle().push(send.clone());
+        }
+    })?;
+    Ok(())
 }
 
 /// Does `work`, in which a library reads untrusted input; a panic is an error, and says nothing on the terminal.

@@ -102,7 +102,8 @@ fn a_template_that_is_given_replaces_all_others_and_is_saved() {
         assert!(json(format!("{saved}/tokenizer_config.json")).get("chat_template").is_none());
     }
     // A run goes on with its own template alone.
-    let other = folder.write("other.jinja", "{{ messages[0].content }}");
+    let other =
+        folder.write("other.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}<|im_end|>");
     let message = refusal(command!(
         "sft --model {} --dataset {data} --chat-template {other} --device cpu --max-steps 2 --batch-size 1 \
          --output {run} --resume --save-steps 1",

@@ -9,7 +9,7 @@ use tealight::formats::pretrained::Pretrained;
 use tealight::nn::tokenizer::{HubTokenizer, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, has, ok, succeeded, words};
+use crate::support::binary::{Folder, command, has, ok, refusal, succeeded, words};
 use crate::support::chat_model::{CHATML, ChatModel, END_OF_TEXT, END_OF_TURN};
 use crate::support::load;
 
@@ -120,6 +120,82 @@ fn an_example_is_the_whole_chat_cut_where_the_answer_begins() {
         encoder.decode_all(&example.expect("an example").completion).expect("a text"),
         "14<|endoftext|>"
     );
+}
+
+/// What is learned is what the template writes for the whole chat, wherever its generation prompt begins the turn.
+#[test]
+fn templates_that_begin_a_thought_are_learned_as_they_write_whole_chats() {
+    const THOUGHT: &str = "<think>\nhm\n</think>\n\n14";
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let begun = CHATML.replace("assistant\\n'", "assistant\\n<think>\\n'");
+    assert_ne!(begun, CHATML);
+    let answer = |text: &str| {
+        begun.replace("m.content", &format!("({text} if m.role == 'assistant' else m.content)"))
+    };
+    let thought = "(m.content.split('</think>')[0].split('<think>')[-1].strip() if '</think>' in m.content else '')";
+    let last = "m.content.split('</think>')[-1]";
+    // Qwen3.5 and GLM write the thought anew, an empty one for a plain answer; nemotron has no line feed in an empty
+    // one; DeepSeek-R1 leaves it out.
+    let anew = answer(&format!("'<think>\\n' ~ {thought} ~ '\\n</think>\\n\\n' ~ {last}.strip()"));
+    let short =
+        answer(&format!("('' if '</think>' in m.content else '<think></think>') ~ m.content"));
+    let without = answer(last);
+    for (template, solution, start, learned) in [
+        (&anew, THOUGHT, "<think>\n", "hm\n</think>\n\n14<|im_end|>"),
+        (&anew, "14", "<think>\n", "\n</think>\n\n14<|im_end|>"),
+        (&short, THOUGHT, "<think>\n", "hm\n</think>\n\n14<|im_end|>"),
+        (&short, "14", "<think>", "</think>14<|im_end|>"),
+        (&without, THOUGHT, "assistant\n", "\n\n14<|im_end|>"),
+        (&without, "14", "assistant\n", "14<|im_end|>"),
+        (&begun, "14", "assistant\n", "14<|im_end|>"),
+    ] {
+        model.write("chat_template.jinja", template);
+        let tokenizer = tokenizer(&model);
+        let prompt = chat(&[("user", "7 + 7?")]);
+        let example = tokenizer.encode_example(&prompt, solution, None).expect("an example");
+        let text = |ids: &[u32]| tokenizer.decode_all(ids).expect("a text");
+        assert!(text(&example.prompt).ends_with(start), "{template}: {}", text(&example.prompt));
+        assert_eq!(text(&example.completion), learned, "{template}");
+        let lost = tokenizer.left_out(&prompt, solution).map(|(what, _)| what);
+        assert_eq!(lost.is_some(), template == &without && solution == THOUGHT, "{lost:?}");
+    }
+    // A turn after another one of the assistant's is one of its own.
+    model.write("chat_template.jinja", CHATML);
+    let tokenizer = tokenizer(&model);
+    let prompt = chat(&[("user", "7 + 7?"), ("assistant", "Well.")]);
+    let turn = Message::new("assistant", "14");
+    let example = tokenizer.encode_example(&prompt, "14", Some(&turn)).expect("an example");
+    let text = tokenizer.decode_all(&example.prompt).expect("a text");
+    assert!(text.ends_with("Well.<|im_end|>\n<|im_start|>assistant\n"), "{text}");
+}
+
+#[test]
+fn what_a_template_leaves_out_is_named_with_its_file() {
+    let folder = Folder::new();
+    let model = ChatModel::new(&folder, "model");
+    let deaf = CHATML.replace("m.content", "(m.content if m.role == 'user' else '')");
+    model.write("chat_template.jinja", &deaf);
+    let encoder = tokenizer(&model);
+    let error = encoder.encode_example(&chat(&[("user", "7 + 7?")]), "14", None);
+    let error = error.expect_err("is refused").to_string();
+    assert!(error.contains("leaves `content` out of the turn"), "{error}");
+    let (what, file) =
+        encoder.left_out(&chat(&[("system", "Add."), ("user", "7 + 7?")]), "").expect("a loss");
+    assert_eq!((&*what, file), ("a message of the system", "chat_template.jinja"));
+    // What is asked is never learned.
+    let other =
+        CHATML.replace("m.content", "((m.content if add_generation_prompt else 'x' ~ m.content))");
+    model.write("chat_template.jinja", &other);
+    let error = tokenizer(&model).encode_example(&chat(&[("user", "7 + 7?")]), "14", None);
+    let error = error.expect_err("is refused").to_string();
+    assert!(error.contains("a part of the question would be learned"), "{error}");
+    let failing = folder.write("failing.jinja", "{{ raise_exception('no') }}");
+    let data = folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
+    let line =
+        format!("sft --dry-run --model {} --dataset {data} --chat-template {failing}", model.path);
+    let error = refusal(&words(&line));
+    assert!(error.contains("failing.jinja:1"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Chat messages in the forms that datasets store them in (OpenAI's, ShareGPT's, content in parts, JSON in a text) to
 //! [`Message`]s.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::json_array;
@@ -10,6 +12,8 @@ use tealight_core::Message;
 /// Names of a message's role, and of its text.
 const ROLES: [&str; 2] = ["role", "from"];
 pub(super) const CONTENTS: [&str; 3] = ["content", "value", "text"];
+/// Names of the assistant besides OpenAI's.
+const ASSISTANTS: [&str; 4] = ["gpt", "chatgpt", "bot", "model"];
 /// Keys that say whether a turn is trained, and the value that says so: OpenAI's, axolotl's, ms-swift's, torchtune's.
 /// They are no part of the message.
 const MARKS: [(&str, bool); 9] = [
@@ -25,18 +29,41 @@ const MARKS: [(&str, bool); 9] = [
 ];
 /// The same for parts of a turn, which cannot be told from the others here.
 const PART_MARKS: [&str; 3] = ["train_detail", "training_detail", "message_train_detail"];
-/// Tools in a message: absent parts of them are no keys with null.
-pub(super) const TOOL_CALLS: &str = "tool_calls";
+/// Calls of tools in a message.
+const TOOL_CALLS: &str = "tool_calls";
+/// The column of tools, and the variable that templates read them from.
+pub(super) const TOOLS: &str = "tools";
 
 /// Whether a value is a list of messages, or a text that holds one.
 pub(super) fn is_chat(value: &Value) -> bool {
     let is_message = |item: &Value| ROLES.iter().any(|name| item.get(name).is_some());
-    let is_list = |items: &[Value]| !items.is_empty() && items.iter().all(is_message);
-    match value {
-        Value::Array(items) => is_list(items),
-        Value::String(text) => json_array(text).is_some_and(|items| is_list(&items)),
-        _ => false,
-    }
+    items(value).is_some_and(|items| !items.is_empty() && items.iter().all(is_message))
+}
+
+/// The role of a message of a chat whose text is null, and which calls no tool.
+pub(super) fn without_text(value: &Value) -> Option<String> {
+    let is_silent = |item: &&Value| {
+        let content = CONTENTS.iter().find_map(|name| item.get(name));
+        content.is_some_and(Value::is_null) && item.get(TOOL_CALLS).is_none_or(Value::is_null)
+    };
+    items(value).filter(|_| is_chat(value))?.iter().find(is_silent).and_then(sender)
+}
+
+/// Whether the last turn of a chat is the assistant's.
+pub(super) fn ends_with_answer(value: &Value) -> bool {
+    let last = items(value).filter(|_| is_chat(value)).and_then(|all| sender(all.last()?));
+    last.is_some_and(|sender| sender == "assistant" || ASSISTANTS.contains(&&*sender))
+}
+
+/// The messages of a list, or of a text that holds one.
+pub(super) fn items(value: &Value) -> Option<Cow<'_, [Value]>> {
+    let parsed = || value.as_str().and_then(json_array).map(Cow::Owned);
+    value.as_array().map(|items| Cow::Borrowed(&**items)).or_else(parsed)
+}
+
+/// Who a message is from, in the words of its row.
+fn sender(message: &Value) -> Option<String> {
+    ROLES.iter().find_map(|name| message.get(name)?.as_str()).map(str::to_owned)
 }
 
 /// A message, and whether its row says that it is trained.
@@ -56,9 +83,8 @@ pub(super) fn turns(value: &Value) -> Result<Vec<Turn>, String> {
 }
 
 fn read<T>(value: &Value, one: impl Fn(&Value) -> Result<T, String>) -> Result<Vec<T>, String> {
-    let parsed = value.as_str().and_then(json_array);
-    let items = parsed.as_deref().or(value.as_array().map(Vec::as_slice));
-    let items = items.filter(|items| !items.is_empty()).ok_or("the chat holds no message")?;
+    let items = items(value).filter(|items| !items.is_empty());
+    let items = items.ok_or("the chat holds no message")?;
     items.iter().map(one).collect()
 }
 
@@ -71,7 +97,20 @@ pub(super) fn solution(value: &Value) -> Option<Result<Turn, String>> {
     })
 }
 
-/// A value without the keys that are null, as rows of one schema have them for what other rows have.
+/// Takes the keys that are null out of tools and calls of tools, as columns of one schema have them for what other rows
+/// have. What stands as JSON in a text keeps its own.
+pub(super) fn strip_fillers(name: &str, value: &mut Value) {
+    match value {
+        _ if [TOOLS, TOOL_CALLS].contains(&name) => *value = without_nulls(value),
+        Value::Array(items) => items.iter_mut().for_each(|item| strip_fillers("", item)),
+        Value::Object(fields) => {
+            fields.iter_mut().for_each(|(name, value)| strip_fillers(name, value));
+        }
+        _ => {}
+    }
+}
+
+/// A value without the keys that are null.
 pub(super) fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(without_nulls).collect(),
@@ -135,7 +174,7 @@ fn message(item: &Value) -> Result<Message, String> {
     let sender = sender.as_str().ok_or_else(needs)?;
     let role = match sender {
         "human" => "user",
-        "gpt" | "chatgpt" | "bot" | "model" => "assistant",
+        name if ASSISTANTS.contains(&name) => "assistant",
         "user" | "assistant" | "system" | "tool" => sender,
         // Templates know further roles (`developer`, `tool`) by OpenAI's name of the key alone.
         _ if key == "role" => sender,
@@ -160,10 +199,7 @@ fn message(item: &Value) -> Result<Message, String> {
     let is_mark = |name: &str| MARKS.iter().any(|(mark, _)| *mark == name);
     let is_other = |name: &str| ![key, content_key].contains(&name) && !is_mark(name);
     let others = fields.iter().filter(|(name, value)| is_other(name) && !value.is_null());
-    message.more.extend(others.map(|(name, value)| match name.as_str() {
-        TOOL_CALLS => (name.clone(), without_nulls(value)),
-        _ => (name.clone(), value.clone()),
-    }));
+    message.more.extend(others.map(|(name, value)| (name.clone(), value.clone())));
     Ok(message)
 }
 
@@ -237,8 +273,14 @@ mod tests {
         let marks: Vec<Option<bool>> = turns.iter().map(|(_, mark)| *mark).collect();
         assert_eq!(marks, [Some(false), Some(true), Some(false), None]);
         let messages: Vec<Message> = turns.into_iter().map(|(message, _)| message).collect();
-        let expected = r#"[{"role":"user","content":"6+8?","name":"Ann"},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"add","arguments":{"b":1,"a":2}}}]},{"role":"tool","content":"14","tool_call_id":"1"},{"role":"assistant","content":"14","reasoning_content":"add"}]"#;
+        let expected = r#"[{"role":"user","content":"6+8?","name":"Ann"},{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"add","arguments":{"b":1,"a":2}},"id":null}]},{"role":"tool","content":"14","tool_call_id":"1"},{"role":"assistant","content":"14","reasoning_content":"add"}]"#;
         assert_eq!(serde_json::to_string(&messages).unwrap(), expected);
+        // Columns of Parquet have null for what other rows' calls have, but not within texts.
+        let mut chat =
+            json!([{"content": null, "tool_calls": [{"id": null, "arguments": "{\"a\": null}"}]}]);
+        strip_fillers("messages", &mut chat);
+        let stripped = json!([{"content": null, "tool_calls": [{"arguments": "{\"a\": null}"}]}]);
+        assert_eq!(chat, stripped);
     }
 
     #[test]

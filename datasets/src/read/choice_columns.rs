@@ -75,8 +75,10 @@ pub(super) enum ChoiceColumns {
 impl ChoiceColumns {
     /// The columns of the rows' choices, where there are any.
     pub(super) fn detect(rows: &[Row]) -> Result<Option<Self>, String> {
-        let Some(first) = rows.first() else { return Ok(None) };
-        let has = |name: &&str| first.values.get(*name).is_some_and(|value| !value.is_null());
+        let has = |name: &&str| {
+            let value = |row: &Row| row.values.get(*name).is_some_and(|value| !value.is_null());
+            rows.iter().any(value)
+        };
         for (right, wrong) in DISTRACTORS {
             if has(&right) && wrong.iter().all(&has) {
                 return Ok(Some(Self::Distractors(right, wrong)));
@@ -124,22 +126,19 @@ impl ChoiceColumns {
             Self::List(name) => of_list(row.values.get(name)?),
             Self::Each(columns) => {
                 let one = |(label, name): &(String, String)| {
-                    Some((label.clone(), plain(row.values.get(name)?)?))
+                    (label.clone(), row.values.get(name).and_then(plain).unwrap_or_default())
                 };
-                let found: Vec<(String, String)> = columns
-                    .iter()
-                    .filter_map(one)
-                    .filter(|(_, text)| !text.trim().is_empty())
-                    .collect();
-                let (labels, texts) = found.into_iter().unzip();
+                let (labels, texts) = columns.iter().map(one).unzip();
                 Choices::new(texts, labels)
             }
             Self::Distractors(right, wrong) => {
-                let mut texts = vec![plain(row.values.get(*right)?)?];
-                for name in *wrong {
-                    match row.values.get(*name)? {
+                let right =
+                    plain(row.values.get(*right)?).filter(|text| !text.trim().is_empty())?;
+                let mut texts = vec![right];
+                for value in wrong.iter().filter_map(|name| row.values.get(*name)) {
+                    match value {
                         Value::Array(items) => texts.extend(items.iter().filter_map(plain)),
-                        one => texts.push(plain(one)?),
+                        one => texts.extend(plain(one)),
                     }
                 }
                 // The same order in every run, and another for every question.
@@ -199,7 +198,7 @@ fn is_given(rows: &[Row], name: &str) -> bool {
 }
 
 /// Whether a value holds nothing.
-fn is_empty(value: &Value) -> bool {
+pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
@@ -207,6 +206,11 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.trim().is_empty(),
         _ => false,
     }
+}
+
+/// The text of a choice, which is empty where there is none.
+fn text(value: &Value) -> Option<String> {
+    if value.is_null() { Some(String::new()) } else { plain(value) }
 }
 
 fn of_list(value: &Value) -> Option<Choices> {
@@ -242,7 +246,7 @@ fn of_items(items: &[Value]) -> Option<Choices> {
             .collect();
         return Choices::new(texts.collect::<Option<_>>()?, labels.unwrap_or_default());
     }
-    let choices = Choices::new(items.iter().map(plain).collect::<Option<_>>()?, Vec::new())?;
+    let choices = Choices::new(items.iter().map(text).collect::<Option<_>>()?, Vec::new())?;
     Some(choices.read_as_numbers(items.iter().all(Value::is_number)))
 }
 
@@ -259,7 +263,7 @@ fn one_key_each(items: &[Value]) -> Option<Map<String, Value>> {
 /// `{"text": [..], "label": [..]}`, or `{"A": .., "B": ..}`.
 fn of_object(fields: &Map<String, Value>) -> Option<Choices> {
     let list = |name: &str| -> Option<Vec<String>> {
-        fields.get(name)?.as_array()?.iter().map(plain).collect()
+        fields.get(name)?.as_array()?.iter().map(text).collect()
     };
     if let Some(texts) = list("text") {
         let labels = list("label").filter(|labels| labels.len() == texts.len());
@@ -267,8 +271,7 @@ fn of_object(fields: &Map<String, Value>) -> Option<Choices> {
     }
     let mut pairs: Vec<(String, String)> = fields
         .iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(label, value)| (label.len() == 1).then_some((label.clone(), plain(value)?)))
+        .map(|(label, value)| (label.len() == 1).then_some((label.clone(), text(value)?)))
         .collect::<Option<_>>()?;
     pairs.sort();
     let (labels, texts) = pairs.into_iter().unzip();

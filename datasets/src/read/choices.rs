@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::choice_columns::{ChoiceColumns, possible};
 use super::gold_value::plain;
 use super::{Row, nested};
+use crate::verify::short;
 
 /// Columns that say which choice is right, the most exact first.
 const KEYS: [&str; 31] = [
@@ -48,6 +49,8 @@ pub(super) const MOST: usize = 26;
 pub(super) struct Choices {
     texts: Vec<String>,
     labels: Vec<String>,
+    /// Where each stands in the row, which may have empty ones too.
+    places: Vec<usize>,
     /// Whether the dataset stores them as numbers.
     are_numbers: bool,
 }
@@ -61,6 +64,10 @@ pub(super) enum Reading {
     IndexFrom0,
     IndexFrom1,
 }
+
+/// All of them, the most certain first.
+const ALL: [Reading; 5] =
+    [Reading::Label, Reading::Letter, Reading::Text, Reading::IndexFrom0, Reading::IndexFrom1];
 
 impl Reading {
     /// In words, before "of the choices".
@@ -109,8 +116,11 @@ impl ChoiceLayout {
             match reading(&answered) {
                 Ok(reading) => return Ok(Some(Self { key: key.into(), columns, reading })),
                 Err(why) => {
-                    let what =
-                        format!("column `{key}` {why} of the choices in {}", columns.shown());
+                    let what = format!(
+                        "column `{key}` {why} of the choices in {}{}",
+                        columns.shown(),
+                        first_unread(&answered)
+                    );
                     refused = refused.or(Some(what));
                 }
             }
@@ -147,12 +157,15 @@ impl ChoiceLayout {
 
 impl Choices {
     pub(super) fn new(texts: Vec<String>, labels: Vec<String>) -> Option<Self> {
-        let is_right_size = (2..=MOST).contains(&texts.len());
-        let mut texts: Vec<String> = texts.into_iter().map(|text| text.trim().to_owned()).collect();
-        let bare: Option<Vec<String>> =
-            texts.iter().enumerate().map(|(at, text)| without_marker(text, at)).collect();
+        let texts = texts.into_iter().map(|text| text.trim().to_owned()).enumerate();
+        let filled = texts.filter(|(_, text)| !text.is_empty());
+        let (places, mut texts): (Vec<usize>, Vec<String>) = filled.unzip();
+        let placed = places.iter().zip(&texts);
+        let bare = placed.map(|(at, text)| without_marker(text, *at)).collect::<Option<_>>();
         texts = bare.unwrap_or(texts);
-        is_right_size.then_some(Self { texts, labels, are_numbers: false })
+        let labels = places.iter().filter_map(|at| labels.get(*at).cloned()).collect();
+        let is_right_size = (2..=MOST).contains(&texts.len());
+        is_right_size.then_some(Self { texts, labels, places, are_numbers: false })
     }
 
     /// The same, where the dataset stores them as numbers, or not.
@@ -193,38 +206,53 @@ impl Choices {
             found.next().filter(|_| found.next().is_none())
         };
         let index = || answer.strip_suffix(".0").unwrap_or(answer).parse::<usize>().ok();
+        let at_place = |place: usize| self.places.iter().position(|at| *at == place);
         let at = match reading {
             Reading::Label => only(&|label| label == answer, &self.labels),
             Reading::Letter => {
                 let bare = answer.trim_matches(['(', ')', '.', ':', ' ']);
-                let byte = bare.bytes().next().filter(|_| bare.len() == 1)?;
-                byte.is_ascii_alphabetic().then(|| usize::from(byte.to_ascii_uppercase() - b'A'))
+                let byte = bare.bytes().next().filter(|_| bare.len() == 1);
+                let byte = byte.filter(u8::is_ascii_alphabetic);
+                let place = byte.map(|byte| usize::from(byte.to_ascii_uppercase() - b'A'));
+                place.and_then(at_place).or_else(|| self.marked(answer))
             }
             // A number beside texts is an index.
             Reading::Text if value.is_number() && !self.are_numbers => None,
-            Reading::Text => {
-                only(&|text| text == answer, &self.texts).or_else(|| {
-                    // With the letter that stands before it: `B) Jupiter`.
-                    (0..self.texts.len())
-                        .find(|at| without_marker(answer, *at).as_ref() == self.texts.get(*at))
-                })
-            }
-            Reading::IndexFrom0 => index(),
-            Reading::IndexFrom1 => index().and_then(|index| index.checked_sub(1)),
+            Reading::Text => only(&|text| text == answer, &self.texts)
+                .or_else(|| self.marked(answer))
+                .or_else(|| only(&|text| is_same(text, answer), &self.texts)),
+            Reading::IndexFrom0 => index().and_then(at_place),
+            Reading::IndexFrom1 => index()?.checked_sub(1).and_then(at_place),
         };
         at.filter(|at| *at < self.texts.len())
     }
+
+    /// The choice that a text names with the letter that stands before it: `B) Jupiter`.
+    fn marked(&self, answer: &str) -> Option<usize> {
+        let is_it = |(place, text): (&usize, &String)| {
+            without_marker(answer, *place).is_some_and(|bare| bare == *text || is_same(&bare, text))
+        };
+        self.places.iter().zip(&self.texts).position(is_it)
+    }
+}
+
+/// The line of the first row whose value stands for no choice in any way, for a message.
+fn first_unread(answered: &[(&Row, Choices, Value)]) -> String {
+    let is_unread = |(_, choices, value): &&(&Row, Choices, Value)| {
+        ALL.iter().all(|reading| choices.position(value, *reading).is_none())
+    };
+    answered.iter().find(is_unread).map_or(String::new(), |(row, _, value)| {
+        format!(" (line {}: {})", row.place(), short(&value.to_string()))
+    })
 }
 
 /// How a column is read: the way that suits the most rows.
 fn reading(answered: &[(&Row, Choices, Value)]) -> Result<Reading, &'static str> {
-    let all =
-        [Reading::Label, Reading::Letter, Reading::Text, Reading::IndexFrom0, Reading::IndexFrom1];
     let positions = |reading: Reading| -> Vec<Option<usize>> {
         answered.iter().map(|(_, choices, value)| choices.position(value, reading)).collect()
     };
     let read: Vec<(Reading, Vec<Option<usize>>)> =
-        all.iter().map(|reading| (*reading, positions(*reading))).collect();
+        ALL.iter().map(|reading| (*reading, positions(*reading))).collect();
     let suits = |positions: &[Option<usize>]| positions.iter().flatten().count();
     let most = read.iter().map(|(_, positions)| suits(positions)).max().unwrap_or(0);
     // A few rows may be faulty; a column of which many are is no such column.
@@ -250,6 +278,11 @@ fn is_unanswered(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         other => other.as_i64() == Some(-1),
     }
+}
+
+/// Whether two texts differ in case alone. A single letter in another case is a choice's letter.
+fn is_same(one: &str, other: &str) -> bool {
+    one.len() > 1 && one.eq_ignore_ascii_case(other)
 }
 
 /// A choice without the letter of its place before it.

@@ -115,7 +115,7 @@ fn problem(
     let shown: Vec<String> = numbers.iter().map(u32::to_string).collect();
     let prompt = match (&columns.prompting.template, asked) {
         (Some(template), _) => Prompt::question(&template.render(&row.values)?),
-        (None, Some(column)) => prompt_of(row, column)?,
+        (None, Some(column)) => prompt_of(row, column)?.ok_or("there is no question")?,
         (None, None) => Prompt::question(&question(&shown, target)),
     };
     let solution = SOLUTIONS.iter().find_map(|name| row.text(name)).map(str::to_owned);

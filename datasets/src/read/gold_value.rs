@@ -62,7 +62,7 @@ pub(super) fn exact(value: &Value) -> Result<Gold, String> {
     }
 }
 
-fn missing(text: &str, why: &'static str) -> Gold {
+pub(super) fn missing(text: &str, why: &'static str) -> Gold {
     Gold::Missing { text: one_line(text), why }
 }
 
@@ -253,7 +253,9 @@ pub(super) fn worked(text: &str) -> Gold {
     }
     match marked(text) {
         Some(found) => of_text(&found),
-        None if text.trim().len() <= SHORT && !text.contains("####") => of_text(text),
+        None if text.trim().len() <= SHORT && !text.contains("####") && !reasons(text) => {
+            of_text(text)
+        }
         None => missing(text, "the solution marks no final answer"),
     }
 }
@@ -274,8 +276,15 @@ fn without_unit(text: &str) -> &str {
     }
 }
 
-/// Whether a text is a sentence about numbers, which no answer would equal.
-fn is_sentence(text: &str) -> bool {
+/// Whether a short text is sentences that reckon: `We compute 5. So 5.`
+fn reasons(text: &str) -> bool {
+    let text = text.trim();
+    let is_sentence = text.ends_with('.') || text.contains(". ");
+    is_sentence && words(text) >= 2 && text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// How many words a text has, without numbers and single letters.
+fn words(text: &str) -> usize {
     let is_word = |word: &&str| {
         word.len() > 1
             && word
@@ -283,7 +292,12 @@ fn is_sentence(text: &str) -> bool {
                 .chars()
                 .all(char::is_alphabetic)
     };
-    let words = text.split_whitespace().filter(is_word).count();
+    text.split_whitespace().filter(is_word).count()
+}
+
+/// Whether a text is a sentence about numbers, which no answer would equal.
+fn is_sentence(text: &str) -> bool {
+    let words = words(text);
     words >= SENTENCE && text.bytes().any(|byte| byte.is_ascii_digit()) && !text.contains('\\')
         || text.len() > 8 * SHORT && words >= 2 * SENTENCE
 }

@@ -310,6 +310,14 @@ impl QuestionColumns {
 }
 
 impl AnswerColumn {
+    /// The column, where it is one of answers or solutions.
+    pub(super) fn column(&self) -> Option<&str> {
+        match self {
+            Self::Exact(name) | Self::Worked(name) => Some(name),
+            Self::LastTurn => None,
+        }
+    }
+
     fn detect(
         rows: &[Row],
         columns: &Columns,
@@ -361,12 +369,13 @@ impl AnswerColumn {
         if let Some(name) = find(is_used) {
             return Ok(Self::Exact(name.into()));
         }
-        let last = question.column().and_then(|column| nested(&first.values, column));
-        let turns = last.filter(|value| question.is_conversation() && chat::is_chat(value));
-        let turns = turns.map(|value| chat::messages(&value)).transpose()?.unwrap_or_default();
-        match turns.last() {
-            Some(turn) if turn.role == "assistant" => Ok(Self::LastTurn),
-            _ => Err(without_answer(first, question.column().unwrap_or_default())),
+        let column = question.column().unwrap_or_default();
+        let ends_answered = |row: &Row| {
+            nested(&row.values, column).is_some_and(|chat| chat::ends_with_answer(&chat))
+        };
+        match question.is_conversation() && rows.iter().any(ends_answered) {
+            true => Ok(Self::LastTurn),
+            false => Err(without_answer(first, column)),
         }
     }
 }

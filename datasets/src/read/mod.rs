@@ -13,6 +13,7 @@ mod gold_value;
 mod json;
 mod judgement;
 mod layout;
+mod learned;
 mod no_answers;
 mod notes;
 mod parquet;
@@ -35,7 +36,7 @@ use serde_json::{Map, Value};
 use tealight_core::names::{extension, is_of_dataset};
 use tealight_core::regular;
 
-use crate::prompting::{BOXED, BOXED_CHOICE};
+use crate::prompting::BOXED;
 use crate::verify::{math, sql};
 use crate::{DataError, Dataset, Prompting, Result, Rewards};
 use json::json_array;
@@ -251,7 +252,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     }
     let layout = Layout::detect(path, &rows, columns)?;
     let unused = layout.unused(&rows, columns.purpose);
-    dataset.notes.push(layout.note() + &unused + &variables::note(&rows));
+    dataset.notes.push(layout.shown(&rows, columns.purpose) + &unused + &variables::note(&rows));
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     for row in &rows {
@@ -265,10 +266,11 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     }
     dataset.notes.extend(notes::of_problems(&dataset.problems, &layout));
     // Messages say all that is to be asked; a bare question may be asked more.
-    let asked = layout.question.column().and_then(|column| nested(&rows[0].values, column));
-    let are_messages = asked.is_some_and(|value| chat::is_chat(&value));
-    let usual = if layout.choices.is_some() { BOXED_CHOICE } else { BOXED };
-    dataset.instruction = Some(usual).filter(|_| !are_messages);
+    let column = layout.question.column().unwrap_or_default();
+    let asked = rows.iter().filter_map(|row| nested(&row.values, column));
+    let first = asked.into_iter().find(|value| !choice_columns::is_empty(value));
+    let are_messages = first.is_some_and(|value| chat::is_chat(&value));
+    dataset.instruction = Some(BOXED).filter(|_| !are_messages);
     Ok(dataset)
 }
 

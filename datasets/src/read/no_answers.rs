@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::layout::CONVERSATIONS;
 use super::{Row, chat, gold_value, nested};
 
 /// Whether every `label` is true or false, or one of the first numbers: a judgement of a completion, or a class.
@@ -80,6 +81,12 @@ pub(super) fn without_answer(row: &Row, question: &str) -> String {
         return format!(
             "column `{question}` holds turns without roles: write each as {{\"role\": .., \"content\": ..}}, with the \
              roles user and assistant"
+        );
+    }
+    if row.values.get(question).is_some_and(chat::is_chat) && CONVERSATIONS.contains(&question) {
+        return format!(
+            "no answer found: no chat in column `{question}` ends with a turn of the assistant; end each with its \
+             answer, or name the column of answers with --answer-column"
         );
     }
     if row.values.contains_key("label") {

@@ -8,7 +8,7 @@ use parquet::record::Field;
 use parquet::schema::types::Type;
 use serde_json::{Map, Value, json};
 
-use super::{Row, file};
+use super::{Row, chat, file};
 use crate::{DataError, Result};
 
 pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
@@ -31,7 +31,9 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
             line: index + 1,
             what: error.to_string(),
         })?;
-        rows.push(Row::new(index + 1, object(&row, &nanoseconds)));
+        let mut values = object(&row, &nanoseconds);
+        values.iter_mut().for_each(|(name, value)| chat::strip_fillers(name, value));
+        rows.push(Row::new(index + 1, values));
     }
     Ok(rows)
 }

@@ -6,16 +6,21 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::choice_columns::is_empty;
 use super::choices::Choices;
 use super::gold_value::{self, Gold, one_line, plain};
-use super::layout::{AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
+use super::layout::{AnswerColumn, Layout, QuestionColumns};
 use super::{Columns, Purpose, Row, chat, judgement, nested, pictures, variables};
 use crate::verify::{math, short};
 use crate::{Problem, Unusable, judge};
 use tealight_core::{Message, Prompt};
 
 /// Why a question without its picture is left out.
-const NEEDS_PICTURE: &str = "the question needs a picture";
+const NEEDS_PICTURE: &str = "the question needs a picture, video or sound";
+/// Why a row is left out that has nothing to imitate.
+const NO_SOLUTION: &str = "there is no solution";
+/// The same of a chat whose answer would be its last turn.
+const NO_LAST_TURN: &str = "the chat does not end with a turn of the assistant";
 
 /// What a row is.
 pub(super) enum Read {
@@ -47,56 +52,46 @@ pub(super) fn fill_columns(rows: &mut [Row], columns: &Columns) {
 }
 
 /// The prompt in a column: its text, its chat, or several columns joined by blanks.
-pub(super) fn prompt_of(row: &Row, column: &str) -> Result<Prompt, String> {
+/// None where it holds nothing.
+pub(super) fn prompt_of(row: &Row, column: &str) -> Result<Option<Prompt>, String> {
     match nested(&row.values, column) {
-        Some(value) if chat::is_chat(&value) => chat::messages(&value).map(Prompt::chat),
+        Some(value) if chat::is_chat(&value) => chat::messages(&value).map(Prompt::chat).map(Some),
         _ => {
-            let texts: Vec<String> =
-                column.split(',').map(|part| question(row, part)).collect::<Result<_, _>>()?;
-            Ok(Prompt::question(&texts.join(" ")))
+            let parts = column.split(',').map(|part| question(row, part));
+            let texts: Option<Vec<String>> = parts.collect::<Result<_, _>>()?;
+            Ok(texts.map(|texts| Prompt::question(&texts.join(" "))))
         }
     }
 }
 
-/// The text of a question, which is not empty.
-fn question(row: &Row, column: &str) -> Result<String, String> {
+/// The text of a question; none where that is empty.
+fn question(row: &Row, column: &str) -> Result<Option<String>, String> {
     let value = nested(&row.values, column).ok_or_else(|| no_column(column))?;
-    let text = plain(&value).ok_or_else(|| match &*value {
-        Value::Null => empty(column),
-        other => format!(
-            "column `{column}` should hold text or chat messages, not {}",
-            short(&other.to_string())
-        ),
+    if is_empty(&value) {
+        return Ok(None);
+    }
+    let text = plain(&value).ok_or_else(|| {
+        let shown = short(&value.to_string());
+        format!("column `{column}` should hold text or chat messages, not {shown}")
     })?;
     if ["[{'role':", "[{'from':", "[{'content':"].iter().any(|start| text.starts_with(start)) {
         return Err(format!(
             "column `{column}` holds a chat as Python prints it: write it as JSON"
         ));
     }
-    if text.trim().is_empty() { Err(empty(column)) } else { Ok(text) }
+    Ok(Some(text))
 }
 
 fn no_column(column: &str) -> String {
     format!("no column `{column}` in this row")
 }
 
-fn empty(column: &str) -> String {
-    format!(
-        "the question in column `{column}` is empty: leave the row out, or name another column with --prompt-column"
-    )
-}
-
-/// The messages of a conversation, and the places of those that are learned.
-type TrainedTurns = (Vec<Message>, Vec<usize>);
-
 impl Layout {
     /// Reads a row: several problems where several turns of a conversation are trained.
     pub(super) fn read(&self, row: &Row, columns: &Columns) -> Result<Vec<Read>, String> {
-        // Before the chat is read: a message may hold a picture alone.
-        let asked = self.question.column().and_then(|column| nested(&row.values, column));
-        if asked.is_some_and(|asked| pictures::is_in_chat(&asked)) {
+        if let Some(why) = self.unreadable(row) {
             let (id, answer) = (row.id(), String::new());
-            return Ok(vec![Read::LeftOut(Unusable { id, answer, why: NEEDS_PICTURE.into() })]);
+            return Ok(vec![Read::LeftOut(Unusable { id, answer, why })]);
         }
         let Some((messages, trained)) = self.trained_turns(row, columns)? else {
             return Ok(vec![self.read_turn(row, None, columns)?]);
@@ -119,31 +114,17 @@ impl Layout {
         trained.into_iter().map(read).collect()
     }
 
-    /// The messages, and the places of those that `sft` learns, where a row says which: those that are not marked
-    /// otherwise. None where it leaves it to the layout, which learns the last one.
-    fn trained_turns(&self, row: &Row, columns: &Columns) -> Result<Option<TrainedTurns>, String> {
-        if columns.purpose == Purpose::Judge {
-            return Ok(None);
-        }
-        if let AnswerColumn::Exact(column) | AnswerColumn::Worked(column) = &self.answer
-            && let Some(value) = nested(&row.values, column)
-            && let Some(turn) = chat::solution(&value)
+    /// Why the chats of a row are not to be read: a message may hold a picture alone, or nothing.
+    fn unreadable(&self, row: &Row) -> Option<String> {
+        let column = |name: &str| nested(&row.values, name);
+        if self.question.column().and_then(column).is_some_and(|asked| pictures::is_in_chat(&asked))
         {
-            let is_trained = turn.map_err(|what| named(&what, column))?.1 != Some(false);
-            return Ok(if is_trained { None } else { Some(Default::default()) });
+            return Some(NEEDS_PICTURE.into());
         }
-        let column = self.question.column().filter(|_| self.question.is_conversation());
-        let value = column.and_then(|column| nested(&row.values, column));
-        let Some(value) = value.filter(|value| chat::is_chat(value)) else { return Ok(None) };
-        let turns = chat::turns(&value)?;
-        if turns.iter().all(|(_, mark)| mark.is_none()) {
-            return Ok(None);
-        }
-        let is_trained =
-            |(message, mark): &chat::Turn| message.role == "assistant" && *mark != Some(false);
-        let places = turns.iter().enumerate().filter(|(_, turn)| is_trained(turn));
-        let places = places.map(|(place, _)| place).collect();
-        Ok(Some((turns.into_iter().map(|(message, _)| message).collect(), places)))
+        [self.question.column(), self.answer.column()].into_iter().flatten().find_map(|name| {
+            let role = chat::without_text(&*column(name)?)?;
+            Some(format!("a turn of the {role} in column `{name}` has no text"))
+        })
     }
 
     /// Reads a row; of its conversation the turns up to the one that is learned, where these are given.
@@ -154,14 +135,21 @@ impl Layout {
         columns: &Columns,
     ) -> Result<Read, String> {
         let choices = self.choices.as_ref().and_then(|layout| layout.columns.choices(row));
-        let (mut prompt, last_turn) = self.prompt(row, choices.as_ref(), learned, columns)?;
+        let left_out =
+            |answer: String, why: String| Ok(Read::LeftOut(Unusable { id: row.id(), answer, why }));
+        let asked = self.prompt(row, choices.as_ref(), learned, columns)?;
+        let Some((mut prompt, last_turn)) = asked else {
+            let column = self.question.column().unwrap_or_default();
+            let why = format!(
+                "there is no question in column `{column}`; --prompt-column names another column"
+            );
+            return left_out(String::new(), why);
+        };
         if let Prompt::Chat(chat) = &mut prompt {
             chat.variables = variables::of_row(row)?;
         }
         let text = last_turn.as_ref().map(|turn| turn.content.as_str());
         let (gold, raw) = self.gold(row, choices.as_ref(), text, columns)?;
-        let left_out =
-            |answer: String, why: String| Ok(Read::LeftOut(Unusable { id: row.id(), answer, why }));
         if let Some(picture) = pictures::column(row) {
             return left_out(one_line(&raw), format!("{NEEDS_PICTURE} (column `{picture}`)"));
         }
@@ -183,16 +171,24 @@ impl Layout {
             let why = format!("column `{column}` says that the solution is incorrect{mend}");
             return left_out(one_line(&raw), why);
         }
-        let (solution, reply) = self.solution(row, last_turn, raw);
+        let (solution, reply) = self.solution(row, last_turn, &raw, columns.purpose);
+        // A turn after another one of the assistant's does not go on with it.
+        let follows = prompt.prefill().is_some();
+        let reply = reply.filter(|turn| follows || !turn.more.is_empty());
+        let has_more = reply.as_ref().is_some_and(|turn| !turn.more.is_empty());
+        if columns.purpose == Purpose::Imitate && solution.trim().is_empty() && !has_more {
+            let is_list = raw.trim_start().starts_with('[');
+            let why = match gold {
+                _ if is_list => "the solution is a list, and no text",
+                Gold::Missing { why: NO_LAST_TURN, .. } => NO_LAST_TURN,
+                _ => NO_SOLUTION,
+            };
+            return left_out(one_line(&raw), why.into());
+        }
         let answer = match (gold, columns.purpose) {
-            (Gold::Answer(answer), _) => answer,
             // Solutions that are imitated need no answer that can be compared.
-            (Gold::Missing { text, .. }, Purpose::Imitate)
-                if !solution.trim().is_empty() || reply.is_some() =>
-            {
-                text
-            }
-            (Gold::Missing { text, why }, _) => return left_out(text, why.into()),
+            (Gold::Answer(text), _) | (Gold::Missing { text, .. }, Purpose::Imitate) => text,
+            (Gold::Missing { text, why }, Purpose::Judge) => return left_out(text, why.into()),
         };
         if let (Prompt::Chat(messages), Purpose::Judge) = (&prompt, columns.purpose) {
             refuse_told_answer(messages, &answer)?;
@@ -200,25 +196,33 @@ impl Layout {
         let problem = Problem::new(row.id(), prompt, answer);
         let row = reads_columns(columns).then(|| Arc::new(row.values.clone()));
         let solution = Some(solution);
-        Ok(Read::Problem(Box::new(Problem { solution, reply, columns: row, ..problem })))
+        let has_choices = choices.is_some();
+        Ok(Read::Problem(Box::new(Problem {
+            solution,
+            reply,
+            columns: row,
+            has_choices,
+            ..problem
+        })))
     }
 
-    /// What is asked, and the last turn of a conversation where that is the answer.
+    /// What is asked, and the last turn of a conversation where that is the answer; none where nothing is asked.
     fn prompt(
         &self,
         row: &Row,
         choices: Option<&Choices>,
         learned: Option<&[Message]>,
         columns: &Columns,
-    ) -> Result<(Prompt, Option<Message>), String> {
+    ) -> Result<Option<(Prompt, Option<Message>)>, String> {
         if let Some(template) = &columns.prompting.template {
-            return Ok((Prompt::question(&template.render(&row.values)?), None));
+            return Ok(Some((Prompt::question(&template.render(&row.values)?), None)));
         }
         let column = self.question.column().unwrap_or_default();
-        let mut prompt = match learned {
-            Some(turns) => Prompt::chat(turns.iter().cloned()),
+        let asked = match learned {
+            Some(turns) => Some(Prompt::chat(turns.iter().cloned())),
             None => prompt_of(row, column)?,
         };
+        let Some(mut prompt) = asked else { return Ok(None) };
         let mut last_turn = None;
         if let Prompt::Chat(messages) = &mut prompt {
             let is_answer = |turn: &Message| {
@@ -229,7 +233,7 @@ impl Layout {
             }
             let is_asked = |turn: &Message| turn.role == "user" && !turn.content.trim().is_empty();
             if !messages.iter().any(is_asked) {
-                return Err(format!("the chat in column `{column}` holds no question of the user"));
+                return Ok(None);
             }
         }
         if let QuestionColumns::Found { context, system, has_input, .. } = &self.question {
@@ -258,7 +262,7 @@ impl Layout {
         if let Some(choices) = choices {
             edit(&mut prompt, |asked| format!("{asked}{}", choices.below(asked)));
         }
-        Ok((prompt, last_turn))
+        Ok(Some((prompt, last_turn)))
     }
 
     /// The gold answer of a row, and the text that it comes from.
@@ -272,9 +276,10 @@ impl Layout {
         let column = match &self.answer {
             AnswerColumn::Exact(column) | AnswerColumn::Worked(column) => column,
             AnswerColumn::LastTurn => {
-                let turn =
-                    last_turn.ok_or("the last turn is not the assistant's, as in the first row")?;
-                return Ok((gold_value::worked(turn), turn.to_owned()));
+                return Ok(match last_turn {
+                    Some(turn) => (gold_value::worked(turn), turn.to_owned()),
+                    None => (gold_value::missing("", NO_LAST_TURN), String::new()),
+                });
             }
         };
         // A key that a row lacks is null, as the tables of other programs have it.
@@ -311,38 +316,9 @@ impl Layout {
         };
         Ok((gold, raw))
     }
-
-    /// The worked solution of a row: the text that is imitated, and shown in worked examples; and the turn that it is
-    /// of, where that holds more.
-    fn solution(
-        &self,
-        row: &Row,
-        last_turn: Option<Message>,
-        raw: String,
-    ) -> (String, Option<Message>) {
-        let turn_of = |value: &Value| Some(chat::solution(value)?.ok()?.0);
-        let written = |name: &&str| {
-            let value = row.values.get(*name)?;
-            let turn = turn_of(value).or_else(|| Some(Message::new("assistant", plain(value)?)));
-            turn.filter(|turn| !turn.content.trim().is_empty() || !turn.more.is_empty())
-        };
-        let turn = match &self.answer {
-            AnswerColumn::Worked(column) => {
-                nested(&row.values, column).and_then(|value| turn_of(&value))
-            }
-            _ => last_turn.or_else(|| SOLUTIONS.iter().find_map(written)),
-        };
-        match turn {
-            None => (raw, None),
-            Some(turn) => {
-                let text = turn.content.clone();
-                (text, Some(turn).filter(|turn| !turn.more.is_empty()))
-            }
-        }
-    }
 }
 
-fn named(what: &str, column: &str) -> String {
+pub(super) fn named(what: &str, column: &str) -> String {
     format!("column `{column}` {}", what.replace("NAME", column))
 }
 

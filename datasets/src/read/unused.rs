@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::judgement::{self, VERDICTS};
-use super::layout::{ANSWERS, AnswerColumn, Layout, QuestionColumns, SOLUTIONS};
+use super::layout::{ANSWERS, AnswerColumn, Layout, QuestionColumns, SOLUTIONS, is_filled};
 use super::{Purpose, Row, chat};
 
 /// Most columns that are named.
@@ -21,6 +21,20 @@ const THOUGHTS: [&str; 8] = [
 ];
 
 impl Layout {
+    /// The roles, in a line for the user, with the solutions that are imitated beside answers.
+    pub(super) fn shown(&self, rows: &[Row], purpose: Purpose) -> String {
+        let is_beside =
+            matches!(self.answer, AnswerColumn::Exact(_)) && purpose == Purpose::Imitate;
+        let learned = SOLUTIONS.into_iter().find(|name| is_filled(rows, name));
+        self.note()
+            + &match learned {
+                _ if !is_beside => String::new(),
+                _ if self.question.is_conversation() => ", solution = the last turn".into(),
+                Some(name) => format!(", solution = `{name}`"),
+                None => String::new(),
+            }
+    }
+
     /// The columns of texts that are not used, in words for the user. Where the user names the question, verdicts and
     /// thoughts alone.
     pub(super) fn unused(&self, rows: &[Row], purpose: Purpose) -> String {

@@ -5,11 +5,9 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::Row;
-use super::chat::without_nulls;
+use super::chat::{TOOLS, without_nulls};
 use crate::verify::short;
 
-/// The column of tools, and the variable that templates read them from.
-const TOOLS: &str = "tools";
 /// The column of other variables.
 const VARIABLES: &str = "chat_template_kwargs";
 
@@ -36,11 +34,11 @@ pub(super) fn of_row(row: &Row) -> Result<Map<String, Value>, String> {
 fn tools(row: &Row) -> Option<Value> {
     let value = parsed(row.values.get(TOOLS)?);
     let Some(items) = value.as_array() else {
-        return is_tool(&value).then(|| Value::Array(vec![without_nulls(&value)]));
+        return is_tool(&value).then(|| Value::Array(vec![value.into_owned()]));
     };
     let read = |item: &Value| {
         let tool = parsed(item);
-        (item.is_object() || is_tool(&tool)).then(|| without_nulls(&tool))
+        (item.is_object() || is_tool(&tool)).then(|| tool.into_owned())
     };
     let tools: Vec<Value> = items.iter().map(read).collect::<Option<_>>()?;
     (!tools.is_empty()).then_some(Value::Array(tools))
@@ -112,20 +110,11 @@ mod tests {
             ),
             (
                 json!({"chat_template_kwargs": "{\"a\": 1}", "tools": tool}),
-                json!({"a": 1, "tools": [{"type": "function", "function": {"name": "add"}}]}),
+                json!({"a": 1, "tools": tool}),
             ),
-            (
-                json!({"tools": tool.to_string()}),
-                json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
-            ),
-            (
-                json!({"tools": [tool[0].to_string()]}),
-                json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
-            ),
-            (
-                json!({"tools": tool[0]}),
-                json!({"tools": [{"type": "function", "function": {"name": "add"}}]}),
-            ),
+            (json!({"tools": tool.to_string()}), json!({"tools": tool})),
+            (json!({"tools": [tool[0].to_string()]}), json!({"tools": tool})),
+            (json!({"tools": tool[0]}), json!({"tools": tool})),
         ] {
             assert_eq!(Value::Object(of_row(&row(values.clone())).unwrap()), expected, "{values}");
         }

@@ -65,7 +65,7 @@ impl<'a> Known<'a> {
                     problem.id
                 );
             }
-            for question in questions(&problem.prompt, dataset.instruction) {
+            for question in questions(&problem.prompt, dataset.instruction_of(problem)) {
                 let of_question = by_question.entry(question).or_insert(Some(problem));
                 if of_question.is_some_and(|other| other.id != problem.id) {
                     *of_question = None;

@@ -3,7 +3,8 @@
 use anyhow::{Result, bail};
 use tealight_core::{Chat, Message, Prompt};
 
-use super::{HubTokenizer, honoured};
+use super::template::ChatTemplate;
+use super::{HubTokenizer, Tokenizer, honoured};
 
 /// The tokens of a prompt, and those of the completion that is imitated, which ends with a stop token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +21,9 @@ impl HubTokenizer {
     /// the completion's first token is the one that follows the prompt in a text, without the blank that some
     /// tokenizers put before every text of its own.
     ///
-    /// A chat's completion is what the chat template writes for the turn, up to the token that ends it: for `reply`,
-    /// where the turn has more than the text of the solution.
+    /// A chat is rendered as a whole, up to the token that ends its last turn, which is `reply` or the solution. The
+    /// prompt is what the whole shares with the chat that asks for this turn: a template that begins a thought for the
+    /// next turn may write none, or another one, in a turn that is over.
     ///
     /// # Errors
     /// A template that fails or leaves out a part of the turn, a text that cannot be tokenized.
@@ -31,89 +33,97 @@ impl HubTokenizer {
         solution: &str,
         reply: Option<&Message>,
     ) -> Result<Example> {
-        let start = self.render(prompt)?;
-        reply.map_or(Ok(()), |reply| self.check_message(reply))?;
-        let chat = match (prompt, &self.template) {
-            (Prompt::Chat(chat), Some(_)) => Some(chat),
+        let templated = match (prompt, &self.template) {
+            (Prompt::Chat(chat), Some(template)) => Some((chat, template)),
             _ => None,
         };
-        let (text, end) = match chat {
-            Some(chat) => {
-                let turn = Message::new("assistant", solution);
-                self.whole_turn(chat, &start, reply.unwrap_or(&turn))?
+        reply.map_or(Ok(()), |reply| self.check_message(reply))?;
+        let (text, start) = match templated {
+            Some((chat, template)) => self.whole_chat(template, chat, solution, reply)?,
+            None => {
+                let start = self.render(prompt)?;
+                (format!("{start}{solution}"), start.len())
             }
-            None => (format!("{start}{solution}"), None),
         };
-        let encoding = self.encoding(&text, chat.is_none())?;
-        let Some(cut) = encoding.get_offsets().iter().position(|(_, end)| *end > start.len())
-        else {
+        let encoding = self.encoding(&text, templated.is_none())?;
+        let Some(cut) = encoding.get_offsets().iter().position(|(_, end)| *end > start) else {
             bail!("the solution has no token");
         };
         let (before, after) = encoding.get_ids().split_at(cut);
         let mut completion = after.to_vec();
-        let end = end.unwrap_or_else(|| self.end_of_text());
+        let end = if templated.is_some() { self.turn_end() } else { self.end_of_text() };
         // Where text of special tokens is split, the end of a template's turn stands there in pieces.
-        let is_split = chat.is_some() && self.parts.inner.get_encode_special_tokens();
+        let is_split = templated.is_some() && self.parts.inner.get_encode_special_tokens();
         if completion.last() != Some(&end) && !is_split {
             completion.push(end);
         }
         Ok(Example { prompt: before.to_vec(), completion })
     }
 
-    /// A chat with its answer, cut after the token that ends the turn, and that token. `start` is the chat up to the
-    /// answer.
-    fn whole_turn(
+    /// A chat with the turn that is learned, cut after the token that ends the turn, and the bytes of it that are the
+    /// prompt.
+    pub(super) fn whole_chat(
         &self,
+        template: &ChatTemplate,
         chat: &Chat,
-        start: &str,
-        turn: &Message,
-    ) -> Result<(String, Option<u32>)> {
-        let (end, solution) = (self.turn_end.as_ref(), turn.content.as_str());
-        if let Some(template) = &self.template {
-            let mut chat = self.told(chat);
-            match chat.last_mut().filter(|last| last.role == "assistant") {
-                // The solution goes on from what the prompt begins.
-                Some(last) => {
-                    last.content.push_str(solution);
-                    last.more.extend(turn.more.clone());
-                }
-                None => chat.push(turn.clone()),
-            }
-            let whole = template.render(&chat, false)?;
-            let has_more = honoured::keys_with_content(turn).next().is_some();
-            let answer = whole.strip_prefix(start).and_then(|rest| {
-                let text = solution.trim();
-                let at = if text.is_empty() { 0 } else { rest.rfind(text)? + text.len() };
-                // Calls of tools follow the text.
-                let at = match end.filter(|_| has_more) {
-                    Some(end) => rest.rfind(end.text.trim_start())?.max(at),
-                    None => at,
-                };
-                match end {
-                    None => Some(&rest[..rest.trim_end().len().max(at)]),
-                    Some(end) => {
-                        let token = end.text.trim_start();
-                        Some(&rest[..at + rest[at..].find(token)? + token.len()])
-                    }
-                }
-            });
-            let is_left_out = |key: &&str| {
-                let text = turn.more[*key].as_str().map(str::trim);
-                answer.is_none_or(|answer| text.is_some_and(|text| !answer.contains(text)))
-            };
-            if let Some(key) = honoured::keys_with_content(turn).find(is_left_out) {
-                bail!(
-                    "the model's chat template leaves `{key}` out of the turn that is learned: give another template \
-                       with --chat-template"
-                );
-            }
-            if let Some(answer) = answer {
-                return Ok((format!("{start}{answer}"), end.map(|end| end.id)));
-            }
+        solution: &str,
+        reply: Option<&Message>,
+    ) -> Result<(String, usize)> {
+        self.check_honoured(chat)?;
+        let mut whole = self.told(chat);
+        let turn = reply.cloned().unwrap_or_else(|| Message::new("assistant", solution));
+        // A text goes on from what the prompt begins.
+        let goes_on = reply.is_none() && whole.last().is_some_and(|last| last.role == "assistant");
+        let start = if goes_on { template.prompt(&whole) } else { template.render(&whole, true) }?;
+        match whole.last_mut().filter(|_| goes_on) {
+            Some(last) => last.content.push_str(solution),
+            None => whole.push(turn.clone()),
         }
-        // Templates that begin a thought for the model, or take one out of an answer, write another text for a turn
-        // that is over than they begin for one that is to come.
-        let close = end.map_or("", |end| &end.text);
-        Ok((format!("{start}{solution}{close}"), end.map(|end| end.id)))
+        let mut text = template.render(&whole, false)?;
+        let pairs = start.chars().zip(text.chars()).take_while(|(one, other)| one == other);
+        let shared = pairs.map(|(one, _)| one.len_utf8()).sum();
+        if shared < start.len() {
+            self.refuse_learned_question(template, chat, shared)?;
+        }
+        let rest = &text[shared..];
+        let token = self.turn_end.as_ref().map(|end| end.text.trim_start());
+        let end = token.and_then(|token| Some(rest.rfind(token)? + token.len()));
+        text.truncate(shared + end.unwrap_or(rest.trim_end().len()));
+        let learned = &text[shared..];
+        // A template may leave out a thought that is over, as the model's authors had it.
+        let answer = honoured::after_thought(&turn.content);
+        let is_left_out = |key: &&str| {
+            turn.more[*key].as_str().is_some_and(|text| !learned.contains(text.trim()))
+        };
+        let key = honoured::keys_with_content(&turn).find(is_left_out);
+        if let Some(key) = key.or(Some("content").filter(|_| !honoured::holds(learned, answer))) {
+            bail!(
+                "the model's chat template leaves `{key}` out of the turn that is learned: give another template with \
+                 --chat-template"
+            );
+        }
+        Ok((text, shared))
+    }
+
+    /// Refuses a template that writes what is asked in another way before the turn that answers it, from `shared` on.
+    fn refuse_learned_question(
+        &self,
+        template: &ChatTemplate,
+        chat: &Chat,
+        shared: usize,
+    ) -> Result<()> {
+        let mut asked = self.told(chat);
+        while asked.last().is_some_and(|last| last.role == "assistant") {
+            asked.pop();
+        }
+        let question = asked.last().map_or("", |last| last.content.trim()).to_owned();
+        let text = template.render(&asked, false)?;
+        match text.rfind(&question) {
+            Some(at) if !question.is_empty() && at + question.len() > shared => bail!(
+                "the model's chat template writes the question in another way before an answer than where it asks for \
+                 one, so that a part of the question would be learned: give another template with --chat-template"
+            ),
+            _ => Ok(()),
+        }
     }
 }

@@ -54,13 +54,15 @@ fn is_additional(name: &str) -> bool {
 /// The text of a chat template, and of another one for chats with tools.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TemplateSource {
+    /// The file that it is from, which errors name.
+    pub(super) file: String,
     pub(super) usual: Arc<str>,
     pub(super) with_tools: Option<Arc<str>>,
 }
 
 impl From<&str> for TemplateSource {
     fn from(usual: &str) -> Self {
-        Self { usual: usual.into(), with_tools: None }
+        Self { file: TEMPLATE.into(), usual: usual.into(), with_tools: None }
     }
 }
 
@@ -176,7 +178,7 @@ impl TokenizerFiles {
         for name in [TEMPLATE.to_owned(), format!("{FOLDER}/default.jinja")] {
             if let Some(usual) = file(&name)? {
                 let with_tools = file(&format!("{FOLDER}/{WITH_TOOLS}.jinja"))?;
-                return Ok(Some(TemplateSource { usual, with_tools }));
+                return Ok(Some(TemplateSource { file: name, usual, with_tools }));
             }
         }
         for name in [CONFIG, OLD_TEMPLATE] {
@@ -185,7 +187,11 @@ impl TokenizerFiles {
             match usual.or(template.as_str()) {
                 Some(usual) => {
                     let with_tools = with_tools.map(Into::into);
-                    return Ok(Some(TemplateSource { usual: usual.into(), with_tools }));
+                    return Ok(Some(TemplateSource {
+                        file: name.into(),
+                        usual: usual.into(),
+                        with_tools,
+                    }));
                 }
                 None if template.is_null() => {}
                 None => bail!(

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::{Map, Value};
-use tealight_core::{Chat, Message};
+use tealight_core::{Chat, Message, Prompt};
 
 use super::{HubTokenizer, TemplateDate};
 
@@ -18,6 +18,8 @@ const OWN: [&str; 4] =
 pub struct Rendering {
     /// The chat template in place of the model's own.
     pub template: Option<String>,
+    /// The file of that template, which errors name.
+    pub file: Option<String>,
     /// The date that the template is told.
     pub date: TemplateDate,
     /// Variables of the template in all chats, such as `enable_thinking`; they win over those of a row.
@@ -86,4 +88,36 @@ pub(super) fn keys_with_content(message: &Message) -> impl Iterator<Item = &'sta
         Some(Value::Array(items)) => !items.is_empty(),
         Some(_) => true,
     })
+}
+
+impl HubTokenizer {
+    /// What the chat template leaves out of a prompt, or of the solution that is learned with it, in words; and the
+    /// file of the template. A thought of an earlier turn is left out by design, and tools may be written in any form.
+    pub fn left_out(&self, prompt: &Prompt, solution: &str) -> Option<(String, &str)> {
+        let (Prompt::Chat(chat), Some(template)) = (prompt, &self.template) else { return None };
+        let text = self.render(prompt).ok()?;
+        let is_lost = |message: &&Message| {
+            message.role != "tool" && !holds(&text, after_thought(&message.content))
+        };
+        let lost = chat.iter().find(is_lost).map(|lost| format!("a message of the {}", lost.role));
+        let lost = lost.or_else(|| {
+            let thought = solution.strip_suffix(after_thought(solution))?;
+            let whole = self.whole_chat(template, chat, solution, None).ok()?.0;
+            let thought = thought.trim_end_matches("</think>").trim_start();
+            let is_there = holds(&whole, thought.trim_start_matches("<think>"));
+            (!is_there).then(|| "the thought of the answer that is learned".to_owned())
+        });
+        Some((lost?, &template.source.file))
+    }
+}
+
+/// An answer without the thought before it.
+pub(super) fn after_thought(text: &str) -> &str {
+    text.rsplit("</think>").next().unwrap_or_default()
+}
+
+/// Whether a text holds another one, whatever the white space.
+pub(super) fn holds(text: &str, part: &str) -> bool {
+    let bare = |text: &str| text.split_whitespace().collect::<String>();
+    bare(text).contains(&bare(part))
 }

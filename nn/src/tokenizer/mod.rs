@@ -136,11 +136,14 @@ impl HubTokenizer {
     /// # Errors
     /// No token that ends a completion, variables that the template does not read.
     pub fn with_rendering(mut self, rendering: &Rendering) -> Result<Self> {
-        let Rendering { template, date, variables } = rendering;
+        let Rendering { template, file, date, variables } = rendering;
         if template.is_some() || self.date_in_prompts().is_some_and(|own| own != *date) {
             let own = self.template.map(|template| template.source);
             let vocabulary = self.vocabulary;
-            let template = template.as_deref().map(Into::into).or(own);
+            let given = template.as_deref().map(TemplateSource::from);
+            let given = given
+                .map(|source| TemplateSource { file: file.clone().unwrap_or_default(), ..source });
+            let template = given.or(own);
             let tokenizer = Self::assemble(self.parts, template, *date)?;
             self = Self { vocabulary, ..tokenizer };
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{Environment, Error, ErrorKind, Value, context};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value, context};
 use serde_json::{Map, Value as Json};
 use tealight_core::{Chat, Message};
 
@@ -93,19 +93,21 @@ impl ChatTemplate {
         let syntax = syntax.context("the template syntax is fixed")?;
         let has_tools = chat.variables.get("tools").is_some_and(|tools| !tools.is_null());
         let with_tools = self.source.with_tools.as_ref().filter(|_| has_tools);
+        let own = if with_tools.is_some() { " (tool_use)" } else { "" };
+        let name = format!("{}{own}", self.source.file);
         let source = template_newlines::as_in_jinja2(with_tools.unwrap_or(&self.source.usual));
         let source = template_check::check(&source, &syntax)
             .context("the model's chat template is refused")?;
         let mut environment = self.environment(syntax);
         environment
-            .add_template("chat", &source)
+            .add_template(&name, &source)
             .context("the model's chat template cannot be read")?;
         let absent = ["tools", "documents"].map(|name| (name.to_owned(), Json::Null));
         let tokens = self.tokens.iter().map(|(name, text)| (name.clone(), text.as_str().into()));
         let mut variables: Map<String, Json> = absent.into_iter().chain(tokens).collect();
         variables.extend(chat.variables.clone());
         let mut out = Limited { text: Vec::new(), limit };
-        let rendered = environment.get_template("chat")?.render_captured_to(
+        let rendered = environment.get_template(&name)?.render_captured_to(
             context! {
                 messages => Serde(&chat.messages),
                 add_generation_prompt => generation_prompt,
@@ -130,6 +132,8 @@ impl ChatTemplate {
         let mut environment = Environment::new();
         environment.set_syntax(syntax);
         environment.set_fuel(Some(FUEL));
+        // By the names of files minijinja would escape text for HTML or JSON.
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
         minijinja_contrib::add_to_environment(&mut environment);
         template_python::add(&mut environment);
         environment.add_function("raise_exception", |message: String| -> Result<String, Error> {

@@ -201,6 +201,7 @@ impl SftOptions {
     /// The model, and the datasets without the rows that do not fit it.
     fn load_model_for(&self, datasets: &mut [Dataset]) -> Result<(Pretrained, Device)> {
         let (base, device) = self.load_model()?;
+        datasets.iter().for_each(|set| lengths::warn_of_dropped(set, &base.tokenizer, true));
         self.filter(datasets, &base)?;
         Ok((base, device))
     }

@@ -336,6 +336,7 @@ fn binary(start: &[u8]) -> Option<&'static str> {
         [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => {
             Some("an Arrow file")
         }
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16, and no UTF-8"),
         [0x80, 2..=5, ..] => Some("a pickle of Python, which may run code"),
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some("an array of numpy"),
         _ => None,
