@@ -110,6 +110,14 @@ pub(super) fn add(tokenizer: &mut tokenizers::Tokenizer, named: &[Named]) -> Res
 }
 
 impl HubTokenizer {
+    /// Whether no part of a text becomes the unknown token.
+    pub(super) fn knows(&self, text: &str) -> bool {
+        let is_in = |id: u32| {
+            self.encoding(text, false).is_ok_and(|encoding| encoding.get_ids().contains(&id))
+        };
+        !self.unknown_token().is_some_and(is_in)
+    }
+
     /// `tokenizer.json` with the tokens that other files add; none where they add none.
     ///
     /// # Errors

@@ -257,14 +257,6 @@ impl HubTokenizer {
         }
     }
 
-    /// Whether no part of a text becomes the unknown token.
-    fn knows(&self, text: &str) -> bool {
-        let is_in = |id: u32| {
-            self.encoding(text, false).is_ok_and(|encoding| encoding.get_ids().contains(&id))
-        };
-        !self.unknown_token().is_some_and(is_in)
-    }
-
     /// A chat with the variables of all chats.
     fn told(&self, chat: &Chat) -> Chat {
         let mut chat = chat.clone();
