@@ -1,6 +1,6 @@
 //! Defaults < `--config` files from left to right < flags, for any struct of options.
 //!
-//! The struct is both a clap `Args` and a serde type: an option is written once. Keys are flags' names, with `-` or `_`.
+//! The struct is both a clap `Args` and a serde type: an option is written once. Keys are flags' names with `-` or `_`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;

@@ -20,7 +20,7 @@ macro_rules! recipe {
 }
 
 /// All of them; a test compares them with the folder.
-pub(super) const RECIPES: [Recipe; 31] = [
+pub(super) const RECIPES: [Recipe; 32] = [
     recipe!("countdown"),
     recipe!("countdown-base"),
     recipe!("countdown-study"),
@@ -31,6 +31,7 @@ pub(super) const RECIPES: [Recipe; 31] = [
     recipe!("keep-answers-2"),
     recipe!("objectives-study"),
     recipe!("smollm2-135m-base"),
+    recipe!("smollm2-135m-colouring"),
     recipe!("smollm2-135m-study"),
     recipe!("sql"),
     recipe!("tasks-base"),

@@ -158,7 +158,7 @@ mod tests {
     fn several_correct_answers_win_together() {
         // Votes 2 and 1 for correct answers, 2 for an incorrect one: all five tie at 2 to 2 half of the time.
         assert_eq!(plurality_at_k(&[2, 1], &[2], 0, 5), Some(0.5));
-        // Of two samples of a, b, c (c is incorrect) every pair ties: ab is right, ac and bc are right half of the time.
+        // Of two samples of a, b, c (c is incorrect) every pair ties: ab is right, ac and bc half of the time.
         let pairs = plurality_at_k(&[1, 1], &[1], 0, 2).unwrap();
         assert!((pairs - 2.0 / 3.0).abs() < 1e-12, "{pairs}");
         assert_eq!(plurality_at_k(&[3], &[1], 0, 4), majority_at_k(3, &[1], 0, 4));

@@ -29,8 +29,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Of a run whose log-probabilities may be `rounding` apart between rollout and training, under a rule for truncated
-    /// completions.
+    /// Of a run whose log-probabilities may be `rounding` apart between rollout and training, under a rule for
+    /// truncated completions.
     pub fn new(rounding: f64, truncated: Truncated) -> Self {
         Self {
             rounding,
