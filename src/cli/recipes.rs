@@ -31,7 +31,7 @@ pub(super) const RECIPES: [Recipe; 32] = [
     recipe!("keep-answers-2"),
     recipe!("objectives-study"),
     recipe!("smollm2-135m-base"),
-    recipe!("smollm2-135m-colouring"),
+    recipe!("smollm2-135m-colouring-study"),
     recipe!("smollm2-135m-study"),
     recipe!("sql"),
     recipe!("tasks-base"),
