@@ -138,8 +138,7 @@ fn templates_that_begin_a_thought_are_learned_as_they_write_whole_chats() {
     // Qwen3.5 and GLM write the thought anew, an empty one for a plain answer; nemotron has no line feed in an empty
     // one; DeepSeek-R1 leaves it out.
     let anew = answer(&format!("'<think>\\n' ~ {thought} ~ '\\n</think>\\n\\n' ~ {last}.strip()"));
-    let short =
-        answer(&format!("('' if '</think>' in m.content else '<think></think>') ~ m.content"));
+    let short = answer("('' if '</think>' in m.content else '<think></think>') ~ m.content");
     let without = answer(last);
     for (template, solution, start, learned) in [
         (&anew, THOUGHT, "<think>\n", "hm\n</think>\n\n14<|im_end|>"),
