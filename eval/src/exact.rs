@@ -100,8 +100,8 @@ impl ListedProblem {
         self.logp.iter().map(|logp| seen(logp.exp(), k)).sum()
     }
 
-    /// The gap of this model to the best value of J = `E[v] - beta KL(pi || a)`, a the base: J of p_beta (the
-    /// base reweighted by exp(v / beta)) less J of the model, in closed form. All incorrect outputs are one outcome here, so
+    /// The gap of this model to the best value of J = `E[v] - beta KL(pi || a)`, a the base: J of p_beta (the base
+    /// reweighted by exp(v / beta)) less J of the model, in closed form. All incorrect outputs are one outcome here, so
     /// that KL may be larger than what is counted, and the gap too.
     pub fn gap_to_p_beta(&self, base: &Self, beta: f64) -> f64 {
         let (mass, of_base) = (self.mass(), base.mass());
