@@ -393,8 +393,7 @@ mod tests {
 
     #[test]
     fn snake_case_flags_are_accepted() {
-        let [given, known] =
-            [["--max_steps=a_b", "--max_steps"], ["--max-steps=a_b", "--max-steps"]];
-        assert_eq!(given.map(|one| kebab_case(one.into())), known);
+        let given = ["--max_steps=a_b", "--max_steps", "a_b"].map(|one| kebab_case(one.into()));
+        assert_eq!(given, ["--max-steps=a_b", "--max-steps", "a_b"]);
     }
 }

@@ -60,7 +60,8 @@ pub fn plurality_at_k(correct: &[usize], wrong: &[usize], silent: usize, k: usiz
     }
     let wins = |(place, votes): (usize, &usize)| {
         let others = correct.iter().enumerate().filter(|(other, _)| *other != place);
-        let others: Vec<usize> = others.map(|(_, votes)| *votes).chain(wrong.to_vec()).collect();
+        let others: Vec<usize> =
+            others.map(|(_, votes)| *votes).chain(wrong.iter().copied()).collect();
         majority_at_k(*votes, &others, silent, k)
     };
     correct.iter().enumerate().map(wins).sum()
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn several_correct_answers_win_together() {
-        // Votes 2 and 1 for correct answers, 2 for an incorrect one: all five tie at 2 to 2 half of the time.
+        // Of all five samples a correct and an incorrect answer have two votes each: the tie is right half of the time.
         assert_eq!(plurality_at_k(&[2, 1], &[2], 0, 5), Some(0.5));
         // Of two samples of a, b, c (c is incorrect) every pair ties: ab is right, ac and bc half of the time.
         let pairs = plurality_at_k(&[1, 1], &[1], 0, 2).unwrap();
