@@ -94,11 +94,19 @@ impl TrainingData {
             division.dropped.len(),
         ));
         if division.rehearse.is_empty() {
+            // Any correct sample will do where the threshold is below every share that there can be.
+            let (share, mend) = match threshold < 1e-6 {
+                true => (String::new(), "raise --num-presamples, choose easier prompts".to_owned()),
+                false => (
+                    format!(
+                        " with a share of at least {threshold} (the objective's key pef-threshold)"
+                    ),
+                    format!("lower the key, as in NAME:pef-threshold={}", 0.5 * threshold),
+                ),
+            };
             bail!(
-                "no prompt has a share of correct base samples of at least {threshold} (the objective's key pef-threshold), so \
-                 there is nothing to rehearse; lower the key, as in NAME:pef-threshold={}, or use an objective without \
-                 rehearsal, such as grpo",
-                0.5 * threshold
+                "no prompt has correct base samples{share}, so there is nothing to rehearse; {mend}, or use an \
+                 objective without rehearsal, such as grpo"
             );
         }
         if division.explore.is_empty() {
