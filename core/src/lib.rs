@@ -15,6 +15,7 @@ pub mod output;
 pub mod prompt;
 pub mod ranks;
 pub mod regular;
+pub mod run_folder;
 pub mod similar;
 pub mod turns;
 

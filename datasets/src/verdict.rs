@@ -66,6 +66,17 @@ impl Verdict {
         Verdict::Wrong { why: Some(why), answer: None }
     }
 
+    /// The name that JSON and Parquet files have.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Verdict::Correct { .. } => "correct",
+            Verdict::Wrong { .. } => "wrong",
+            Verdict::NoAnswer => "no_answer",
+            Verdict::Unparsable { .. } => "unparsable",
+            Verdict::Unjudged { .. } => "unjudged",
+        }
+    }
+
     /// Whether the completion earns the reward.
     pub fn is_correct(&self) -> bool {
         matches!(self, Verdict::Correct { .. })

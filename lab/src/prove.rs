@@ -16,7 +16,6 @@ use fixed_point::DESCENT;
 
 use super::sampled::{expected_in_groups, off_base};
 use super::{Class, World};
-use tealight_learn::group_function;
 use tealight_learn::objective::{Objective, Plan};
 
 /// Gradients that differ by less than this share are equal: what is left is rounding.
@@ -88,7 +87,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
              that its rule takes"
         );
     }
-    group_function::open(objective, group)?;
+    objective.open(group)?;
     let world = world();
     let table = off_base(&world, Class::Full)?;
     let claim = match claim {

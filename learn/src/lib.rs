@@ -4,7 +4,6 @@
 #![warn(missing_docs)]
 
 pub mod gap;
-pub mod group_function;
 pub mod listed;
 pub mod objective;
 pub mod presample;

@@ -47,7 +47,7 @@ impl Verdict {
     pub(crate) fn new(judged: Judged, found: Option<(String, String)>) -> Self {
         let (answer, rule) = found.unzip();
         let mut verdict = Self {
-            kind: String::new(),
+            kind: judged.name().into(),
             answer,
             rule,
             solution: None,
@@ -56,29 +56,24 @@ impl Verdict {
             too_costly: false,
             reward: None,
         };
-        verdict.kind = match judged {
+        match judged {
             Judged::Correct { class, value } => {
                 verdict.answer = verdict.answer.or_else(|| Some(value.clone()));
                 (verdict.solution, verdict.value) = (Some(class), Some(value));
-                "correct"
             }
             Judged::Wrong { why, answer } => {
                 verdict.answer = verdict.answer.or(answer);
                 verdict.reason = why;
-                "wrong"
             }
-            Judged::NoAnswer => "no_answer",
+            Judged::NoAnswer => {}
             Judged::Unparsable { found } => {
                 verdict.reason = Some(format!("`{found}` cannot be read"));
                 verdict.answer = verdict.answer.or(Some(found));
-                "unparsable"
             }
             Judged::Unjudged { why, is_too_costly } => {
                 (verdict.reason, verdict.too_costly) = (Some(why), is_too_costly);
-                "unjudged"
             }
         }
-        .into();
         verdict.reward = binary(&verdict.kind);
         verdict
     }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Deserialize;
 use tealight_core::json_file;
+use tealight_core::run_folder::{self, BEST, CHECKPOINT, FINAL, METRICS};
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
@@ -18,16 +19,14 @@ pub(crate) use tealight_eval::report::shell_argument as as_argument;
 
 /// Files that a command leaves before it has produced anything: settings, and the lock.
 const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
-/// Where a run has its trained model.
-pub(crate) const FINAL: &str = "final";
 /// The files of commands, which --overwrite removes.
 const OURS: [&str; 27] = [
     "config.toml",
     "request.json",
-    "metrics.jsonl",
+    METRICS,
     "latest",
     FINAL,
-    "best",
+    BEST,
     "best.json",
     "evals.jsonl",
     "base",
@@ -51,7 +50,7 @@ const OURS: [&str; 27] = [
     "paper.html",
 ];
 /// How the names of others begin.
-const NUMBERED: [&str; 4] = ["checkpoint-", ".checkpoint-", "presamples-seed", "ascent-from-"];
+const NUMBERED: [&str; 4] = [CHECKPOINT, ".checkpoint-", "presamples-seed", "ascent-from-"];
 
 /// Why a directory cannot be written to: a caller can choose another one, or [`Existing::Replace`]. It is found in the
 /// error of a function of [`crate::app`] by `downcast_ref`.
@@ -249,7 +248,7 @@ fn is_ours(output: &Path) -> bool {
 
 /// Whether `folder` has what a run of a study leaves, finished or not.
 fn is_run(folder: &Path) -> bool {
-    ["config.toml", "metrics.jsonl", FINAL, "path"].iter().any(|name| folder.join(name).exists())
+    ["config.toml", METRICS, FINAL, "path"].iter().any(|name| folder.join(name).exists())
 }
 
 /// The first names in a directory.
@@ -267,9 +266,7 @@ fn listed(output: &Path) -> String {
 /// Refuses to replace a training run by results: a model in it may be the one that was evaluated.
 pub(crate) fn refuse_run(output: &Path, existing: Existing) -> Result<()> {
     let entries = std::fs::read_dir(output).into_iter().flatten().flatten();
-    let is_of_run = |name: &str| {
-        ["metrics.jsonl", FINAL, "best"].contains(&name) || name.starts_with("checkpoint-")
-    };
+    let is_of_run = |name: &str| name == METRICS || run_folder::is_model(name);
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     match names.find(|name| is_of_run(name)) {
         Some(name) if existing == Existing::Replace => bail!(

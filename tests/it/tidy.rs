@@ -53,7 +53,8 @@ const FORBIDDEN: [(&str, &[&str]); 16] = [
         &[
             "crate::rollout",
             "crate::train",
-            "tealight_datasets",
+            "tealight_datasets::read",
+            "tealight_datasets::Problem",
             "tealight_eval",
             "tealight_formats",
             "tealight_gpu",

@@ -80,9 +80,7 @@ pub(super) fn rows(stored: &StepFile) -> Result<Value> {
             text(row.get("completion")),
             number(row.get("reward")),
             number(row.get("advantage")),
-            text(row.get("verdict"))
-                .replace("wrong", "incorrect")
-                .replace("no-answer", "no answer"),
+            text(row.get("verdict")).replace("wrong", "incorrect").replace(['-', '_'], " "),
             number(row.get("tokens")),
             u8::from(number(row.get("is_finished")) == Some(0.0)),
         ])

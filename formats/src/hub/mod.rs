@@ -87,8 +87,7 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
 /// training writes, as in `run/final`.
 fn means_folder(id: &str) -> bool {
     let (owner, last) = id.split_once('/').unwrap_or_default();
-    let is_of_run = matches!(last, "final" | "best") || last.starts_with("checkpoint-");
-    is_of_run || Path::new(owner).is_dir()
+    tealight_core::run_folder::is_model(last) || Path::new(owner).is_dir()
 }
 
 /// The embedded model whose name has the letters of `name` up to one, in any order.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Pretrained;
 use crate::adapter::{self, Adapter, LoraOptions};
+use tealight_core::run_folder::FINAL;
 use tealight_nn::model::weights::Weights;
 use tealight_nn::model::{Architecture, stored_head};
 use tealight_nn::tokenizer::TokenizerFiles;
@@ -26,7 +27,7 @@ impl Pretrained {
         device: &Device,
     ) -> Result<Weights> {
         let is_adapter = directory.join(adapter::CONFIG).exists();
-        let inner = directory.join("final");
+        let inner = directory.join(FINAL);
         if !is_adapter && directory.join("config.toml").exists() && inner.is_dir() {
             bail!("the folder of a run: name its model, {}", inner.display());
         }

@@ -139,13 +139,10 @@ impl BatchMoments {
         let masses = groups.iter().flat_map(|stats| stats.mass.iter().flatten());
         let masses: Vec<f64> = masses.map(|mass| mass / count).collect();
         let mass = (!masses.is_empty()).then_some(&masses[..]);
-        let differs = |group: &&Vec<f64>| group.iter().any(|worth| *worth != group[0]);
-        // Equal worths are exactly 0 apart; their mean rounds, and a deviation of 1e-17 would divide.
-        let is_even = all.iter().all(|worth| *worth == all[0]);
         Self {
             mean: mean(&all, mass),
-            deviation: if is_even { 0.0 } else { deviation(&all, mass) },
-            per_valid: count / worths.iter().filter(differs).count().max(1) as f64,
+            deviation: deviation(&all, mass),
+            per_valid: count / worths.iter().filter(|group| !is_even(group)).count().max(1) as f64,
         }
     }
 }
@@ -163,7 +160,7 @@ fn centred(
         Baseline::Greedy => (stats.greedy.unwrap_or(0.0), 1.0),
         Baseline::Batch if batch.deviation == 0.0 => return vec![0.0; group.len()],
         Baseline::Batch => (batch.mean, 1.0 / (batch.deviation + EPSILON)),
-        _ if group.iter().all(|worth| *worth == group[0]) => return vec![0.0; group.len()],
+        _ if is_even(group) => return vec![0.0; group.len()],
         Baseline::GroupMean => (mean(group, mass), 1.0),
         // A mean over the groups that have a gradient: those without one would only shrink the step.
         Baseline::ValidMean => (mean(group, mass), batch.per_valid),
@@ -193,15 +190,25 @@ pub(super) fn less_the_others(values: &[f64], mass: Option<&[f64]>) -> Vec<f64> 
     values.iter().map(|value| (value - centre) * scale).collect()
 }
 
+/// Whether all values are the same. Their mean would round, and a deviation of 1e-17 would divide.
+fn is_even(values: &[f64]) -> bool {
+    values.iter().all(|value| *value == values[0])
+}
+
+/// The mean: exactly the value that all are.
 pub(super) fn mean(values: &[f64], mass: Option<&[f64]>) -> f64 {
     match mass {
+        _ if !values.is_empty() && is_even(values) => values[0],
         Some(mass) => values.iter().zip(mass).map(|(x, m)| x * m).sum(),
         None => values.iter().sum::<f64>() / values.len() as f64,
     }
 }
 
-/// The sample standard deviation, or that of the whole distribution.
+/// The sample standard deviation, or that of the whole distribution; exactly 0 of equal values, and of one.
 pub(crate) fn deviation(values: &[f64], mass: Option<&[f64]>) -> f64 {
+    if is_even(values) {
+        return 0.0;
+    }
     let centre = mean(values, mass);
     let squares: Vec<f64> = values.iter().map(|x| (x - centre) * (x - centre)).collect();
     match mass {

@@ -39,5 +39,5 @@ pub use plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 pub use pointwise::PointwiseLoss;
-pub use rule::{Call, FUNCTION, HELP as RULES, Load, Loaded, Rule};
+pub use rule::{FUNCTION, HELP as RULES, Rule};
 pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};

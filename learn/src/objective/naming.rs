@@ -40,6 +40,15 @@ pub struct Objective {
 }
 
 impl Objective {
+    /// Loads the function of advantages that the objective names, if it names one, and tries it on groups of `group`
+    /// samples: for a user who named it, never for a stranger's file.
+    ///
+    /// # Errors
+    /// A function that cannot be loaded, or fails on a group.
+    pub fn open(&self, group: usize) -> Result<()> {
+        self.plan.rule.as_ref().map_or(Ok(()), |rule| rule.open(group))
+    }
+
     /// The name without what was changed.
     pub fn name(&self) -> &'static str {
         self.preset.name

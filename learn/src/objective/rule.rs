@@ -20,7 +20,7 @@ use tealight_divergence::expression::{Expression, similar};
 use super::advantage::GroupStats;
 use evaluate::Scope;
 use function::Function;
-pub use function::{Call, Load, Loaded, PREFIX as FUNCTION};
+pub use function::PREFIX as FUNCTION;
 
 /// A rule of a paper.
 pub(super) struct Row {
@@ -154,12 +154,9 @@ impl Rule {
     }
 
     /// Loads the function that the text names, if it names one, and tries it on groups of `group` samples.
-    ///
-    /// # Errors
-    /// A function that cannot be loaded, or fails on a group.
-    pub fn open(&self, group: usize, load: Load<'_>) -> Result<()> {
+    pub(super) fn open(&self, group: usize) -> Result<()> {
         let Source::Function(function) = &self.source else { return Ok(()) };
-        function.load(load)?;
+        function.load()?;
         self.try_every(group).map_err(|error| anyhow!("{error:#}"))
     }
 

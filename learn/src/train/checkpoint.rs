@@ -13,6 +13,7 @@ use candle_core::Device;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tealight_core::changes::changes;
+use tealight_core::run_folder::{self, METRICS};
 use tealight_core::{json_file, names};
 
 use super::AdamW;
@@ -28,7 +29,6 @@ use tealight_system::files::{
 /// The file with a checkpoint's state; written last.
 const STATE: &str = "trainer_state.json";
 const MOMENTS: &str = "optimizer.safetensors";
-const METRICS: &str = "metrics.jsonl";
 /// The file in a run's directory that names its newest checkpoint.
 const LATEST: &str = "latest";
 
@@ -160,7 +160,7 @@ impl Checkpoints<'_> {
         if count > 0 && next.best.is_none_or(|(_, best)| mean > best) {
             next.best = Some((next.global_step, mean));
         }
-        let name = format!("checkpoint-{}", next.global_step);
+        let name = run_folder::checkpoint(next.global_step);
         let path = self.output.join(&name);
         self.ranks.first(|| {
             self.write(&path, tensors, optimizer, &next)
@@ -240,8 +240,8 @@ impl Checkpoints<'_> {
             match others.into_iter().find(|(_, other)| self.verified(other).is_ok()) {
                 None => error,
                 Some((step, _)) => {
-                    let fix = format!("checkpoint-{step} is whole: --resume checkpoint-{step}");
-                    anyhow::anyhow!("{error:#}; {fix}")
+                    let name = run_folder::checkpoint(step);
+                    anyhow::anyhow!("{error:#}; {name} is whole: --resume {name}")
                 }
             }
         })?;
@@ -313,7 +313,7 @@ pub fn find(output: &Path, which: &str) -> Result<Option<PathBuf>> {
         Some(path) => Ok(Some(path)),
         None => {
             let names: Vec<String> =
-                all(output).iter().map(|(step, _)| format!("checkpoint-{step}")).collect();
+                all(output).iter().map(|(step, _)| run_folder::checkpoint(*step)).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             bail!("{}: no checkpoint `{which}`; there are {names}", output.display())
         }
@@ -354,9 +354,8 @@ fn newest(output: &Path) -> Option<PathBuf> {
 
 /// Steps and paths of all checkpoints, the newest first.
 pub fn all(output: &Path) -> Vec<(usize, PathBuf)> {
-    let step = |path: &Path| -> Option<usize> {
-        path.file_name()?.to_str()?.strip_prefix("checkpoint-")?.parse().ok()
-    };
+    let step =
+        |path: &Path| -> Option<usize> { run_folder::checkpoint_step(path.file_name()?.to_str()?) };
     let entries = std::fs::read_dir(output).into_iter().flatten();
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut checkpoints: Vec<_> = paths.filter_map(|path| Some((step(&path)?, path))).collect();

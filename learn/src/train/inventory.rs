@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use tealight_core::names;
+use tealight_core::run_folder::METRICS;
 use tealight_system::files::open_regular;
 
 /// Size and CRC-32 of files by name.
@@ -25,7 +26,7 @@ pub(super) fn read(folder: &Path) -> Result<Inventory> {
 pub(super) fn check(folder: &Path, files: &Inventory, limit: u64) -> Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let is_read = name.ends_with(".safetensors") || name == "metrics.jsonl";
+        let is_read = name.ends_with(".safetensors") || name == METRICS;
         if is_read && !files.contains_key(&name) {
             bail!("{}: this file does not belong to the checkpoint", folder.join(name).display());
         }

@@ -14,6 +14,7 @@ use super::family::{FAMILIES, Scales, Windows, family};
 use super::keys::Keys;
 use super::layer_kinds::layers;
 use super::text_part;
+use tealight_core::run_folder;
 use tealight_system::files::{MAX_CONFIG, read_json};
 
 /// The most parameters of a model.
@@ -32,7 +33,7 @@ impl Architecture {
     pub fn read(path: &Path) -> Result<(Self, Value)> {
         if !path.exists() {
             // A run has its model one folder further down.
-            let trained = path.parent().map(|folder| folder.join("final"));
+            let trained = path.parent().map(|folder| folder.join(run_folder::FINAL));
             let trained = trained.filter(|folder| folder.is_dir());
             let hint = trained.map(|folder| format!("; a run's model is {}", folder.display()));
             bail!(

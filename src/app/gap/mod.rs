@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use tealight_core::run_folder::{FINAL, METRICS};
 use tealight_datasets::{Dataset, task};
 
-use crate::app::directory::{self, Destination, Existing, FINAL};
+use crate::app::directory::{self, Destination, Existing};
 use crate::app::folder_settings;
 use crate::app::settings::defaults;
 use crate::app::training::TrainOptions;
@@ -199,7 +200,7 @@ fn check_output(run: &Path, output: &Path, existing: Existing) -> Result<()> {
 /// The settings that a run recorded, with the model that the user names.
 fn recorded(options: &GapOptions) -> Result<TrainOptions> {
     let path = options.run.join("config.toml");
-    if !path.is_file() && options.run.join("metrics.jsonl").is_file() {
+    if !path.is_file() && options.run.join(METRICS).is_file() {
         bail!(
             "{}: a run of a study, whose folder has no settings of its own; gap reads runs of `tealight train`: train this \
              objective alone",

@@ -6,7 +6,6 @@ use anyhow::Result;
 use candle_core::Device;
 
 use super::GapOptions;
-use crate::app::directory::FINAL;
 use crate::app::training::TrainOptions;
 use crate::app::training::fine_tune::new_adapter;
 use crate::formats::adapter::Adapter;
@@ -14,6 +13,7 @@ use crate::formats::pretrained::Pretrained;
 use crate::learn::train::checkpoint;
 use crate::nn::model::Decoder;
 use crate::nn::policy::Policy;
+use tealight_core::run_folder::{self, FINAL};
 
 /// A run's base, its settings and its folder.
 pub(super) struct Policies<'a> {
@@ -34,7 +34,7 @@ impl Policies<'_> {
     pub(super) fn checkpoints(&self) -> Vec<(String, PathBuf)> {
         let mut all = checkpoint::all(&self.options.run);
         all.reverse();
-        all.into_iter().map(|(step, path)| (format!("checkpoint-{step}"), path)).collect()
+        all.into_iter().map(|(step, path)| (run_folder::checkpoint(step), path)).collect()
     }
 
     /// The folder of the trained model.

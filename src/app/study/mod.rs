@@ -33,7 +33,6 @@ use crate::app::session::Session;
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::{lengths, recorded_settings};
 use crate::formats::pretrained::Pretrained;
-use crate::learn::group_function;
 use crate::learn::train::rlvr::{Rewarding, Settings};
 use crate::system::claim::Claim;
 use crate::system::files::write_atomic;
@@ -239,7 +238,7 @@ impl StudyOptions {
             bail!("a study needs at least one objective");
         }
         for configuration in &configurations {
-            group_function::open(&configuration.objective, options.settings.num_generations)?;
+            configuration.objective.open(options.settings.num_generations)?;
         }
         options.check_tuning(&configurations)?;
         Ok((options, configurations))

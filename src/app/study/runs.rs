@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::ranks::Ranks;
+use tealight_core::run_folder::{FINAL, METRICS};
 use tealight_datasets::Dataset;
 use tealight_eval::report::{Training, TrainingPoint};
 
 use super::StudyOptions;
 use super::configuration::Configuration;
 use super::objectives::{ObjectiveValues, Objectives};
-use crate::app::directory::FINAL;
 use crate::app::session::Session;
 use crate::app::training::setup::RunSetup;
 use crate::formats::adapter;
@@ -222,7 +222,7 @@ pub(crate) fn averaged_model(session: &Session<'_>, mean: Weights) -> Result<Dec
 
 /// The course of a run by its metrics.
 pub(crate) fn history(label: &str, seed: u64, folder: &Path) -> Result<Training> {
-    let rows = tealight_datasets::read::table(&folder.join("metrics.jsonl"))?;
+    let rows = tealight_datasets::read::table(&folder.join(METRICS))?;
     let number = |row: &Row, name: &str| row.get(name).and_then(Value::as_f64);
     let count_of =
         |row: &Row, name: &str| row.get(name).and_then(Value::as_u64).unwrap_or(0) as usize;

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use serde_json::{Value, json};
+use tealight_core::run_folder::METRICS;
 use tealight_datasets::{Dataset, Problem};
 
 use super::held_out::HeldOutSet;
@@ -137,7 +138,7 @@ impl Session<'_> {
 
     /// Begins to write to the output, and brings its files back to the checkpoint to go on from.
     fn open_output(&self, restored: Option<&Checkpoint>, setup: &RunSetup<'_>) -> Result<()> {
-        let metrics = setup.output.join("metrics.jsonl");
+        let metrics = setup.output.join(METRICS);
         self.ranks.first(|| {
             (setup.begin)()?;
             match restored {

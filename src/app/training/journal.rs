@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use tealight_core::run_folder::METRICS;
 use tealight_datasets::Verdict;
 
 use super::held_out::HeldOut;
@@ -33,7 +34,7 @@ impl<'a> Journal<'a> {
         rounding: f64,
     ) -> Result<Self> {
         let settings = &config.settings;
-        let lines = JsonLines::append(&setup.output.join("metrics.jsonl"))?;
+        let lines = JsonLines::append(&setup.output.join(METRICS))?;
         let targets = settings.report_to.iter().map(|one| one.open(setup.output, step + 1));
         let targets: Vec<Option<_>> = targets.collect::<Result<_>>()?;
         Ok(Self {
@@ -134,13 +135,6 @@ fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
     for group in step.groups {
         let problem = problems[group.problem].problem;
         for rollout in &group.rollouts {
-            let verdict = match &rollout.verdict {
-                Verdict::Correct { .. } => "correct",
-                Verdict::Wrong { .. } => "wrong",
-                Verdict::NoAnswer => "no-answer",
-                Verdict::Unparsable { .. } => "unparsable",
-                Verdict::Unjudged { .. } => "unjudged",
-            };
             rows.push(Logged {
                 problem: problem.id.clone(),
                 prompt: problem.prompt.plain(),
@@ -148,7 +142,7 @@ fn logged(step: &Step<'_>, problems: &[Encoded<'_>]) -> Vec<Logged> {
                 completion: rollout.text.clone(),
                 reward: rollout.reward(),
                 advantage: advantage.next().copied().unwrap_or(0.0),
-                verdict: verdict.to_owned(),
+                verdict: rollout.verdict.name().to_owned(),
                 is_finished: rollout.completion.finish == Finish::Stop,
                 tokens: rollout.completion.tokens.len(),
             });

@@ -21,13 +21,12 @@ use serde::{Deserialize, Serialize};
 use tealight_datasets::Dataset;
 use tealight_eval::number::counted;
 
-use crate::app::directory::{self, FINAL, RunDirectory, Start};
+use crate::app::directory::{self, RunDirectory, Start};
 use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{data_file, lengths};
 use crate::formats::pretrained::Pretrained;
-use crate::learn::group_function;
 use crate::learn::train::checkpoint;
 use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base};
 use crate::solvers::remote::EngineOptions;
@@ -41,6 +40,7 @@ use held_out::HeldOutSet;
 pub use setup::OnStep;
 use setup::RunSetup;
 use tealight_core::ranks::Ranks;
+use tealight_core::run_folder::{FINAL, METRICS};
 
 /// Options of `tealight train`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -188,7 +188,7 @@ impl RunDirectory {
     fn check(&self) -> Result<()> {
         let output = &self.path;
         match &self.start {
-            Start::New if output.join("metrics.jsonl").exists() && !directory::is_free(output) => {
+            Start::New if output.join(METRICS).exists() && !directory::is_free(output) => {
                 bail!(
                     "{}: holds a run already; add --resume to continue it, --overwrite to begin anew, or choose another --output",
                     output.display()
@@ -269,7 +269,7 @@ impl TrainOptions {
     fn check(&self) -> Result<()> {
         self.rlvr.settings.check()?;
         self.gradient_link.check()?;
-        group_function::open(&self.rlvr.objective, self.rlvr.settings.num_generations)?;
+        self.rlvr.objective.open(self.rlvr.settings.num_generations)?;
         if let Some(start) =
             self.rlvr.settings.initial_policy.as_ref().filter(|start| !start.is_dir())
         {

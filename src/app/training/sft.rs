@@ -12,7 +12,7 @@ use tealight_datasets::{Dataset, Problem, SOURCES, Source};
 use tealight_eval::number::counted;
 
 use super::fine_tune::{dataset_checksum, new_adapter};
-use crate::app::directory::{self, FINAL, RunDirectory};
+use crate::app::directory::{self, RunDirectory};
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{folder_settings, lengths};
 use crate::formats::adapter::LoraOptions;
@@ -26,6 +26,7 @@ use crate::system::files::{copy_atomic, writable_subfolder};
 use crate::system::stop::Stop;
 use crate::system::telemetry::{JsonLines, Progress};
 use tealight_core::ranks::Ranks;
+use tealight_core::run_folder::{self, FINAL, METRICS};
 
 /// Options of `tealight sft`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -80,7 +81,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     };
     let mut optimizer = AdamW::new(options.sft.adamw, policy.weights())?;
     let mut state = State::default();
-    let metrics = output.join("metrics.jsonl");
+    let metrics = output.join(METRICS);
     let restored = resumed.as_deref().map(|path| checkpoints.load(path, &device)).transpose()?;
     directory::begin(Some(&claim), output, start.existing())?;
     folder_settings::record(options, output)?;
@@ -123,7 +124,8 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
         if saved != state.global_step {
             checkpoints.save(&policy.tensors(), &optimizer, &mut state)?;
         }
-        tracing::info!("stopped after step {}; saved checkpoint-{0}", state.global_step);
+        let (step, name) = (state.global_step, run_folder::checkpoint(state.global_step));
+        tracing::info!("stopped after step {step}; saved {name}");
         let flags = folder_settings::to_continue(options, output)?;
         let output = directory::as_argument(output);
         tracing::info!("continue with: tealight sft --resume {output}{flags}");

@@ -19,11 +19,12 @@ use rusqlite::{Connection, OpenFlags};
 use super::allowed::is_allowed;
 use super::budget::{Budget, STEPS_A_LOOK};
 use super::functions;
-use super::lengths::limit_lengths;
 
 use crate::Database;
 use tealight_core::names;
 
+/// Most bytes of a text or a row: what one call of a function takes grows with it.
+const MAX_TEXT: i32 = 64 << 10;
 /// Most rows of a result.
 const MAX_ROWS: usize = 20_000;
 /// Most instructions of a compiled query, up to SQLite's doubling of its buffer: nobody looks at the time between those
@@ -295,6 +296,13 @@ impl Guarded {
 }
 
 /// SQLite's message for a failure.
+/// Limits the texts of a connection, and the patterns of LIKE and GLOB.
+pub(super) fn limit_lengths(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000)?;
+    Ok(())
+}
+
 fn message(error: rusqlite::Error) -> String {
     match error {
         rusqlite::Error::MultipleStatement => "more than one statement".to_owned(),

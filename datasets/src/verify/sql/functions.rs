@@ -13,7 +13,7 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, Error, ToSql};
 
 use super::budget::Budget;
-use super::lengths::limit_lengths;
+use super::database::limit_lengths;
 
 /// Functions, each with how many arguments it takes; the first two are those that are compared.
 const SLOW: [(&str, usize); 8] = [

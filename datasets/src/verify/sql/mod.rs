@@ -15,7 +15,6 @@ mod compare;
 mod database;
 mod functions;
 mod golds;
-mod lengths;
 mod query;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use tealight_divergence::expression::{Expression, Operator, similar};
 
 use super::{GroupStats, PARAMETERS};
-use crate::objective::advantage;
+use crate::objective::advantage::{deviation, less_the_others, mean};
 
 /// A number of the group, or one of each sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,13 +144,10 @@ impl Scope<'_> {
         }
     }
 
-    /// `r - (r - mean) n / (n - 1)`; of equal numbers themselves.
+    /// `r - (r - mean) n / (n - 1)`.
     fn mean_others(&self, value: Value) -> Value {
         let all = self.each(value);
-        if is_even(&all) {
-            return Value::Each(all);
-        }
-        let centred = advantage::less_the_others(&all, self.stats.mass.as_deref());
+        let centred = less_the_others(&all, self.stats.mass.as_deref());
         Value::Each(all.iter().zip(centred).map(|(one, less)| one - less).collect())
     }
 
@@ -263,20 +260,6 @@ fn operation(operator: Operator) -> fn(f64, f64) -> f64 {
         Operator::Equal => |a, b| holds(a == b),
         Operator::Unequal => |a, b| holds(a != b),
     }
-}
-
-/// Whether all numbers are the same: these have exactly themselves as their mean, so that a group of one reward has
-/// no gradient.
-fn is_even(all: &[f64]) -> bool {
-    all.iter().all(|one| *one == all[0])
-}
-
-fn mean(all: &[f64], mass: Option<&[f64]>) -> f64 {
-    if is_even(all) { all[0] } else { advantage::mean(all, mass) }
-}
-
-fn deviation(all: &[f64], mass: Option<&[f64]>) -> f64 {
-    if is_even(all) { 0.0 } else { advantage::deviation(all, mass) }
 }
 
 /// The number of sets of k of n; 0 where there are none.

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Map, Value as Json};
+use tealight_datasets::verify::GroupFunction;
 
 use super::evaluate::{Scope, Value};
 use super::{GroupStats, SCALARS, VECTORS};
@@ -15,25 +16,11 @@ use super::{GroupStats, SCALARS, VECTORS};
 /// What a text that names a function begins with.
 pub const PREFIX: &str = "python:";
 
-/// A function that runs elsewhere.
-pub struct Loaded {
-    /// The names of its parameters.
-    pub reads: Vec<String>,
-    /// Calls it.
-    pub call: Box<Call>,
-}
-
-/// The advantages of so many samples, of which the object has what the function reads.
-pub type Call = dyn Fn(usize, &Json) -> Result<Vec<f64>, String> + Send + Sync;
-
-/// Loads `FILE.py:FUNCTION`.
-pub type Load<'a> = &'a dyn Fn(&str) -> Result<Loaded, String>;
-
 /// A function that a text names.
 pub(super) struct Function {
     /// `FILE.py:FUNCTION`, with `timeout=SECONDS:` before it where that is given.
     argument: String,
-    loaded: OnceLock<Loaded>,
+    loaded: OnceLock<GroupFunction>,
 }
 
 impl Function {
@@ -49,9 +36,11 @@ impl Function {
         }
     }
 
-    pub(super) fn load(&self, load: Load<'_>) -> Result<()> {
+    /// Starts the interpreter that has the function.
+    pub(super) fn load(&self) -> Result<()> {
         if self.loaded.get().is_none() {
-            let function = load(&self.argument).map_err(|why| anyhow!("`advantage`: {why}"))?;
+            let opened = GroupFunction::open(&self.argument);
+            let function = opened.map_err(|why| anyhow!("`advantage`: {why}"))?;
             self.loaded.get_or_init(|| function);
         }
         Ok(())
@@ -59,7 +48,7 @@ impl Function {
 
     /// Whether it has a parameter of this name; nothing is known of a function that is not loaded.
     pub(super) fn reads(&self, name: &str) -> bool {
-        self.loaded.get().is_some_and(|function| function.reads.iter().any(|one| one == name))
+        self.loaded.get().is_some_and(|function| function.reads().iter().any(|one| one == name))
     }
 
     pub(super) fn advantages(&self, stats: &GroupStats) -> Result<Vec<f64>> {
@@ -78,7 +67,7 @@ impl Function {
             names.map(|name| ((*name).to_owned(), json(name))).collect();
         let count = stats.rewards.len();
         let correct = stats.classes.iter().flatten().count();
-        (function.call)(count, &values.into()).map_err(|why| {
+        function.advantages(count, &values.into()).map_err(|why| {
             anyhow!(
                 "`advantage`: {why}, of a group of {count} samples, {correct} of them correct, at step {}",
                 stats.step

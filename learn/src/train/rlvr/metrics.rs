@@ -183,12 +183,8 @@ impl Metrics {
             .iter()
             .map(|group| {
                 let rewards = group.rewards();
-                // Equal rewards differ from their rounded mean.
-                if rewards.len() > 1 && rewards.iter().all(|reward| *reward == rewards[0]) {
-                    return 0.0;
-                }
-                // The sample deviation, as the advantages divide by it.
-                deviation(&rewards, None)
+                // The sample deviation, as the advantages divide by it; there is none of one sample.
+                if rewards.len() > 1 { deviation(&rewards, None) } else { f64::NAN }
             })
             .collect();
         let of_groups = groups.len() as f64;
@@ -209,8 +205,7 @@ impl Metrics {
             min_length: lengths.iter().copied().fold(f64::INFINITY, f64::min),
             max_length: lengths.iter().copied().fold(0.0, f64::max),
             mean_terminated_length: ended.iter().sum::<f64>() / ended.len() as f64,
-            mean_length: all.iter().map(|r| r.completion.tokens.len()).sum::<usize>() as f64
-                / count,
+            mean_length: lengths.iter().sum::<f64>() / count,
             no_answer_ratio: all.iter().map(|r| no_answer(&r.verdict)).sum::<f64>() / count,
             unnoticed_end: unnoticed_end(&all),
             clipped_ratio: all.iter().map(|r| truncated(r.completion.finish)).sum::<f64>() / count,

@@ -18,37 +18,46 @@ const MAX_ROUNDS: usize = 10;
 /// The rollouts of a step.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Rollouts {
-    /// The groups of the batch.
-    pub(super) groups: Vec<Group>,
-    /// All groups that were sampled, those that dynamic sampling dropped included.
+    /// All groups that were sampled, those that dynamic sampling drops included.
     pub(super) sampled: Vec<Group>,
+    /// The places of those that make the batch, ascending.
+    pub(super) kept: Vec<usize>,
     /// The number of the next round of prompts.
     pub(super) rounds: usize,
     /// Policy lag: optimizer steps between the weights that sampled and those that are trained.
     pub(super) staleness: usize,
 }
 
+impl Rollouts {
+    /// The groups of the batch.
+    pub(super) fn into_batch(self) -> Vec<Group> {
+        let mut kept = self.kept.into_iter().peekable();
+        let all = self.sampled.into_iter().enumerate();
+        all.filter_map(|(place, group)| kept.next_if_eq(&place).map(|_| group)).collect()
+    }
+}
+
 /// Samples the rollouts of a step: rounds of prompts from `round` on, until enough groups are kept.
 pub(super) fn sample(run: &Run<'_>, round: usize) -> Result<Rollouts> {
     let group_count = run.config.settings.prompts_per_step.min(run.data.training.explore.len());
-    let (mut groups, mut sampled): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
+    let (mut sampled, mut kept): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut rounds = round;
     for _ in 0..MAX_ROUNDS {
-        let round = sample_round(run, rounds)?;
+        let begin = sampled.len();
+        sampled.extend(sample_round(run, rounds)?);
         rounds += 1;
-        let is_kept = |group: &&Group| !run.plan.dynamic_sampling || is_mixed(group);
-        groups.extend(round.iter().filter(is_kept).cloned());
-        sampled.extend(round);
-        if groups.len() >= group_count {
+        let is_kept = |place: &usize| !run.plan.dynamic_sampling || is_mixed(&sampled[*place]);
+        kept.extend((begin..sampled.len()).filter(is_kept));
+        if kept.len() >= group_count {
             break;
         }
     }
-    groups.truncate(group_count);
-    if groups.is_empty() {
+    kept.truncate(group_count);
+    if kept.is_empty() {
         // All groups have zero variance: those of the last round have advantages of zero, and the metrics show it.
-        groups = sampled[sampled.len() - group_count..].to_vec();
+        kept.extend(sampled.len() - group_count..sampled.len());
     }
-    Ok(Rollouts { groups, sampled, rounds, staleness: 0 })
+    Ok(Rollouts { sampled, kept, rounds, staleness: 0 })
 }
 
 /// Whether the completions of a group earn different rewards.

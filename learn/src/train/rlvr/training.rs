@@ -181,10 +181,11 @@ fn sample(
     *metrics =
         Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.data.rewarding) };
     metrics.staleness = run.models.sampling.engine.as_ref().map(|_| rollouts.staleness);
-    let scored = score(run, &rollouts.groups, state, metrics)?;
+    let groups = rollouts.into_batch();
+    let scored = score(run, &groups, state, metrics)?;
     monitor::log_rollouts(run, &scored, state.global_step, metrics)?;
     let batch = TokenBatch::new(run.plan, scored, run.config.settings.length(), run.ranks)?;
-    Ok(Some((batch, rollouts.groups)))
+    Ok(Some((batch, groups)))
 }
 
 /// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.
