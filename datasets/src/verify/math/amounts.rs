@@ -118,15 +118,20 @@ pub(super) fn money(text: &str) -> Option<String> {
     let text = &*words;
     let sign = text.trim_start_matches(['-', '−']);
     let minus = if sign.len() < text.len() { "-" } else { "" };
-    let money =
-        pattern!(r"^(\\?\$|€|£|¥|₹|US ?\\?\$|(?:Rs|INR)\.?) ?([0-9][0-9,]*(?:\.[0-9]+)?)(.*)$");
-    begins(sign, "$|\\$|€|£|¥|₹|US|Rs|INR").then_some(())?;
+    let money = pattern!(
+        r"^(\\?\$|€|£|¥|₹|US ?\\?\$|R\\?\$|[₺₩₽₫₱₪฿₦₴]|(?:Rs|INR|Rp)\.?) ?([0-9][0-9,]*(?:\.[0-9]+)?)(.*)$"
+    );
+    begins(sign, "$|\\$|€|£|¥|₹|US|R|INR|₺|₩|₽|₫|₱|₪|฿|₦|₴").then_some(())?;
     let found = money.captures(sign)?;
     let (currency, number, rest) = (&found[1], &found[2], found[3].trim());
     let unit = match currency {
+        "R$" | "R\\$" => return Some(format!("{minus}{number} reais {rest}")),
         _ if currency.ends_with('$') => "\\$",
         "€" | "£" | "¥" => currency,
-        _ => "₹",
+        "₹" => "₹",
+        _ if begins(currency, "Rs|INR") => "₹",
+        // Signs that no text of mathematics has before a number otherwise.
+        _ => return Some(format!("{minus}{number} {} {rest}", currency.trim_end_matches('.'))),
     };
     let rest =
         rest.trim_end_matches("/-").trim_end_matches("/=").trim_end_matches(" only").trim_end();

@@ -252,7 +252,7 @@ impl Lexer<'_> {
             self.out.extend([Token::Text(unit.to_owned()), Token::Symbol('∨')]);
             return Some(());
         }
-        let known = ["and", "or", "und", "et", "oder", "ou", "pi", "tg", "ctg"];
+        let known = ["and", "or", "pi", "tg", "ctg"];
         if is_math || known.contains(&trimmed) || (is_function(trimmed) && !has_unit) {
             let mark = self.out.len();
             if self.inner(trimmed).is_some() {

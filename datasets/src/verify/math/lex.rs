@@ -147,6 +147,9 @@ impl<'a> Lexer<'a> {
                 '€' | '£' | '¥' | '￥' | '¢' | '₹' => {
                     self.token(c.len_utf8(), Token::Currency(currency(c)));
                 }
+                '₺' | '₩' | '₽' | '₫' | '₱' | '₪' | '฿' | '₦' | '₴' => {
+                    self.token(c.len_utf8(), Token::Text(c.to_string()));
+                }
                 c if c.is_alphabetic() => {
                     let end = self
                         .rest()

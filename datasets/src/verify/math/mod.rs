@@ -25,6 +25,7 @@ mod counts;
 mod expression;
 mod foreign;
 mod lex;
+mod links;
 mod marked;
 mod matrix;
 mod numerals;

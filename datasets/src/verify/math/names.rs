@@ -1,5 +1,6 @@
 //! Names that an equation defines, and values with names.
 
+use super::links::linked;
 use super::pairing::MAX_MEMBERS;
 use super::scan::past;
 use super::tree::{Answer, Expr, Relation};
@@ -65,7 +66,7 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     let is_name = bare.first().is_some_and(u8::is_ascii_alphabetic)
         && bare.get(1).is_some_and(|byte| !byte.is_ascii_alphanumeric());
     is_name.then_some(())?;
-    let text = text.replace(" and ", ",");
+    let text = linked(text).unwrap_or_else(|| text.to_owned()).replace(" and ", ",");
     let mut names = Vec::new();
     let bare = |part: &'_ str| part.trim_start().strip_prefix("- ").unwrap_or(part).to_owned();
     let parts = text.split([',', ';', '\n', '、', '，']).map(bare);

@@ -10,6 +10,7 @@ use super::foreign::with_numerals;
 use super::fuel::Fuel;
 use super::languages::no_solution;
 use super::lex::MAX_BYTES;
+use super::links::linked;
 use super::parse::structure;
 use super::scan::{has_digits, is_one_of, parted};
 use super::sets::set_in_words;
@@ -20,6 +21,8 @@ use super::wording::in_signs;
 
 /// The answer that a text holds, `None` where it is not mathematics.
 pub(super) fn parse(text: &str) -> Option<Answer> {
+    let linked = linked(text);
+    let text = linked.as_deref().unwrap_or(text);
     match in_signs(text) {
         Some(signs) => read(&signs).or_else(|| read(text)),
         None => read(text),

@@ -2,6 +2,7 @@
 //! `$(4,7)$ and $(0,-1)$`, `$n = 5t$ for some integer $t$`, `6.02 x 10^23 molecules`, `1200 g`, `£30`.
 
 use super::super::alphabet::is_function;
+use super::super::links::is_link;
 use super::super::scan::{are_digits, begins, has_digits, is_one_of};
 use super::super::spelled::scale;
 use super::super::standing::{is_bound, is_unstated};
@@ -77,7 +78,7 @@ fn is_start(before: &str, rest: &str) -> bool {
 
 /// Whether a text is formulas with what joins or qualifies them, money, or has no words but units and links.
 fn is_mathematics(value: &str) -> bool {
-    const QUALIFIERS: &str = "and|or|for|all|every|any|each|some|where|with|is|are|an|integer|integers|real|reals|natural|\
+    const QUALIFIERS: &str = "for|all|every|any|each|some|where|with|is|are|an|integer|integers|real|reals|natural|\
         number|numbers|positive|constant|constants|arbitrary|nonzero|non|negative";
     let plain = value.replace("\\$", "").replace("\\(", "$").replace("\\)", "$");
     let mut parts = plain.split('$');
@@ -87,7 +88,9 @@ fn is_mathematics(value: &str) -> bool {
         marks => {
             let is_known = |part: &str| {
                 let words = part.split(|c: char| !c.is_alphabetic() || !c.is_ascii());
-                words.filter(|word| word.len() > 1).all(|word| is_one_of(word, QUALIFIERS))
+                words
+                    .filter(|word| word.len() > 1)
+                    .all(|word| is_link(word) || is_one_of(word, QUALIFIERS))
             };
             // `$12 = $17` is money.
             let is_money = |inner: &str| inner.trim_end().ends_with(['=', '+', '-', '*', '/', ',']);
@@ -109,7 +112,8 @@ fn is_plain(value: &str) -> bool {
     let words = value.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 1);
     let has_base = value.contains(" in base ");
     words.clone().all(|word| {
-        is_one_of(word, "and|or|mod|for|where|und|oder|et|ou")
+        is_link(word)
+            || is_one_of(word, "mod|for|where")
             || scale(word).is_some()
             || has_base && is_one_of(word, "in|base")
             || is_unit(word)

@@ -22,7 +22,9 @@ use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::endings::{are_formulas, ending};
-use super::sentences::{affirmed, choice, is_open, last_sentence, number_word, words};
+use super::sentences::{
+    affirmed, choice, is_open, last_sentence, number_word, so_yes_or_no, words,
+};
 use super::values::{displayed, is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
@@ -77,8 +79,9 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 17] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 18] = [
     |e| Some((without_solution(e.last)?, Rule::Words)),
+    |e| Some((so_yes_or_no(e.last)?, Rule::Words)),
     |e| Some((residue(e.last)?, Rule::Conclusion)),
     |e| Some((letter(e)?, Rule::Choice)),
     |e| Some((e.line.rsplit(". ").find_map(affirmed)?, Rule::Choice)),

@@ -119,6 +119,11 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
         span: found.span.start + offset..found.span.end + offset,
         ..found
     };
+    // A model without an end that answers at once: `8`, and then a question of its own with another answer.
+    let first = scope::next_questions(text).map(|end| text[..end].trim()).next();
+    if let Some(first) = first.filter(|first| first.len() <= MAX_WHOLE && is_value(first)) {
+        return (mode == Mode::Flexible).then(|| moved(part(text, first, Rule::Whole)));
+    }
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
     let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
     if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {

@@ -45,6 +45,14 @@ fn yes_or_no(sentence: &str) -> Option<&str> {
     (is_conclusion && says(&last.to_lowercase()).is_some()).then_some(last)
 }
 
+/// Yes or No behind "so", with words alone behind it: "91 = 7 · 13, so no, it is not prime".
+pub(super) fn so_yes_or_no(sentence: &str) -> Option<&str> {
+    let rest = &sentence[behind_last(sentence, ", so |; so |, therefore |, hence |, thus ")?..];
+    let word = rest.split([',', '.']).next()?;
+    let is_bare = !rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
+    (is_bare && says(&word.to_lowercase()).is_some()).then_some(word)
+}
+
 /// The only number of a sentence, in words: "She has seven left.", "It is minus forty degrees."
 pub(super) fn number_word(sentence: &str) -> Option<&str> {
     if is_open(sentence) || sentence.contains(" than ") {

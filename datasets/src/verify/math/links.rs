@@ -1,0 +1,80 @@
+//! Words of other languages between the members of a list and between alternatives, `2 y -1` and `x = 2 или x = -1`, as
+//! "and" and "or", which the grammar reads.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::scan::is_one_of;
+
+/// Between the members of a list.
+const AND: &str = "und|et|y|e|и|i|ve|va|dan|oraz|en|và|og|och|和|与|及|と|및|그리고|और|و";
+/// Between alternatives.
+const OR: &str =
+    "oder|ou|o|oppure|или|либо|lub|albo|veya|ya da|atau|hoặc|或|或者|または|또는|या|أو";
+
+/// Whether a word joins values.
+pub(super) fn is_link(word: &str) -> bool {
+    is_one_of(word, "and|or") || is_one_of(word, AND) || is_one_of(word, OR)
+}
+
+/// A word between blanks or in `\text{}`, with the character before it and those behind it.
+static PLACES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let words = format!("{AND}|{OR}");
+    Regex::new(&format!(
+        r"(?P<before>[0-9)}}\]$%]) *(?:\\text\{{ ?(?P<text>{words}) ?\}} *|(?: +(?P<plain>{words}) +))(?P<behind>[$\\(\[{{]|[-−]?[0-9$\\]|(?:[A-Za-z](?:_\{{?\w+\}}?|[₀-₉])? *[=<>≤≥]))"
+    ))
+    .ok()
+});
+
+/// A text with its words between values in English; none where it has no such words.
+pub(super) fn linked(text: &str) -> Option<String> {
+    const MAX_BYTES: usize = 400;
+    let may_be = text.len() <= MAX_BYTES && text.contains([' ', '{']);
+    let places = PLACES.as_ref().filter(|_| may_be && text.contains(char::is_alphabetic))?;
+    let is_place = |found: &Captures<'_>| {
+        let Some(plain) = found.name("plain") else { return true };
+        // `2 e x = 5` is an equation; between formulas or equations a letter is a word, and before a sign without a blank.
+        let equations = text[..plain.start()].contains('=');
+        let (before, behind) = (&found["before"], &found["behind"]);
+        let is_formula = before == "$" && behind.starts_with(['$', '-']);
+        plain.as_str().len() > 1 || is_formula || equations == behind.ends_with(['=', '<', '>'])
+    };
+    let mut out = String::new();
+    let mut end = 0;
+    for found in places.captures_iter(text).filter(is_place) {
+        let word = found.name("text").or(found.name("plain"))?;
+        let (before, behind) = (found.name("before")?, found.name("behind")?);
+        let is_text = found.name("text").is_some();
+        let link = if is_one_of(word.as_str(), AND) { "and" } else { "or" };
+        out.push_str(&text[end..before.end()]);
+        out.push_str(&if is_text { format!("\\text{{ {link} }}") } else { format!(" {link} ") });
+        end = behind.start();
+    }
+    out.push_str(&text[end..]);
+    (end > 0).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::linked;
+
+    #[test]
+    fn words_between_values_are_links_and_letters_are_not() {
+        let pairs = [
+            ("2 y -1", "2 and -1"),
+            ("x = 2 o x = -1", "x = 2 or x = -1"),
+            ("$x_1 = 2$ und $x_2 = -1$", "$x_1 = 2$ and $x_2 = -1$"),
+            ("$2$ e $-1$", "$2$ and $-1$"),
+            ("x=2 \\text{ или } x=-1", "x=2\\text{ or }x=-1"),
+            ("x=2\\text{或}x=-1", "x=2\\text{ or }x=-1"),
+            ("1, 2 et 3", "1, 2 and 3"),
+        ];
+        for (text, expected) in pairs {
+            assert_eq!(linked(text).as_deref(), Some(expected));
+        }
+        for text in ["2y - 1", "2 y - 1", "3 e^2", "2 and 3", "5 e", "2 e x = 5", "3i + 2 i - 1"] {
+            assert_eq!(linked(text), None, "{text}");
+        }
+    }
+}
