@@ -30,8 +30,10 @@ static PLACES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// A text with its words between values in English; none where it has no such words.
 pub(super) fn linked(text: &str) -> Option<String> {
     const MAX_BYTES: usize = 400;
-    let may_be = text.len() <= MAX_BYTES && text.contains([' ', '{']);
-    let places = PLACES.as_ref().filter(|_| may_be && text.contains(char::is_alphabetic))?;
+    // Most texts have no blank or `\text` behind a value.
+    let ends = |pair: &[u8]| b" \\".contains(&pair[1]) && b"0123456789)}]$%".contains(&pair[0]);
+    let may_be = text.len() <= MAX_BYTES && text.as_bytes().windows(2).any(ends);
+    let places = PLACES.as_ref().filter(|_| may_be)?;
     let is_place = |found: &Captures<'_>| {
         let Some(plain) = found.name("plain") else { return true };
         // `2 e x = 5` is an equation; between formulas or equations a letter is a word, and before a sign without a blank.

@@ -121,7 +121,9 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     };
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
     let first = scope::next_questions(text).map(|end| text[..end].trim()).next();
-    if let Some(first) = first.filter(|first| first.len() <= MAX_WHOLE && is_value(first)) {
+    let is_bare =
+        |first: &&str| first.len() <= MAX_WHOLE && is_value(first) && by_marks(first).is_none();
+    if let Some(first) = first.filter(is_bare) {
         return (mode == Mode::Flexible).then(|| moved(part(text, first, Rule::Whole)));
     }
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
