@@ -144,6 +144,16 @@ pub(super) fn is_unfinished(text: &str) -> bool {
     {
         return true;
     }
+    // What is to be found, at the end: the numbers before are the question's.
+    const TASKS: &str = "We need to find|We need to determine|We want to find|We are asked|We have to find|Let me think|\
+        Let's think|I need to find|The question asks";
+    if begins(last, TASKS) && !has_digits(last) {
+        return true;
+    }
+    let word = text.rsplit(' ').next().unwrap_or(text);
+    if is_one_of(word, "is|are|equals|be|the|of|to|and|by|gives|with") && text.len() > word.len() {
+        return true;
+    }
     let (steps, last) = text.rsplit_once('\n').unwrap_or(("", text));
     let step = last.trim_end_matches(['.', ')', ' ']);
     if step.len() < last.len()
