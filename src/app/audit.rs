@@ -1,10 +1,7 @@
 //! Two or more files of completions to one page: `grade` and `compare` in one stroke, and what only texts can say.
 
 mod judged_files;
-mod prompt_scorer;
-mod strategy_judge;
 
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,9 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::names;
 use tealight_datasets::{Verifier, verify};
-use tealight_eval::audit::{
-    self, Audit, AuditInput, PromptScorer, SecondJudge, StrategyJudge, Way,
-};
+use tealight_eval::audit::{self, Audit, AuditInput, SecondJudge, Way};
 use tealight_eval::report::audit_page::{self, AuditPage};
 use tealight_eval::report::recipes;
 use tealight_eval::results::Results;
@@ -28,8 +23,6 @@ use crate::app::grading::{self, FileToGrade, GradingOptions};
 use crate::system::files::{readable_folder, write_atomic};
 use crate::system::process::Process;
 use judged_files::{JudgedFile, aligned, pair};
-use prompt_scorer::ScorerOptions;
-use strategy_judge::JudgeOptions;
 
 /// Options of `tealight audit`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -65,14 +58,6 @@ pub struct AuditOptions {
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict_key: Option<String>,
-    /// A model that tells strategies apart.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub judge: JudgeOptions,
-    /// A model that scores completions.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub scorer: ScorerOptions,
     /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and
     /// nothing is saved.
     #[arg(long)]
@@ -117,13 +102,6 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     directory::refuse_run(output, existing)?;
     directory::refuse_inside(output, existing, files.iter().map(|file| Path::new(file.as_str())))?;
     let claim = directory::fresh(output, existing)?;
-    let is_begun = Cell::new(false);
-    let begin = || match is_begun.replace(true) {
-        true => Ok(()),
-        false => directory::begin(Some(&claim), output, existing),
-    };
-    let strategy_judge = options.judge.open(destination.is_saved().then_some(output), &begin)?;
-    let scorer = options.scorer.load(process)?;
     let (mut notes, mut judged) = (Vec::new(), Vec::new());
     let set = grading::set_name(&options.files[0]);
     let all_names = names.iter().map(String::as_str).chain([SECOND_DRAW]);
@@ -160,14 +138,12 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         golds: &audit::golds(&results),
         ways: &options.ways(&*verifier, &results),
         second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
-        judge: strategy_judge.as_ref().map(|judge| judge as &dyn StrategyJudge),
-        scorer: scorer.as_ref().map(|scorer| scorer as &dyn PromptScorer),
     };
     let audit = said(audit::audit(&input)?, warnings, notes);
     let most = options.grading.max_unjudged;
     let doubt = judged.iter().find_map(|file| file.doubt(&*verifier, most));
     if destination.is_saved() {
-        begin()?;
+        directory::begin(Some(&claim), output, existing)?;
         judged.iter().try_for_each(|file| file.save(output))?;
         let (audit, set, results) = (&audit, &set, results.as_slice());
         let (samples, command) = (&samples, options.command()?);
@@ -272,18 +248,7 @@ impl AuditOptions {
     /// The command line that makes the same audit.
     fn command(&self) -> Result<String> {
         let files = self.files.iter().map(|file| as_argument(Path::new(file)));
-        let own = [
-            "names",
-            "second_draw",
-            "intersect",
-            "against",
-            "verdict_key",
-            "judge_engine",
-            "judge_model",
-            "model",
-            "device",
-            "dtype",
-        ];
+        let own = ["names", "second_draw", "intersect", "against", "verdict_key"];
         let options = recipes::options(&serde_json::to_value(self)?, &own);
         Ok(format!(
             "tealight audit {}{options} --output again",

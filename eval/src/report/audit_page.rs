@@ -13,9 +13,7 @@ use super::page;
 use super::samples::{Sampled, Source, place};
 use super::titles;
 use super::view::{Cell, Document, Recipe, Section, Table};
-use crate::audit::{
-    Audit, CANDIDATES, COMPLETIONS, LostProblem, SHOWN_LOST, SecondRule, TunedAudit,
-};
+use crate::audit::{Audit, CANDIDATES, LostProblem, SHOWN_LOST, SecondRule, TunedAudit};
 use crate::inference::{Effect, Tested, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
@@ -143,42 +141,11 @@ fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
 }
 
 fn template_section(tuned: &TunedAudit) -> Section {
-    let section = Section::new("Answers to the prompt, or a template?").text(templates(tuned));
-    let others = CANDIDATES - 1;
-    let Some(found) = &tuned.information else {
-        return section.text(format!(
-            "Each completion is compared with its own prompt and {others} others by the words that both have, rare ones \
-             counting most. A model that answers from a template retrieves its prompt less often, while the entropy of \
-             its words may stay. Files have no log-probabilities of completions under other prompts: this is a proxy of \
-             mutual information. With --model a model computes them."
-        ));
-    };
-    let both = |name: &str, values: [f64; 2]| {
-        [name.to_owned(), format!("{:.3}", values[0]), format!("{:.3}", values[1])]
-    };
-    let rows = [
-        both("information about the prompt, lower bound", [found.base.value, found.tuned.value]),
-        both("the same per token", found.per_token),
-        both("log-probability per token, own prompt", found.own_logp),
-        both("log-probability per token, other prompts", found.other_logp),
-    ];
-    let words = tuned.templates.as_ref().map_or_else(String::new, |found| {
-        format!(
-            " By words alone, {:.1} % of the base's completions and {:.1} % of the tuned model's point to their own prompt.",
-            100.0 * found.base.value,
-            100.0 * found.tuned.value
-        )
-    });
-    section.table(Table::of(["mean, in nats", "base", "tuned"], rows)).text(format!(
-        "The model {} computes the log-probability of {COMPLETIONS} completions at most of {} (at most {} tokens of each) \
-         under their own prompt and {others} others. The information is log p(y|own)^t - log of the mean p(y|prompt)^t \
-         over the {} prompts, t of 0 to 1 the best on other problems: 0 for a template, {:.2} for completions that are possible after their own prompt only. Whatever \
-         the model, this is on average no more than the mutual information of prompt and completion.{words}",
-        found.scorer,
-        counted(found.problems, "problem"),
-        found.limits[1],
-        found.candidates,
-        (found.candidates as f64).ln()
+    Section::new("Answers to the prompt, or a template?").text(templates(tuned)).text(format!(
+        "Each completion is compared with its own prompt and {} others by the words that both have, rare ones counting \
+         most. A model that answers from a template retrieves its prompt less often, while the entropy of its words may \
+         stay. Files have no log-probabilities of completions under other prompts: this is a proxy of mutual information.",
+        CANDIDATES - 1
     ))
 }
 
