@@ -219,20 +219,12 @@ fn nothing_correct(input: &AuditInput<'_>) -> Option<String> {
     })
 }
 
-/// The problem at a place of a set, as verifiers are given it.
-fn problem(set: &Aligned<'_>, place: usize) -> Problem {
-    let (id, question) = (&set.runs[0][place].problem, set.questions.get(place));
-    let (prompt, answer) = question.map_or(("", ""), |q| (q.prompt.as_str(), q.answer.as_str()));
-    Problem::new(id.as_str(), Prompt::Text(prompt.to_owned()), answer)
-}
-
-/// The same with the gold answer of a model's own file.
+/// The problem at a place of a set, as verifiers are given it: with the gold answer of a model's own file.
 fn own_problem(set: &Aligned<'_>, golds: &Golds<'_>, place: usize) -> Problem {
-    let problem = problem(set, place);
-    match golds.get(problem.id.as_str()) {
-        Some(own) => Problem { answer: (*own).to_owned(), ..problem },
-        None => problem,
-    }
+    let (id, question) = (set.runs[0][place].problem.as_str(), set.questions.get(place));
+    let (prompt, answer) = question.map_or(("", ""), |q| (q.prompt.as_str(), q.answer.as_str()));
+    let answer = golds.get(id).copied().unwrap_or(answer);
+    Problem::new(id, Prompt::Text(prompt.to_owned()), answer)
 }
 
 fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAudit> {
@@ -355,11 +347,15 @@ fn text(samples: &Index, id: &str, wants: &dyn Fn(&Sample) -> bool) -> Result<St
     Ok(all.iter().find(|one| wants(one)).map(|one| shown(&one.completion)).unwrap_or_default())
 }
 
-/// The end of a long text, where its answer is.
+/// A text as it is shown.
 fn shown(text: &str) -> String {
-    let text = text.trim();
+    ending(text.trim(), MAX_TEXT)
+}
+
+/// The last `most` characters of a longer text, where its answer is.
+pub(crate) fn ending(text: &str, most: usize) -> String {
     let count = text.chars().count();
-    match text.char_indices().nth(count.saturating_sub(MAX_TEXT)) {
+    match text.char_indices().nth(count.saturating_sub(most)) {
         Some((at, _)) if at > 0 => format!("... {}", &text[at..]),
         _ => text.to_owned(),
     }
