@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::names;
-use tealight_datasets::{Verifier, verify};
+use tealight_datasets::{Dataset, Verifier, verify};
 use tealight_eval::audit::{self, Audit, AuditInput, SecondJudge, Way};
 use tealight_eval::report::audit_page::{self, AuditPage};
 use tealight_eval::report::recipes;
@@ -19,7 +19,7 @@ use tealight_eval::store::Index;
 
 use crate::app::directory::{self, Destination, Existing, as_argument};
 use crate::app::evaluate::Doubtful;
-use crate::app::grading::{self, FileToGrade, GradingOptions};
+use crate::app::grading::{self, FileToGrade, GradingOptions, Input};
 use crate::system::files::{readable_folder, write_atomic};
 use crate::system::process::Process;
 use judged_files::{JudgedFile, aligned, pair};
@@ -27,7 +27,8 @@ use judged_files::{JudgedFile, aligned, pair};
 /// Options of `tealight audit`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct AuditOptions {
-    /// Files of completions, the base's first: every file that `tealight grade` reads, also of different harnesses.
+    /// Files of completions, the base's first: every file that `tealight grade` reads, also of different harnesses, and
+    /// directories that `tealight eval` wrote.
     #[arg(value_name = "FILE")]
     #[serde(default)]
     pub files: Vec<String>,
@@ -93,10 +94,13 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     }
     let names = options.names()?;
     let dataset = options.grading.dataset()?;
-    let verifier = options.grading.verifier(dataset.as_ref())?;
-    let second = options.second_verifier(&*verifier)?;
     let files: Vec<&String> = options.files.iter().chain(&options.second_draw).collect();
-    let sources: Vec<_> = files.iter().map(|file| grading::source(file)).collect::<Result<_>>()?;
+    let inputs: Vec<Input> =
+        files.iter().map(|file| options.grading.input(file)).collect::<Result<_>>()?;
+    let verifier = options.verifier(dataset.as_ref(), &inputs)?;
+    let second = options.second_verifier(&*verifier)?;
+    let sources: Vec<_> =
+        inputs.iter().map(|input| grading::source(&input.file)).collect::<Result<_>>()?;
     let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
     let output = destination.path();
     directory::refuse_run(output, existing)?;
@@ -105,14 +109,14 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     let (mut notes, mut judged) = (Vec::new(), Vec::new());
     let set = grading::set_name(&options.files[0]);
     let all_names = names.iter().map(String::as_str).chain([SECOND_DRAW]);
-    for ((file, source), name) in files.iter().zip(sources).zip(all_names) {
+    for ((input, source), name) in inputs.iter().zip(sources).zip(all_names) {
         let folder = readable_folder().tempdir_in(output);
         let folder = folder.with_context(|| format!("{}: cannot be written", output.display()))?;
         let to_grade = FileToGrade {
-            file: file.as_str(),
+            input,
             set: set.clone(),
             model: name,
-            dataset: dataset.as_ref(),
+            dataset: dataset.as_ref().or(input.dataset()),
             verifier: &*verifier,
             samples: Some(format!("samples/{}.jsonl", names::file_name(name))),
             verdict_key: options.verdict_key.as_deref(),
@@ -207,6 +211,23 @@ impl AuditOptions {
             "the same file occurs twice, or two files have one name: an audit compares the completions of different \
              models, which --names tells apart",
         )
+    }
+
+    /// The judge of all files: that of --verifier or --dataset, else that of the evaluations whose folders are named.
+    fn verifier(&self, dataset: Option<&Dataset>, inputs: &[Input]) -> Result<Arc<dyn Verifier>> {
+        let stored: Vec<&Dataset> = inputs.iter().filter_map(Input::dataset).collect();
+        let verifier = self.grading.verifier(dataset.or(stored.first().copied()))?;
+        let is_other = |one: &&&Dataset| one.verifier.name() != verifier.name();
+        if let Some(other) = stored.iter().find(is_other)
+            && self.grading.rewards.verifier.is_empty()
+        {
+            bail!(
+                "one evaluation was judged by {}, another by {}: name the verifier of all with --verifier",
+                verifier.name(),
+                other.verifier.name()
+            );
+        }
+        Ok(verifier)
     }
 
     fn second_verifier(&self, first: &dyn Verifier) -> Result<Option<Arc<dyn Verifier>>> {
