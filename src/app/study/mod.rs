@@ -245,6 +245,7 @@ impl StudyOptions {
     fn take_output(&self, start: &Start, ranks: &Ranks) -> Result<(PathBuf, Option<Claim>)> {
         let mut claim = None;
         let output = ranks.first(|| {
+            self.settings.report_to.iter().try_for_each(|target| target.check())?;
             let output = match (&self.output, start) {
                 (Some(output), _) => output.clone(),
                 (None, Start::Resume(_)) => PathBuf::from("study"),
