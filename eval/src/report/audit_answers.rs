@@ -5,6 +5,16 @@ use crate::inference::{Effect, Finding, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
 
+/// The six questions.
+pub const QUESTIONS: [&str; 6] = [
+    "Better on one try, and overtaken at many?",
+    "What was lost?",
+    "Narrower, or only cleaner?",
+    "How many strategies?",
+    "Answers to the prompt, or a template?",
+    "Is the verifier to be trusted?",
+];
+
 /// The answers to the six questions, in a sentence or two each.
 pub fn verdict(tuned: &TunedAudit) -> [String; 6] {
     [

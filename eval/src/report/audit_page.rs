@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::audit_answers::{better, lost, narrower, strategies, templates, trusted, verdict};
+use super::audit_answers::{
+    QUESTIONS, better, lost, narrower, strategies, templates, trusted, verdict,
+};
 use super::audit_plain;
 use super::contrast::shown_ks;
 use super::evaluation::top;
@@ -13,7 +15,7 @@ use super::page;
 use super::samples::{Sampled, Source, place};
 use super::titles;
 use super::view::{Cell, Document, Recipe, Section, Table};
-use crate::audit::{Audit, CANDIDATES, LostProblem, SHOWN_LOST, SecondRule, TunedAudit};
+use crate::audit::{Audit, CANDIDATES, LostProblem, SHOWN_LOST, SecondRule, TunedAudit, ending};
 use crate::inference::{Effect, Tested, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
@@ -123,25 +125,24 @@ fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
             counted(tuned.findings.first().map_or(0, |(_, found)| found.tests), "test")
         ),
     );
+    let [better_on_one, what_lost, is_narrower, how_many, is_template, is_trusted] =
+        QUESTIONS.map(Section::new);
     vec![
-        Section::new("Better on one try, and overtaken at many?")
+        better_on_one
             .text(better(tuned))
             .table(pass_table(tuned))
             .table(plan_table(&tuned.plans))
             .table(tested),
-        Section::new("What was lost?")
-            .text(lost(tuned))
-            .text(lost_method(tuned))
-            .table(lost_table(tuned, base)),
-        Section::new("Narrower, or only cleaner?").text(narrower(tuned)).table(parts_table(tuned)),
-        Section::new("How many strategies?").text(strategies(tuned)).table(ways_table(tuned)),
-        template_section(tuned),
-        trust_section(tuned),
+        what_lost.text(lost(tuned)).text(lost_method(tuned)).table(lost_table(tuned, base)),
+        is_narrower.text(narrower(tuned)).table(parts_table(tuned)),
+        how_many.text(strategies(tuned)).table(ways_table(tuned)),
+        template_section(is_template, tuned),
+        trust_section(is_trusted, tuned),
     ]
 }
 
-fn template_section(tuned: &TunedAudit) -> Section {
-    Section::new("Answers to the prompt, or a template?").text(templates(tuned)).text(format!(
+fn template_section(section: Section, tuned: &TunedAudit) -> Section {
+    section.text(templates(tuned)).text(format!(
         "Each completion is compared with its own prompt and {} others by the words that both have, rare ones counting \
          most. A model that answers from a template retrieves its prompt less often, while the entropy of its words may \
          stay. Files have no log-probabilities of completions under other prompts: this is a proxy of mutual information.",
@@ -219,12 +220,7 @@ fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
 }
 
 fn brief(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let count = line.chars().count();
-    match line.char_indices().nth(count.saturating_sub(120)) {
-        Some((at, _)) if at > 0 => format!("... {}", &line[at..]),
-        _ => line,
-    }
+    ending(&text.split_whitespace().collect::<Vec<_>>().join(" "), 120)
 }
 
 fn parts_table(tuned: &TunedAudit) -> Table {
@@ -269,8 +265,8 @@ fn ways_table(tuned: &TunedAudit) -> Table {
     )
 }
 
-fn trust_section(tuned: &TunedAudit) -> Section {
-    let section = Section::new("Is the verifier to be trusted?").text(trusted(tuned));
+fn trust_section(section: Section, tuned: &TunedAudit) -> Section {
+    let section = section.text(trusted(tuned));
     let Some(second) = &tuned.second_rule else { return section };
     section.table(rules_table(second)).table(disputed_table(second))
 }
