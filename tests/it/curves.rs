@@ -202,5 +202,6 @@ fn a_plan_lists_the_runs_without_running_them() {
     assert_eq!(row("evaluate tuning")[..2], ["8".to_owned(), (9 * 12 * 8).to_string()]);
     assert_eq!(row("evaluate checkpoints")[..2], ["8".to_owned(), (4 * 12 * 8).to_string()]);
     assert_eq!(row("evaluate baselines")[..2], ["3".to_owned(), (3 * 12 * 8).to_string()]);
+    assert!(text.contains("in a study of colouring; those of countdown/"), "{text}");
     assert!(text.contains("measured now") && text.contains("probability .8"), "{text}");
 }
