@@ -47,7 +47,8 @@ pub struct GradeOptions {
     pub json: bool,
 }
 
-/// Judges the completions in `file`, the samples of an evaluation where that is its folder, standard input where it is `-`, and writes results, report and judged samples.
+/// Judges the completions in `file` (the samples of an evaluation where that is its folder, standard input where it is
+/// `-`), and writes results, report and judged samples.
 /// docs/how-to/grade.md lists the formats.
 pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) -> Result<Judged> {
     Destination::check(options.output.as_deref(), existing)?;

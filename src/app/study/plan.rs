@@ -96,8 +96,8 @@ pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
     Ok(text)
 }
 
-/// Finds out what a study would do, and the least difference that it could find with assumed variances: a few samples and
-/// training steps are timed, and thrown away.
+/// Finds out what a study would do, and the least difference that it could find with assumed variances: a few samples
+/// and training steps are timed, and thrown away.
 pub fn planned(options: &StudyOptions, process: &Process) -> Result<Plan> {
     let (options, configurations) = options.checked()?;
     let study = Prepared::open(options, configurations, &process.ranks)?;
