@@ -9,7 +9,7 @@ use crate::number::counted;
 use crate::results::{Results, SetResult};
 
 /// Settings of sampling that an evaluation's numbers depend on, as `config` in its results calls them.
-const SAMPLING: [&str; 4] = ["max_completion_length", "top_k", "top_p", "min_p"];
+pub const SAMPLING: [&str; 4] = ["max_completion_length", "top_k", "top_p", "min_p"];
 /// Settings of rewards and solution classes that the numbers depend on.
 const REWARDS: [&str; 3] = ["reward_weights", "correct_threshold", "classes"];
 /// Settings that prompts are made by.

@@ -73,11 +73,11 @@ pub struct EvalJob<'a> {
 
 /// Follows an evaluation; an error ends it, and the store keeps the samples so far.
 pub trait EvalProgress {
-    /// Samples are missing for this number of problems.
+    /// Samples are missing for this number of `problems`; those of `known` ones are there.
     ///
     /// # Errors
     /// A reason to end the evaluation.
-    fn begin(&mut self, problems: usize) -> Result<()>;
+    fn begin(&mut self, known: usize, problems: usize) -> Result<()>;
 
     /// The missing samples of one more problem are there.
     ///
@@ -90,7 +90,7 @@ pub trait EvalProgress {
 pub struct Silent;
 
 impl EvalProgress for Silent {
-    fn begin(&mut self, _: usize) -> Result<()> {
+    fn begin(&mut self, _: usize, _: usize) -> Result<()> {
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl<'a> EvalJob<'a> {
         let mut tallies = self.known();
         let known: Vec<usize> = tallies.iter().map(Tally::num_samples).collect();
         let missing: Vec<usize> = (0..problems.len()).filter(|index| known[*index] < n).collect();
-        self.progress.begin(missing.len())?;
+        self.progress.begin(problems.len() - missing.len(), missing.len())?;
         let mut solve = |share: &[usize], sink: &mut Sink<'_, SampleBatch>| {
             let request = |index: &usize| ProblemRequest {
                 problem: &problems[*index],
@@ -222,7 +222,7 @@ mod tests {
     struct SampleCounter<'a>(&'a mut Vec<usize>);
 
     impl EvalProgress for SampleCounter<'_> {
-        fn begin(&mut self, _: usize) -> Result<()> {
+        fn begin(&mut self, _: usize, _: usize) -> Result<()> {
             Ok(())
         }
 

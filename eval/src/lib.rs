@@ -8,6 +8,7 @@
 
 pub mod answer_rules;
 pub mod audit;
+mod cautions;
 mod classes;
 pub mod comparable;
 pub mod completion;

@@ -12,7 +12,6 @@ use tealight_core::{Message, Prompt};
 use tealight_datasets::{Dataset, Problem, Unusable};
 
 use crate::classes::Level;
-use crate::number::counted;
 use crate::rules::Truncated;
 use crate::{Summary, Tally};
 
@@ -135,77 +134,6 @@ impl SetResult {
         let drew = self.problems.iter().any(|tally| tally.greedy.is_some());
         let stem = self.samples.as_ref()?.strip_suffix(".jsonl")?;
         drew.then(|| format!("{stem}.greedy.jsonl"))
-    }
-
-    /// The end of turn after which most of the truncated completions went on.
-    fn unnoticed_end(&self) -> Option<&str> {
-        let ends = || self.problems.iter().filter_map(|tally| tally.end_of_turn.as_ref());
-        let truncated: usize = self.problems.iter().map(|tally| tally.truncated).sum();
-        let went_on: usize = ends().map(|(count, _)| *count).sum();
-        ends().next().filter(|_| 2 * went_on > truncated).map(|(_, end)| end.as_str())
-    }
-
-    /// What to do where completions are too short: the completions of a file were sampled elsewhere.
-    fn remedy(&self) -> &'static str {
-        match self.temperature {
-            Some(_) => "raise --max-completion-length",
-            None => "sample them with a larger limit of their length",
-        }
-    }
-
-    /// Reasons to read the numbers of what is called `name` with caution, under a rule for truncated completions.
-    pub fn cautions(&self, name: &str, rule: Truncated) -> Vec<String> {
-        let summary = &self.summary;
-        let mut cautions = Vec::new();
-        if rule == Truncated::Wrong && summary.truncated.is_some_and(|share| share > 0.5) {
-            cautions.push(match self.unnoticed_end() {
-                Some(end) => format!(
-                    "{name}: more than half of the completions were truncated, and most of these went on after an end \
-                     of turn, `{end}`: add the token to eos_token_id in the model's generation_config.json"
-                ),
-                None => format!(
-                    "{name}: more than half of the completions were truncated; {}",
-                    self.remedy()
-                ),
-            });
-        }
-        if summary.truncated_correct > 0 && rule.is_wrong() {
-            cautions.push(format!(
-                "{name}: {} would be correct but reached the length limit, which counts as incorrect; --truncated \
-                 judged lets the verifier decide",
-                counted(summary.truncated_correct, "completion")
-            ));
-        }
-        if summary.failed > 0 && self.temperature.is_some() {
-            cautions.push(format!(
-                "{name}: {} without an answer (refused, filtered, a tool call, no text), counted as incorrect; --failed \
-                 unjudged leaves them out",
-                counted(summary.failed, "completion")
-            ));
-        }
-        if summary.no_answer > 0.5 {
-            cautions.push(format!(
-                "{name}: more than half of the completions contain no readable answer; look at the samples"
-            ));
-        }
-        if summary.thinking.is_some_and(|thinking| thinking.finished < 0.5) {
-            cautions.push(format!(
-                "{name}: more than half of the thoughts were never finished; {}",
-                self.remedy()
-            ));
-        }
-        if summary.unjudged > 0 {
-            let problems = match summary.unjudged_problems {
-                0 => String::new(),
-                1 => ", and 1 problem has no judged completion at all".to_owned(),
-                count => format!(", and {count} problems have no judged completion at all"),
-            };
-            cautions.push(format!(
-                "{name}: {} completions could not be judged and are left out{problems}",
-                summary.unjudged
-            ));
-        }
-        cautions
     }
 }
 

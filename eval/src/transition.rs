@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::audit::Lost;
 use crate::contrast::{Contrast, Evaluations};
@@ -165,13 +165,13 @@ fn one<'a>(
 }
 
 /// The transitions of the problems of one model to another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Change {
     /// Differences.
     #[serde(flatten)]
     pub contrast: Contrast,
     /// What was lost and gained beyond chance, where the base was drawn again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond_chance: Option<Lost>,
     /// Problems that the base solved and this one never did.
     pub lost: Vec<String>,

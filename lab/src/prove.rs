@@ -157,7 +157,8 @@ impl Proof {
             lines.push(format!(
                 "{what} on the toy task `ends`: accuracy {:.3}, effective number of correct answers {:.1} \
                  (base: {:.1}; forward KL to p*: {:.1}, at accuracy {:.3}). \
-                 {kl}KL(q || a) = {:.3} nats.",
+                 {kl}KL(q || a) = {:.3} nats. a is the base, p* the base conditioned on a correct answer; the \
+                 effective number is exp(entropy) of q over its correct answers.",
                 point.validity,
                 point.effective_valid,
                 point.base_effective_valid,

@@ -1,10 +1,7 @@
 //! Two or more files of completions to one page: `grade` and `compare` in one stroke, and what only texts can say.
 
 mod judged_files;
-mod prompt_scorer;
-mod strategy_judge;
 
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,10 +10,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::names;
-use tealight_datasets::{Verifier, verify};
-use tealight_eval::audit::{
-    self, Audit, AuditInput, PromptScorer, SecondJudge, StrategyJudge, Way,
-};
+use tealight_datasets::{Dataset, Verifier, verify};
+use tealight_eval::audit::{self, Audit, AuditInput, SecondJudge, Way};
 use tealight_eval::report::audit_page::{self, AuditPage};
 use tealight_eval::report::recipes;
 use tealight_eval::results::Results;
@@ -24,17 +19,16 @@ use tealight_eval::store::Index;
 
 use crate::app::directory::{self, Destination, Existing, as_argument};
 use crate::app::evaluate::Doubtful;
-use crate::app::grading::{self, FileToGrade, GradingOptions};
+use crate::app::grading::{self, FileToGrade, GradingOptions, Input};
 use crate::system::files::{readable_folder, write_atomic};
 use crate::system::process::Process;
 use judged_files::{JudgedFile, aligned, pair};
-use prompt_scorer::ScorerOptions;
-use strategy_judge::JudgeOptions;
 
 /// Options of `tealight audit`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct AuditOptions {
-    /// Files of completions, the base's first: every file that `tealight grade` reads, also of different harnesses.
+    /// Files of completions, the base's first: every file that `tealight grade` reads, also of different harnesses, and
+    /// directories that `tealight eval` wrote.
     #[arg(value_name = "FILE")]
     #[serde(default)]
     pub files: Vec<String>,
@@ -65,14 +59,6 @@ pub struct AuditOptions {
     #[arg(long, value_name = "KEY", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict_key: Option<String>,
-    /// A model that tells strategies apart.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub judge: JudgeOptions,
-    /// A model that scores completions.
-    #[command(flatten)]
-    #[serde(flatten)]
-    pub scorer: ScorerOptions,
     /// Directory for report.html, audit.json and the judged samples. Without --output the answers are printed and
     /// nothing is saved.
     #[arg(long)]
@@ -108,33 +94,29 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
     }
     let names = options.names()?;
     let dataset = options.grading.dataset()?;
-    let verifier = options.grading.verifier(dataset.as_ref())?;
-    let second = options.second_verifier(&*verifier)?;
     let files: Vec<&String> = options.files.iter().chain(&options.second_draw).collect();
-    let sources: Vec<_> = files.iter().map(|file| grading::source(file)).collect::<Result<_>>()?;
+    let inputs: Vec<Input> =
+        files.iter().map(|file| options.grading.input(file)).collect::<Result<_>>()?;
+    let verifier = options.verifier(dataset.as_ref(), &inputs)?;
+    let second = options.second_verifier(&*verifier)?;
+    let sources: Vec<_> =
+        inputs.iter().map(|input| grading::source(&input.file)).collect::<Result<_>>()?;
     let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
     let output = destination.path();
     directory::refuse_run(output, existing)?;
     directory::refuse_inside(output, existing, files.iter().map(|file| Path::new(file.as_str())))?;
     let claim = directory::fresh(output, existing)?;
-    let is_begun = Cell::new(false);
-    let begin = || match is_begun.replace(true) {
-        true => Ok(()),
-        false => directory::begin(Some(&claim), output, existing),
-    };
-    let strategy_judge = options.judge.open(destination.is_saved().then_some(output), &begin)?;
-    let scorer = options.scorer.load(process)?;
     let (mut notes, mut judged) = (Vec::new(), Vec::new());
     let set = grading::set_name(&options.files[0]);
     let all_names = names.iter().map(String::as_str).chain([SECOND_DRAW]);
-    for ((file, source), name) in files.iter().zip(sources).zip(all_names) {
+    for ((input, source), name) in inputs.iter().zip(sources).zip(all_names) {
         let folder = readable_folder().tempdir_in(output);
         let folder = folder.with_context(|| format!("{}: cannot be written", output.display()))?;
         let to_grade = FileToGrade {
-            file: file.as_str(),
+            input,
             set: set.clone(),
             model: name,
-            dataset: dataset.as_ref(),
+            dataset: dataset.as_ref().or(input.dataset()),
             verifier: &*verifier,
             samples: Some(format!("samples/{}.jsonl", names::file_name(name))),
             verdict_key: options.verdict_key.as_deref(),
@@ -160,14 +142,12 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         golds: &audit::golds(&results),
         ways: &options.ways(&*verifier, &results),
         second: options.second_judge(second.as_deref()).map(|judge| (verifier.name(), judge)),
-        judge: strategy_judge.as_ref().map(|judge| judge as &dyn StrategyJudge),
-        scorer: scorer.as_ref().map(|scorer| scorer as &dyn PromptScorer),
     };
     let audit = said(audit::audit(&input)?, warnings, notes);
     let most = options.grading.max_unjudged;
     let doubt = judged.iter().find_map(|file| file.doubt(&*verifier, most));
     if destination.is_saved() {
-        begin()?;
+        directory::begin(Some(&claim), output, existing)?;
         judged.iter().try_for_each(|file| file.save(output))?;
         let (audit, set, results) = (&audit, &set, results.as_slice());
         let (samples, command) = (&samples, options.command()?);
@@ -233,6 +213,23 @@ impl AuditOptions {
         )
     }
 
+    /// The judge of all files: that of --verifier or --dataset, else that of the evaluations whose folders are named.
+    fn verifier(&self, dataset: Option<&Dataset>, inputs: &[Input]) -> Result<Arc<dyn Verifier>> {
+        let stored: Vec<&Dataset> = inputs.iter().filter_map(Input::dataset).collect();
+        let verifier = self.grading.verifier(dataset.or(stored.first().copied()))?;
+        let is_other = |one: &&&Dataset| one.verifier.name() != verifier.name();
+        if let Some(other) = stored.iter().find(is_other)
+            && self.grading.rewards.verifier.is_empty()
+        {
+            bail!(
+                "one evaluation was judged by {}, another by {}: name the verifier of all with --verifier",
+                verifier.name(),
+                other.verifier.name()
+            );
+        }
+        Ok(verifier)
+    }
+
     fn second_verifier(&self, first: &dyn Verifier) -> Result<Option<Arc<dyn Verifier>>> {
         if self.verdict_key.is_some() && self.against.is_some() {
             bail!("--against and --verdict-key each name the second judge: leave one of them out");
@@ -272,18 +269,7 @@ impl AuditOptions {
     /// The command line that makes the same audit.
     fn command(&self) -> Result<String> {
         let files = self.files.iter().map(|file| as_argument(Path::new(file)));
-        let own = [
-            "names",
-            "second_draw",
-            "intersect",
-            "against",
-            "verdict_key",
-            "judge_engine",
-            "judge_model",
-            "model",
-            "device",
-            "dtype",
-        ];
+        let own = ["names", "second_draw", "intersect", "against", "verdict_key"];
         let options = recipes::options(&serde_json::to_value(self)?, &own);
         Ok(format!(
             "tealight audit {}{options} --output again",

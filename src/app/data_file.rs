@@ -16,8 +16,9 @@ use crate::system::machine;
 
 pub(crate) const DATASET_HELP: &str = "\
 Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
-  countdown  four numbers, a target, many correct expressions: countdown/train (the default),
-             valid and test (no problem has the numbers of a training problem), sft
+  countdown  four numbers, a target, many correct expressions: countdown/train (the default;
+             countdown/test for eval), valid, test (no problem has the numbers of a training
+             problem), sft
   TASK       a task that tealight tasks lists, such as colouring: colouring/train, valid,
              test, sft; parameters follow the split (colouring/test-n7-m9)
   TASK/sft,TASK/sft,...  for tealight sft: several endless streams in equal shares

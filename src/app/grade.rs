@@ -47,13 +47,15 @@ pub struct GradeOptions {
     pub json: bool,
 }
 
-/// Judges the completions in `file`, standard input where that is `-`, and writes results, report and judged samples.
+/// Judges the completions in `file` (the samples of an evaluation where that is its folder, standard input where it is
+/// `-`), and writes results, report and judged samples.
 /// docs/how-to/grade.md lists the formats.
 pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) -> Result<Judged> {
     Destination::check(options.output.as_deref(), existing)?;
-    let dataset = options.grading.dataset()?;
-    let verifier = options.grading.verifier(dataset.as_ref())?;
-    let source = grading::source(file)?;
+    let (input, dataset) = (options.grading.input(file)?, options.grading.dataset()?);
+    let dataset = dataset.as_ref().or(input.dataset());
+    let verifier = options.grading.verifier(dataset)?;
+    let source = grading::source(&input.file)?;
     let destination = Destination::resolve(options.output.as_deref(), stop)?;
     let output = destination.path();
     directory::refuse_run(output, existing)?;
@@ -62,15 +64,15 @@ pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) 
     // costs no earlier results.
     let judging = readable_folder().tempdir_in(output);
     let judging = judging.with_context(|| format!("{}: cannot be written", output.display()))?;
-    let set = options.name.clone().unwrap_or_else(|| grading::set_name(file));
+    let set = options.name.clone().unwrap_or_else(|| grading::set_name(&input.file));
     let has_samples = destination.is_saved() && !options.no_samples;
     let samples = has_samples.then(|| format!("samples/{}.jsonl", names::file_name(&set)));
     let path = samples.as_ref().map(|samples| output.join(samples));
     let to_grade = FileToGrade {
-        file,
+        input: &input,
         set,
         model: &options.model,
-        dataset: dataset.as_ref(),
+        dataset,
         verifier: &*verifier,
         samples,
         verdict_key: None,

@@ -1,5 +1,7 @@
 //! The completions of a file to results, by the options that `grade` and `audit` share.
 
+mod input;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +24,7 @@ use crate::app::settings::DataOptions;
 use crate::system::choices::choice;
 use crate::system::range::at_least;
 use crate::system::stop::Stop;
+pub(crate) use input::Input;
 
 /// How often the progress of grading is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -89,7 +92,7 @@ pub struct GradingOptions {
 }
 
 pub(crate) struct FileToGrade<'a> {
-    pub file: &'a str,
+    pub input: &'a Input,
     /// Name of its set in the results.
     pub set: String,
     /// Name of the model in the results.
@@ -157,12 +160,12 @@ impl GradingOptions {
         };
         let graded = job.run(&mut source, sink)?;
         if graded.completions == 0 {
-            bail!("{}: contains no completion to grade", to_grade.file);
+            bail!("{}: contains no completion to grade", to_grade.input.file);
         }
         for note in &graded.notes {
-            match note.contains(to_grade.file) {
+            match note.contains(&to_grade.input.file) {
                 true => tracing::warn!("{note}"),
-                false => tracing::warn!("{}: {note}", to_grade.file),
+                false => tracing::warn!("{}: {note}", to_grade.input.file),
             }
         }
         let (seconds, index) = follower.finish(graded.completions, graded.problems.len())?;
@@ -174,8 +177,8 @@ impl GradingOptions {
 
     /// The results of a file's completions.
     fn results(&self, to_grade: FileToGrade<'_>, graded: Graded, seconds: f64) -> Result<Results> {
-        let FileToGrade { file, mut config, .. } = to_grade;
-        config["file"] = file.into();
+        let FileToGrade { input, mut config, .. } = to_grade;
+        config["file"] = input.file.as_str().into();
         if graded.classes > 0 {
             config["file_classes"] = graded.classes.into();
         }
@@ -185,7 +188,7 @@ impl GradingOptions {
         let ks = ks(to_grade.ks, &graded.tallies)?;
         let set = SetResult {
             name: to_grade.set,
-            dataset: self.dataset.clone().unwrap_or_else(|| file.to_owned()),
+            dataset: self.dataset.clone().unwrap_or_else(|| input.file.clone()),
             domain: None,
             verifier: to_grade.verifier.name().into(),
             temperature: None,
@@ -195,14 +198,16 @@ impl GradingOptions {
             unusable: to_grade.dataset.map(|all| all.unusable.clone()).unwrap_or_default(),
             samples: to_grade.samples,
         };
-        Ok(Results {
+        let mut results = Results {
             schema_version: VERSION,
             tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
             model: to_grade.model.to_owned(),
             config,
             seconds,
             sets: vec![set],
-        })
+        };
+        input.describe(&mut results);
+        Ok(results)
     }
 
     /// The verifier that is named, else the dataset's, else that of mathematics.

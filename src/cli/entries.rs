@@ -55,7 +55,11 @@ Examples:
     },
     Entry {
         name: "eval",
-        options: |command| eval::Flags::augment_args(EvalOptions::augment_args(command)),
+        options: |command| {
+            let command = eval::Flags::augment_args(EvalOptions::augment_args(command));
+            // Training has the problems of the split `train` by default.
+            command.mut_arg("dataset", |option| option.default_value("countdown/test"))
+        },
         about: "Sample n completions of each problem and report Pass@k and distinct correct answers",
         more: "\
 Example:

@@ -37,7 +37,14 @@ pub(super) fn explain(error: &clap::Error, command: &Command) -> Option<String> 
     };
     let (option, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
     let name = option.split(' ').next()?.trim_start_matches('-');
-    let range = range(command, &name.replace('-', "_"))?;
+    let id = name.replace('-', "_");
+    let range = range(command, &id)?;
+    // TRL has a switch where this is a number.
+    if ["true", "false"].contains(&value.to_lowercase().as_str()) {
+        let argument = command.get_arguments().find(|argument| *argument.get_id() == id)?;
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        return Some(format!("{name} is a number, {range}, and not {value}: {help}"));
+    }
     // A text that is no number at all, and a count beyond what a word holds, have clap's own message.
     value.parse::<f64>().ok().filter(|number| number.abs() < 1e19)?;
     Some(format!("{name} must be a whole number, {range}, not {value}"))
@@ -141,6 +148,8 @@ mod tests {
         for (option, value, message) in [
             ("--learning-rate", "-0.5", "learning-rate must be above 0"),
             ("--max-steps", "2.5", "max-steps must be a whole number, at least 1"),
+            ("--log-completions", "true", "and not true: Steps between files of completions"),
+            ("--save-total-limit", "False", "save-total-limit is a number, at least 0"),
         ] {
             let words = ["tealight", "train", option, value].map(str::to_owned);
             let error = format!("{:#}", crate::cli::check(&words).expect_err(message));

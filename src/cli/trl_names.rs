@@ -144,10 +144,17 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
         let fix = named(COMMANDS, name)?;
         return Some(format!("there is no command `{name}`: {fix}"));
     }
+    let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
+    if error.kind() == ErrorKind::TooManyValues {
+        // As `--use-peft=true`.
+        let ContextValue::String(value) = error.get(ContextKind::InvalidValue)? else {
+            return None;
+        };
+        return Some(format!("{given} takes no value, and not `{value}`: leave it out for false"));
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    let ContextValue::String(given) = error.get(ContextKind::InvalidArg)? else { return None };
     if !given.starts_with('-') {
         return of_value(given, words);
     }
@@ -286,6 +293,9 @@ mod tests {
             hint(&error, &words).expect("a hint")
         };
         assert!(hint_of(&["--use-peft", "true"]).contains("--use-peft takes no value"));
+        assert!(
+            hint_of(&["--use-peft=true"]).contains("--use-peft takes no value, and not `true`")
+        );
         let modules = ["--lora-target-modules", "q_proj", "v_proj"];
         assert!(hint_of(&modules).contains("separate the values by commas"));
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, has, ok, printed, refusal, refused, succeeded, words};
+use crate::support::binary::{Folder, has, ok, printed, refusal, refused, succeeded};
 
 /// Numbers below `below`, the same in every run.
 struct Numbers(u64);
@@ -118,7 +118,11 @@ fn a_planted_narrowing_is_found_by_equations_and_not_by_entropy() {
     let by = |name: &str| ways.iter().find(|way| way["by"] == name).expect(name);
     assert!(by("equations of the working")["change"]["high"].as_f64() < Some(0.0));
     assert_eq!(by("final answer")["change"]["value"], 0.0);
-    assert!(text.contains("3. Narrower:") && text.contains("The measures disagree"), "{text}");
+    assert!(
+        text.contains("3. Narrower, or only cleaner?\n   Narrower:")
+            && text.contains("The measures disagree"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -143,36 +147,6 @@ fn a_planted_template_policy_is_found_by_retrieval_and_not_by_entropy() {
     assert!(interval(&found, ENTROPY).0 > -0.05, "{found}");
     assert!(holds_zero(interval(&found, ALIKE)), "{found}");
     assert!(holds_zero(interval(&found, "/findings/0/1")), "{found}");
-}
-
-#[test]
-fn a_planted_template_policy_is_found_by_the_log_probabilities_of_a_model() {
-    let folder = Folder::new();
-    let sampled = folder.path("sampled");
-    succeeded(&words(&format!(
-        "eval --model countdown --dataset countdown/test --max-samples 40 -n 2 -k 1,2 --device cpu --output {sampled}"
-    )));
-    let base = format!("{sampled}/samples/countdown-test.jsonl");
-    // One text for all prompts, the first that was sampled.
-    let lines = std::fs::read_to_string(&base).expect("read");
-    let rows = || lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let text = rows().find_map(|row| row.get("completion").cloned()).expect("a completion");
-    let same = rows().map(|mut row| {
-        row["completion"] = text.clone();
-        format!("{row}\n")
-    });
-    let template = folder.write("template.jsonl", same.collect::<String>());
-    let more = words("--dataset countdown/test --model countdown --device cpu");
-    let (found, text) = audited(&folder, &[&base, &template], &more);
-    let information = &found["tuned"][0]["information"];
-    assert_eq!((&information["problems"], &information["candidates"]), (&json!(40), &json!(16)));
-    let value = |model: &str| information[model]["value"].as_f64().expect("a value");
-    // A countdown answer uses the numbers of its prompt, and the scorer is the policy.
-    assert!(value("base") > 1.5 && value("base") < 16_f64.ln(), "{information}");
-    // One text says nothing, however unlikely it is after most prompts.
-    assert!(value("tuned").abs() < 0.1, "{information}");
-    assert!(information["change"]["high"].as_f64() < Some(-1.0), "{information}");
-    assert!(text.contains("Completions say less about their prompts: at least"), "{text}");
 }
 
 #[test]
@@ -377,6 +351,9 @@ fn sentences_say_what_the_adjusted_findings_say() {
         let base = folder.write("base.jsonl", part(&base, first, count));
         let tuned = folder.write("tuned.jsonl", part(&tuned, first, count));
         let (found, text) = audited(&folder, &[&base, &tuned], &[]);
+        // Without the questions, which have the words of the answers.
+        let answers = text.lines().filter(|line| !line.starts_with(|c: char| c.is_ascii_digit()));
+        let text = answers.collect::<Vec<_>>().join("\n");
         let mut adjusted_away = 0;
         for (name, words) in [
             ("share of problems lost beyond chance", "Problems were lost:"),

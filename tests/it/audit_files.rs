@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, printed};
+use crate::support::binary::{Folder, printed, refused, succeeded, words};
 
 /// Writes a file of so many lines.
 fn file(folder: &Folder, name: &str, count: usize, line: impl Fn(usize) -> Value) -> String {
@@ -82,4 +82,44 @@ fn a_base_that_does_not_think_stands_beside_a_model_that_does() {
     let tuned = file(&folder, "tuned.jsonl", 20, line("6 + 1 is \\boxed{6}</think>So"));
     let both = audit(&[&base, &tuned], &["--prefilled-thinking"]);
     assert_eq!([&both["counts"][0]["correct"], &both["counts"][1]["correct"]], [20, 20]);
+}
+
+#[test]
+fn folders_of_evaluations_are_audited_like_their_samples() {
+    let folder = Folder::new();
+    let eval = |name: &str, more: &str| {
+        let output = folder.path(name);
+        succeeded(&words(&format!(
+            "eval --dataset countdown/test --max-samples 24 -n 4 -k 1,4 --no-greedy --device cpu {more} --output {output}"
+        )));
+        output
+    };
+    let (base, tuned) = (eval("base", "--seed 1"), eval("tuned", "--seed 2"));
+    let found = audit(&[&base, &tuned], &[]);
+    let [first, second] =
+        [&base, &tuned].map(|output| format!("{output}/samples/countdown-test.jsonl"));
+    let more = ["--dataset", "countdown/test", "--names", "base,tuned"];
+    let by_files = audit(&[&first, &second], &more);
+    assert_eq!((&found["tuned"], found["problems"].as_u64()), (&by_files["tuned"], Some(24)));
+    assert_eq!(found["warnings"], json!([]));
+    // What the folders say of the sampling counts: a second draw, another temperature.
+    let again = eval("again", "--seed 3");
+    audit(&[&base, &tuned], &["--second-draw", &again]);
+    refused!("audit {base} {tuned} --second-draw {base}" => "--second-draw", "the seed");
+    let colder = eval("colder", "--seed 2 --temperature 0.5");
+    let temperature = audit(&[&base, &colder], &[]);
+    assert!(warning(&temperature, "different temperature").contains("0.5"));
+    // And grade reads a folder too.
+    assert!(printed(&["grade", &tuned]).contains("countdown-test"));
+    // What a folder names is not run, and a file outside is not read.
+    let results = format!("{tuned}/results.json");
+    let text = std::fs::read_to_string(&results).expect("results");
+    let named = text.replace("\"verifier\": null", "\"verifier\": \"program:touch run\"");
+    assert!(named != text);
+    std::fs::write(&results, named).expect("written");
+    refused!("audit {base} {tuned}" => "program:touch run", "--verifier");
+    let outside =
+        text.replace("samples/countdown-test.jsonl", "../base/samples/countdown-test.jsonl");
+    std::fs::write(&results, outside).expect("written");
+    refused!("audit {base} {tuned}" => "samples");
 }

@@ -78,8 +78,8 @@ fn overwriting_replaces_what_tealight_wrote_and_nothing_else() {
 }
 
 fn completions(output: &str) -> HashSet<(String, u64, String)> {
-    let text = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"))
-        .expect("samples");
+    let text =
+        std::fs::read_to_string(format!("{output}/samples/countdown-test.jsonl")).expect("samples");
     let row = |line: &str| -> (String, u64, String) {
         let row: Value = serde_json::from_str(line).expect("JSON");
         let text = |key: &str| row[key].as_str().expect("text").to_owned();

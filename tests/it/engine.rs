@@ -140,7 +140,7 @@ pub(crate) fn eval(engine: &Engine, output: &str, more: &[&str]) -> std::process
 }
 
 fn completions(output: &str) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
+    let text = std::fs::read_to_string(format!("{output}/samples/countdown-test.jsonl"));
     let text = text.expect("samples");
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let field = |row: &Value, key: &str| row[key].as_str().expect("text").to_owned();

@@ -17,7 +17,7 @@ fn eval(output: &str, more: &[&str]) -> std::process::Output {
 }
 
 fn samples(output: &str) -> String {
-    let path = Path::new(output).join("samples/countdown-train.jsonl");
+    let path = Path::new(output).join("samples/countdown-test.jsonl");
     std::fs::read_to_string(path).expect("samples")
 }
 
@@ -28,7 +28,7 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     let how = ["-n", "32", "-k", "1,32", "--max-num-seqs", "32"];
     eval(&whole, &how);
-    let file = Path::new(&parts).join("samples/countdown-train.jsonl");
+    let file = Path::new(&parts).join("samples/countdown-test.jsonl");
     let length = || std::fs::metadata(&file).map_or(0, |file| file.len());
     let mut kills = 0;
     for _ in 0..3 {
@@ -150,7 +150,7 @@ fn graded_completions_of_other_programs_get_the_same_report() {
     }
     let file = folder.write("strangers.jsonl", &lines);
     let graded = folder.path("graded");
-    ok(command!("grade {file} --dataset countdown/train --output {graded} -k 1,8"));
+    ok(command!("grade {file} --dataset countdown/test --output {graded} -k 1,8"));
     let summary = |output: &str, key: &str| {
         json(format!("{output}/results.json"))["sets"][0]["summary"][key].clone()
     };

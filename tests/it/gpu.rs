@@ -313,7 +313,7 @@ fn a_wrong_cuda_graph_is_detected() {
         let done = run(&folder, &arguments, variables);
         assert!(done.status.success(), "{}", stderr_of(&done));
         let is_warned = stderr_of(&done).contains("CUDA graph computes other bits");
-        let results = std::fs::read_to_string(format!("{output}/samples/countdown-train.jsonl"));
+        let results = std::fs::read_to_string(format!("{output}/samples/countdown-test.jsonl"));
         (results.expect("samples"), is_warned)
     };
     let fault = [("TEALIGHT_EMULATED_FAULT", "graph")];

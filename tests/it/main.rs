@@ -7,7 +7,6 @@ mod adapters;
 mod amx;
 mod audit;
 mod audit_files;
-mod audit_judge;
 mod candle;
 mod candle_kernels;
 mod chat_rows;

@@ -68,9 +68,7 @@ fn the_comparisons_of_papers_are_planned() {
         let folder = Folder::new();
         let output = folder.path("study");
         let recipe = format!("recipe:{name}");
-        let plan =
-            ["study", "--plan", "--plan-rate", "1e4", "--config", &recipe, "--output", &output];
-        let shown = printed(&plan);
+        let shown = printed(&["study", "--plan", "--config", &recipe, "--output", &output]);
         assert!(shown.contains(&format!("train {of_the_paper}")), "{name}: {shown}");
         assert!(shown.contains("sample the base for training"), "{name}: {shown}");
         assert!(!Path::new(&output).exists(), "a plan writes nothing");

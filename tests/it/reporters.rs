@@ -67,6 +67,7 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
     let missing = train(&folder, "missing", &["--report-to", "wandb"], &[("PYTHONPATH", "")]);
     if !missing.status.success() {
         assert!(stderr_of(&missing).contains("pip install wandb"), "{}", stderr_of(&missing));
+        assert!(!folder.0.path().join("missing").exists(), "nothing is begun");
     }
     let nobody = train(
         &folder,
@@ -75,6 +76,7 @@ fn rows_reach_the_package_and_its_failures_stop_no_step() {
         &[("TEALIGHT_PYTHON", "/nowhere/python")],
     );
     assert!(stderr_of(&nobody).contains("does not start"), "{}", stderr_of(&nobody));
+    assert!(!folder.0.path().join("nobody").exists(), "nothing is begun");
     // Continuing an untrusted run asks for it again (`resumed_runs`).
     let config = std::fs::read_to_string(folder.path("told/config.toml")).expect("settings");
     assert!(config.contains("report_to = [\"tensorboard\", \"wandb\"]"), "{config}");

@@ -31,7 +31,7 @@ const COMMANDS: [&str; 5] = [
      --learning-rate 1e-3 --quiet --output run",
     "train --objective js --use-peft --max-steps 2 --prompts-per-step 4 --num-generations 4 --max-samples 16 \
      --learning-rate 1e-3 --rollout-dtype int8 --quiet --output adapter",
-    "eval --model run/final --max-samples 8 -n 8 -k 1,8 --quiet --output eval",
+    "eval --model run/final --dataset countdown/train --max-samples 8 -n 8 -k 1,8 --quiet --output eval",
     "export --model adapter/final --merge --output merged",
     "train --dtype bfloat16 --objective kl-full:0.1 --max-steps 4 --prompts-per-step 4 --num-generations 4 \
      --max-samples 16 --learning-rate 1e-3 --quiet --output half",

@@ -10,13 +10,13 @@
 //! Where a model has fewer than two correct answers its C is unknown and taken to be the other's: such a problem says
 //! nothing of correct answers that became alike. So with I.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::rows::Row;
 use crate::inference::{Effect, crossed};
 
 /// The change of diversity and its parts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DiversityChange {
     /// When two correct answers are the same.
     pub by: String,

@@ -6,7 +6,7 @@
 //! without bias. That takes the samples of the two models to be independent given the problem. A second draw needs no
 //! such assumption.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Tally;
 use crate::inference::{Effect, crossed};
@@ -14,7 +14,7 @@ use crate::measure::pass_at_k::{pass_at_k, tally_pass_at_k};
 use crate::transition::Aligned;
 
 /// How many problems moved, as expected numbers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Moved {
     /// In all.
     pub all: f64,
@@ -25,7 +25,7 @@ pub struct Moved {
 }
 
 /// A problem that the base solved and the tuned model never did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LostProblem {
     /// Its id.
     pub problem: String,
@@ -39,7 +39,7 @@ pub struct LostProblem {
 }
 
 /// What was lost and gained.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lost {
     /// Tries in which a problem is to be solved.
     pub tries: usize,

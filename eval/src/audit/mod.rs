@@ -5,8 +5,6 @@
 //! once, problem by problem, into `rows`. Every interval is one of [`crate::inference`].
 
 mod diversity;
-mod information;
-mod judged;
 mod lost;
 mod pairing;
 mod rows;
@@ -25,9 +23,6 @@ use tealight_core::Prompt;
 use tealight_datasets::Problem;
 
 pub use diversity::DiversityChange;
-pub(crate) use information::COMPLETIONS;
-pub use information::{PromptInformation, PromptScorer, Score, ScoreRequest};
-pub use judged::{JudgeQuestion, JudgedStrategies, StrategyJudge};
 pub use lost::{Lost, LostProblem, Moved};
 pub use pairing::{Pairing, pair};
 pub use rows::{SecondJudge, Way};
@@ -79,10 +74,6 @@ pub struct AuditInput<'a> {
     pub ways: &'a [Way],
     /// The first rule's name, and the second rule.
     pub second: Option<(&'a str, SecondJudge<'a>)>,
-    /// A model that puts correct answers into groups by their strategy.
-    pub judge: Option<&'a dyn StrategyJudge>,
-    /// A model that scores completions under their own and other prompts.
-    pub scorer: Option<&'a dyn PromptScorer>,
 }
 
 /// An audit: `audit.json`.
@@ -150,14 +141,8 @@ pub struct TunedAudit {
     pub diversity: Option<DiversityChange>,
     /// 4: distinct correct answers by every way of telling them apart.
     pub strategies: Strategies,
-    /// 4: the same by a judge model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub judged: Option<JudgedStrategies>,
     /// 5: how much completions say about their prompts, by words that both have.
     pub templates: Option<Templates>,
-    /// 5: the same by a model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub information: Option<PromptInformation>,
     /// 6: a second rule.
     pub second_rule: Option<SecondRule>,
     /// The headline of each question, tested together with those of the other tuned models (Holm).
@@ -174,8 +159,6 @@ pub(crate) mod finding {
     pub(crate) const GONE: &str = "diversity through the number of incorrect answers";
     /// Retrieval of the prompt.
     pub(crate) const TEMPLATES: &str = "share of completions that point to their prompt";
-    /// The lower bound of the mutual information of prompt and completion.
-    pub(crate) const INFORMATION: &str = "nats that a completion says about its prompt";
 }
 
 /// Audits tuned models against a base.
@@ -206,17 +189,8 @@ pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
             );
         }
     }
-    let scores = match input.scorer {
-        Some(scorer) => information::scores(input, scorer)?,
-        None => None,
-    };
     let mut tuned: Vec<TunedAudit> =
         (1..set.runs.len()).map(|run| one(input, &rows, run)).collect::<Result<_>>()?;
-    for (one, run) in tuned.iter_mut().zip(1..) {
-        if let (Some(scorer), Some(scores)) = (input.scorer, &scores) {
-            one.information = Some(PromptInformation::new(scorer, &scores[0], &scores[run]));
-        }
-    }
     test_together(&mut tuned, set.most());
     Ok(Audit {
         models: input.names.to_vec(),
@@ -245,20 +219,12 @@ fn nothing_correct(input: &AuditInput<'_>) -> Option<String> {
     })
 }
 
-/// The problem at a place of a set, as verifiers are given it.
-fn problem(set: &Aligned<'_>, place: usize) -> Problem {
-    let (id, question) = (&set.runs[0][place].problem, set.questions.get(place));
-    let (prompt, answer) = question.map_or(("", ""), |q| (q.prompt.as_str(), q.answer.as_str()));
-    Problem::new(id.as_str(), Prompt::Text(prompt.to_owned()), answer)
-}
-
-/// The same with the gold answer of a model's own file.
+/// The problem at a place of a set, as verifiers are given it: with the gold answer of a model's own file.
 fn own_problem(set: &Aligned<'_>, golds: &Golds<'_>, place: usize) -> Problem {
-    let problem = problem(set, place);
-    match golds.get(problem.id.as_str()) {
-        Some(own) => Problem { answer: (*own).to_owned(), ..problem },
-        None => problem,
-    }
+    let (id, question) = (set.runs[0][place].problem.as_str(), set.questions.get(place));
+    let (prompt, answer) = question.map_or(("", ""), |q| (q.prompt.as_str(), q.answer.as_str()));
+    let answer = golds.get(id).copied().unwrap_or(answer);
+    Problem::new(id, Prompt::Text(prompt.to_owned()), answer)
 }
 
 fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAudit> {
@@ -286,12 +252,7 @@ fn one(input: &AuditInput<'_>, rows: &[Vec<Row>], run: usize) -> Result<TunedAud
         lost,
         diversity: DiversityChange::new(base, tuned, (0, way)),
         strategies: Strategies::new(base, tuned, input.ways),
-        judged: match input.judge {
-            Some(judge) => JudgedStrategies::ask(input, run, judge)?,
-            None => None,
-        },
         templates: Templates::new(base, tuned),
-        information: None,
         second_rule,
         findings: Vec::new(),
     })
@@ -310,10 +271,7 @@ impl TunedAudit {
         let diversity = self.diversity.as_ref();
         all.push(named(finding::GONE, diversity.map(|change| change.incorrect_gone)));
         all.push(named(finding::ALIKE, diversity.map(|change| change.correct_alike)));
-        all.push(match &self.information {
-            Some(found) => named(finding::INFORMATION, Some(found.change)),
-            None => named(finding::TEMPLATES, self.templates.as_ref().map(|found| found.change)),
-        });
+        all.push(named(finding::TEMPLATES, self.templates.as_ref().map(|found| found.change)));
         all
     }
 
@@ -389,11 +347,15 @@ fn text(samples: &Index, id: &str, wants: &dyn Fn(&Sample) -> bool) -> Result<St
     Ok(all.iter().find(|one| wants(one)).map(|one| shown(&one.completion)).unwrap_or_default())
 }
 
-/// The end of a long text, where its answer is.
+/// A text as it is shown.
 fn shown(text: &str) -> String {
-    let text = text.trim();
+    ending(text.trim(), MAX_TEXT)
+}
+
+/// The last `most` characters of a longer text, where its answer is.
+pub(crate) fn ending(text: &str, most: usize) -> String {
     let count = text.chars().count();
-    match text.char_indices().nth(count.saturating_sub(MAX_TEXT)) {
+    match text.char_indices().nth(count.saturating_sub(most)) {
         Some((at, _)) if at > 0 => format!("... {}", &text[at..]),
         _ => text.to_owned(),
     }

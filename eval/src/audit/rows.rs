@@ -9,7 +9,7 @@ use tealight_datasets::{Problem, Verdict, Verifier};
 
 use super::templates::Prompts;
 use crate::Sample;
-use crate::measure::rarefied::distinct_of;
+use crate::measure::rarefaction::distinct_of;
 
 /// Numbers of correct answers that strategies are compared at.
 pub(super) const CORRECT: [usize; 4] = [2, 4, 8, 16];
@@ -198,7 +198,7 @@ fn incorrect_key(sample: &Sample) -> u64 {
     }
 }
 
-pub(super) fn folded(text: &str) -> u64 {
+fn folded(text: &str) -> u64 {
     fnv(text.split_whitespace().flat_map(|word| word.bytes().chain([b' '])))
 }
 

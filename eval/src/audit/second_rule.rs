@@ -1,7 +1,7 @@
 //! The same answers by a second, independent rule: how often the two disagree, and which conclusions change.
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tealight_datasets::judge;
 
 use super::rows::{Row, Second};
@@ -16,7 +16,7 @@ use crate::transition::Aligned;
 const SHOWN: usize = 4;
 
 /// What a second rule says of one pair of models.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SecondRule {
     /// The two rules.
     pub rules: [String; 2],
@@ -37,7 +37,7 @@ pub struct SecondRule {
 }
 
 /// A conclusion by both rules.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleChange {
     /// Name of the measure.
     pub measure: String,
@@ -48,7 +48,7 @@ pub struct RuleChange {
 }
 
 /// A completion that the rules disagree on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Disagreement {
     /// Its model.
     pub model: String,

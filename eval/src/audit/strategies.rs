@@ -1,6 +1,6 @@
 //! Distinct correct answers at equal numbers of them, by every way of telling two apart, and whether the ways agree.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::rows::{CORRECT, Row, Way};
 use crate::inference::{Effect, crossed, paired};
@@ -9,7 +9,7 @@ use crate::inference::{Effect, crossed, paired};
 const LEAST: usize = 5;
 
 /// The change of distinct correct answers by one way of telling them apart.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Strategy {
     /// When two answers are the same.
     pub by: String,
@@ -22,7 +22,7 @@ pub struct Strategy {
 }
 
 /// The strategies of two models.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Strategies {
     /// Number of correct answers that are compared; 0 where too few problems have two of each model.
     pub correct: usize,

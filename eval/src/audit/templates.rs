@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tealight_core::fnv;
 
 use super::rows::Row;
@@ -23,7 +23,7 @@ const COMPLETIONS: usize = 4;
 const MAX_WORDS: usize = 4096;
 
 /// How often completions retrieve their own prompt, under the base and the tuned model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Templates {
     /// Prompts that each completion is compared with.
     pub candidates: usize,

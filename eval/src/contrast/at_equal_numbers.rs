@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Evaluations;
 use crate::inference::{Effect, crossed};
-use crate::measure::rarefied::distinct_of;
+use crate::measure::rarefaction::distinct_of;
 use crate::{Level, Tally};
 
 /// Problems that a comparison at equal numbers of correct answers needs at least.

@@ -89,11 +89,6 @@ impl Contrast {
             newly_solved: mean(&|run| solved(run, false)),
         }
     }
-
-    /// The widest comparison at equal numbers of correct answers.
-    pub fn most_matched(&self) -> Option<&Matched> {
-        self.matched.last()
-    }
 }
 
 /// The most distinct correct answers that a problem showed under any model.

@@ -5,5 +5,4 @@
 pub mod hill;
 pub mod pass_at_k;
 pub mod rarefaction;
-pub mod rarefied;
 pub mod votes;

@@ -1,10 +1,19 @@
 //! The six answers of an audit, in a sentence or two each.
 
-use crate::Estimate;
-use crate::audit::{CANDIDATES, JudgedStrategies, Moved, SecondRule, TunedAudit, finding};
+use crate::audit::{CANDIDATES, Moved, SecondRule, TunedAudit, finding};
 use crate::inference::{Effect, Finding, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
+
+/// The six questions.
+pub const QUESTIONS: [&str; 6] = [
+    "Better on one try, and overtaken at many?",
+    "What was lost?",
+    "Narrower, or only cleaner?",
+    "How many strategies?",
+    "Answers to the prompt, or a template?",
+    "Is the verifier to be trusted?",
+];
 
 /// The answers to the six questions, in a sentence or two each.
 pub fn verdict(tuned: &TunedAudit) -> [String; 6] {
@@ -156,58 +165,18 @@ pub(super) fn strategies(tuned: &TunedAudit) -> String {
         first.distinct[1],
         in_words(&first.change)
     );
-    let text = match found.disagreement() {
+    match found.disagreement() {
         Some(differing) => format!("{text} The measures disagree: {differing}."),
         None => text,
-    };
-    tuned.judged.as_ref().map_or(text.clone(), |judged| format!("{text} {}", by_judge(judged)))
-}
-
-/// What the judge model said, and how far the other ways agree with it.
-fn by_judge(judged: &JudgedStrategies) -> String {
-    let change = match (judged.distinct, &judged.change) {
-        (Some([base, tuned]), Some(change)) => {
-            format!("{base:.2} to {tuned:.2}, {}", in_words(change))
-        }
-        _ => "too few replies to compare".into(),
-    };
-    let agreement = |(way, share): &(String, f64)| format!("{way} {:.0} %", 100.0 * share);
-    let agreement: Vec<String> = judged.agreement.iter().map(agreement).collect();
-    format!(
-        "By the judge {}, among {} of each model on {}: {change} (unreadable replies, left out: {}). Pairs of which another \
-         way says the same as the judge: {}.",
-        judged.judge,
-        counted(judged.correct, "correct answer"),
-        counted(judged.asked, "problem"),
-        judged.unreadable,
-        if agreement.is_empty() { "none".into() } else { agreement.join(", ") }
-    )
-}
-
-/// The finding of question 5: by a model where there is one.
-pub(super) fn template_finding(tuned: &TunedAudit) -> &'static str {
-    if tuned.information.is_some() { finding::INFORMATION } else { finding::TEMPLATES }
+    }
 }
 
 pub(super) fn templates(tuned: &TunedAudit) -> String {
-    let word = match direction(tuned, template_finding(tuned)) {
+    let word = match direction(tuned, finding::TEMPLATES) {
         less if less < 0.0 => "Completions say less about their prompts",
         more if more > 0.0 => "Completions say more about their prompts",
         _ => "We see no change in how much completions say about their prompts",
     };
-    if let Some(found) = &tuned.information {
-        let nats = |of: &Estimate| format!("{:.2} ({:.2} to {:.2})", of.value, of.low, of.high);
-        return format!(
-            "{word}: at least {} nats in the base's and {} in the tuned model's, of at most {:.2} among {} prompts ({}), by \
-             the log-probabilities of {}.",
-            nats(&found.base),
-            nats(&found.tuned),
-            (found.candidates as f64).ln(),
-            found.candidates,
-            adjusted(tuned, finding::INFORMATION, &found.change),
-            found.scorer
-        );
-    }
     let Some(found) = &tuned.templates else {
         return format!(
             "Templates cannot be seen: the files have no prompts, or fewer than {CANDIDATES}."

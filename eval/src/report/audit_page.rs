@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::audit_answers::{better, lost, narrower, strategies, templates, trusted, verdict};
+use super::audit_answers::{
+    QUESTIONS, better, lost, narrower, strategies, templates, trusted, verdict,
+};
 use super::audit_plain;
 use super::contrast::shown_ks;
 use super::evaluation::top;
@@ -13,9 +15,7 @@ use super::page;
 use super::samples::{Sampled, Source, place};
 use super::titles;
 use super::view::{Cell, Document, Recipe, Section, Table};
-use crate::audit::{
-    Audit, CANDIDATES, COMPLETIONS, LostProblem, SHOWN_LOST, SecondRule, TunedAudit,
-};
+use crate::audit::{Audit, CANDIDATES, LostProblem, SHOWN_LOST, SecondRule, TunedAudit, ending};
 use crate::inference::{Effect, Tested, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
@@ -125,60 +125,28 @@ fn questions(tuned: &TunedAudit, base: &str) -> Vec<Section> {
             counted(tuned.findings.first().map_or(0, |(_, found)| found.tests), "test")
         ),
     );
+    let [better_on_one, what_lost, is_narrower, how_many, is_template, is_trusted] =
+        QUESTIONS.map(Section::new);
     vec![
-        Section::new("Better on one try, and overtaken at many?")
+        better_on_one
             .text(better(tuned))
             .table(pass_table(tuned))
             .table(plan_table(&tuned.plans))
             .table(tested),
-        Section::new("What was lost?")
-            .text(lost(tuned))
-            .text(lost_method(tuned))
-            .table(lost_table(tuned, base)),
-        Section::new("Narrower, or only cleaner?").text(narrower(tuned)).table(parts_table(tuned)),
-        Section::new("How many strategies?").text(strategies(tuned)).table(ways_table(tuned)),
-        template_section(tuned),
-        trust_section(tuned),
+        what_lost.text(lost(tuned)).text(lost_method(tuned)).table(lost_table(tuned, base)),
+        is_narrower.text(narrower(tuned)).table(parts_table(tuned)),
+        how_many.text(strategies(tuned)).table(ways_table(tuned)),
+        template_section(is_template, tuned),
+        trust_section(is_trusted, tuned),
     ]
 }
 
-fn template_section(tuned: &TunedAudit) -> Section {
-    let section = Section::new("Answers to the prompt, or a template?").text(templates(tuned));
-    let others = CANDIDATES - 1;
-    let Some(found) = &tuned.information else {
-        return section.text(format!(
-            "Each completion is compared with its own prompt and {others} others by the words that both have, rare ones \
-             counting most. A model that answers from a template retrieves its prompt less often, while the entropy of \
-             its words may stay. Files have no log-probabilities of completions under other prompts: this is a proxy of \
-             mutual information. With --model a model computes them."
-        ));
-    };
-    let both = |name: &str, values: [f64; 2]| {
-        [name.to_owned(), format!("{:.3}", values[0]), format!("{:.3}", values[1])]
-    };
-    let rows = [
-        both("information about the prompt, lower bound", [found.base.value, found.tuned.value]),
-        both("the same per token", found.per_token),
-        both("log-probability per token, own prompt", found.own_logp),
-        both("log-probability per token, other prompts", found.other_logp),
-    ];
-    let words = tuned.templates.as_ref().map_or_else(String::new, |found| {
-        format!(
-            " By words alone, {:.1} % of the base's completions and {:.1} % of the tuned model's point to their own prompt.",
-            100.0 * found.base.value,
-            100.0 * found.tuned.value
-        )
-    });
-    section.table(Table::of(["mean, in nats", "base", "tuned"], rows)).text(format!(
-        "The model {} computes the log-probability of {COMPLETIONS} completions at most of {} (at most {} tokens of each) \
-         under their own prompt and {others} others. The information is log p(y|own)^t - log of the mean p(y|prompt)^t \
-         over the {} prompts, t of 0 to 1 the best on other problems: 0 for a template, {:.2} for completions that are possible after their own prompt only. Whatever \
-         the model, this is on average no more than the mutual information of prompt and completion.{words}",
-        found.scorer,
-        counted(found.problems, "problem"),
-        found.limits[1],
-        found.candidates,
-        (found.candidates as f64).ln()
+fn template_section(section: Section, tuned: &TunedAudit) -> Section {
+    section.text(templates(tuned)).text(format!(
+        "Each completion is compared with its own prompt and {} others by the words that both have, rare ones counting \
+         most. A model that answers from a template retrieves its prompt less often, while the entropy of its words may \
+         stay. Files have no log-probabilities of completions under other prompts: this is a proxy of mutual information.",
+        CANDIDATES - 1
     ))
 }
 
@@ -252,12 +220,7 @@ fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
 }
 
 fn brief(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let count = line.chars().count();
-    match line.char_indices().nth(count.saturating_sub(120)) {
-        Some((at, _)) if at > 0 => format!("... {}", &line[at..]),
-        _ => line,
-    }
+    ending(&text.split_whitespace().collect::<Vec<_>>().join(" "), 120)
 }
 
 fn parts_table(tuned: &TunedAudit) -> Table {
@@ -302,8 +265,8 @@ fn ways_table(tuned: &TunedAudit) -> Table {
     )
 }
 
-fn trust_section(tuned: &TunedAudit) -> Section {
-    let section = Section::new("Is the verifier to be trusted?").text(trusted(tuned));
+fn trust_section(section: Section, tuned: &TunedAudit) -> Section {
+    let section = section.text(trusted(tuned));
     let Some(second) = &tuned.second_rule else { return section };
     section.table(rules_table(second)).table(disputed_table(second))
 }

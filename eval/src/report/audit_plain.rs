@@ -1,6 +1,6 @@
 //! The six answers of an audit in plain words; [`audit_answers`](super::audit_answers) has their intervals and tests.
 
-use super::audit_answers::{direction, template_finding};
+use super::audit_answers::direction;
 use crate::audit::{SecondRule, TunedAudit, finding};
 use crate::crossing::CrossingPoint;
 use crate::number::{counted, signed};
@@ -90,14 +90,11 @@ fn strategies(tuned: &TunedAudit) -> Option<String> {
 }
 
 fn templates(tuned: &TunedAudit) -> Option<String> {
-    tuned.finding(template_finding(tuned))?;
-    Some(match direction(tuned, template_finding(tuned)) {
-        down if down < 0.0 && tuned.information.is_none() => {
+    tuned.finding(finding::TEMPLATES)?;
+    Some(match direction(tuned, finding::TEMPLATES) {
+        down if down < 0.0 => {
             "By their words, a proxy, its completions point less to their own prompts: more of a template, or shorter."
                 .to_owned()
-        }
-        down if down < 0.0 => {
-            "Its answers fit their own prompts less: more of a template.".to_owned()
         }
         up if up > 0.0 => "Its answers fit their own prompts more.".to_owned(),
         _ => "We see no change in how well answers fit their own prompts.".to_owned(),

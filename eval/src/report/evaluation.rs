@@ -289,7 +289,7 @@ fn pass_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {
     Chart::new(&format!("Pass@k, {}", set.name), ("k", "pass@k"), lines.collect())
         .caption("Pass@k against k. Bands: 95 % intervals over problems.")
         .log()
-        .from_to(0.0, 1.0)
+        .of_shares()
 }
 
 fn distinct_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {

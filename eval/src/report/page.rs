@@ -13,7 +13,7 @@ use tealight_core::{display, guard, regular};
 
 use super::samples::SampleChunks;
 use super::steps::{MAX_REFUSED, StepFile, rows, some};
-use super::view::{Document, Recipe, Step};
+use super::view::{Block, Cell, Document, Recipe, Step};
 
 const SCRIPT: &str = include_str!("assets/viewer.js");
 const STYLE: &str = include_str!("assets/viewer.css");
@@ -55,13 +55,15 @@ pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String>
         writeln!(page, "<style>{style}</style>")?;
     }
     writeln!(page, "</head>\n<body>\n<main id=\"page\">\n<h1>{title}</h1>")?;
-    for sentence in document.verdict.iter().chain(&document.statistics).chain(&document.lead) {
+    let said = [&document.verdict, &document.statistics, &document.warnings, &document.lead];
+    for sentence in said.into_iter().flatten() {
         writeln!(page, "<p>{}</p>", escaped(sentence))?;
     }
     writeln!(
         page,
-        "<noscript><p>This page draws its tables, charts and samples with the script inside it. Switch scripts on to see \
-         them; nothing is loaded from a network.</p></noscript>\n</main>"
+        "<noscript>{}<p>This page draws its other tables, charts and samples with the script inside it. Switch scripts on \
+         to see them; nothing is loaded from a network.</p></noscript>\n</main>",
+        first_table(document)
     )?;
     let data = display::json(document)?.replace('<', "\\u003c");
     writeln!(page, "<script type=\"application/json\" id=\"document\">{data}</script>")?;
@@ -74,6 +76,31 @@ pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String>
     }
     page.push_str("</body>\n</html>\n");
     Ok(page)
+}
+
+/// The first table of a document, for a reader without scripts.
+fn first_table(document: &Document) -> String {
+    /// Most rows that are shown so.
+    const ROWS: usize = 100;
+    let tables = document.sections.iter().flat_map(|section| &section.blocks);
+    let mut tables = tables.filter_map(|block| match block {
+        Block::Table(table) if table.rows.len() > 1 => Some(table),
+        _ => None,
+    });
+    let Some(table) = tables.next() else { return String::new() };
+    let row = |(number, cells): (usize, &Vec<Cell>)| {
+        let tag = if number == 0 { "th" } else { "td" };
+        let cell = |cell: &Cell| match cell {
+            Cell::Plain(text) => format!("<{tag}>{}</{tag}>", escaped(text)),
+            Cell::Hinted(text, hint) => {
+                format!("<{tag} title=\"{}\">{}</{tag}>", escaped(hint), escaped(text))
+            }
+        };
+        format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
+    };
+    let rows: String = table.rows.iter().take(ROWS).enumerate().map(row).collect();
+    let (title, note) = (escaped(&table.title), escaped(&table.note));
+    format!("<table>\n<caption>{title}</caption>\n{rows}</table>\n<p>{note}</p>\n")
 }
 
 /// Embeds completions by training step, as many as a page holds, and lists them.
@@ -153,6 +180,9 @@ mod tests {
         let page = document_page(&document).unwrap();
         assert!(!page.contains("<img"), "{page}");
         assert_eq!(page.matches("<!--").count(), 0);
+        // Without scripts the first table is there, as text.
+        let without = page.split("<noscript>").nth(1).unwrap().split("</noscript>").next().unwrap();
+        assert!(without.contains("<tr><th>a</th></tr>\n<tr><td>&lt;/script"), "{without}");
         let policy = page.split("Content-Security-Policy\" content=\"").nth(1).unwrap();
         let policy = policy.split('"').next().unwrap();
         assert!(!policy.contains("unsafe") && policy.contains("default-src 'none'"), "{policy}");

@@ -54,7 +54,7 @@ pub fn write_training(folder: &Path) -> Result<()> {
         made: titles::made(folder, "train"),
         lead: vec![format!("{last:.0} steps. {}", metrics.trend("reward").unwrap_or_default())],
         models: vec![name.to_string()],
-        sections: vec![Section::of_training("Training").charts(charts)],
+        sections: vec![Section::of_training().charts(charts)],
         reproduce: vec![recipe],
         steps,
         ..Document::default()
@@ -218,7 +218,7 @@ fn sections(
     let runs: Vec<(String, &Metrics)> =
         metrics.iter().map(|(name, metrics)| (name.clone(), metrics)).collect();
     let budget = Table::new(budgets(study)).titled("Budget", BUDGET_LEGEND);
-    all.push(Section::of_training("Training").charts(training::charts(&runs)).table(budget));
+    all.push(Section::of_training().charts(training::charts(&runs)).table(budget));
     let stand_for =
         study.objectives.iter().map(|(label, resolved)| vec![label.clone(), resolved.clone()]);
     let header = vec!["objective".to_owned(), "settings".to_owned()];
@@ -281,7 +281,7 @@ fn pass_chart(study: &Study, set: &Evaluated) -> Chart {
         .caption("Pass@k against k: mean over seeds. Large dots: from this k on the base solves more problems than the model. Bands: \
              range over seeds, for the base its 95 % interval.")
         .log()
-        .from_to(0.0, 1.0)
+        .of_shares()
 }
 
 fn distinct_chart(study: &Study, set: &Evaluated) -> Chart {

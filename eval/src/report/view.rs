@@ -226,10 +226,10 @@ impl Chart {
         Self { is_log: true, ..self }
     }
 
-    /// With a fixed range of y.
+    /// With y from 0 to 1.
     #[must_use]
-    pub fn from_to(self, low: f64, high: f64) -> Self {
-        Self { y_range: Some((low, high)), ..self }
+    pub fn of_shares(self) -> Self {
+        Self { y_range: Some((0.0, 1.0)), ..self }
     }
 
     /// Drawn otherwise.
@@ -276,8 +276,8 @@ impl Section {
     }
 
     /// A section on the course of training.
-    pub fn of_training(heading: impl Into<String>) -> Self {
-        Self { is_training: true, ..Self::new(heading) }
+    pub fn of_training() -> Self {
+        Self { is_training: true, ..Self::new("Training") }
     }
 
     /// With one more paragraph, unless that is empty.

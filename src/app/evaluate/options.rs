@@ -15,6 +15,7 @@ use super::eval_sets::EvalSet;
 use super::request::{EvaluationSpec, SetSpec};
 use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, DecodingOptions, ModelOptions};
+use crate::formats::hub;
 use crate::nn::device::Precision;
 use crate::nn::generate::{Filters, SamplingParams};
 use crate::nn::tokenizer::HubTokenizer;
@@ -128,7 +129,8 @@ impl EvalOptions {
         Ok(sets)
     }
 
-    /// Refuses to ask a model for Countdown unless it knows nothing else, or --dataset says so.
+    /// Refuses to ask a model for Countdown that knows words or other tasks, unless --dataset says so, and says that it
+    /// is asked for Countdown where that is not the embedded model of it.
     pub(super) fn check_default(&self, tokenizer: Option<&HubTokenizer>) -> Result<()> {
         if !self.is_default_dataset || self.suite.is_some() {
             return Ok(());
@@ -137,12 +139,20 @@ impl EvalOptions {
             None => tracing::warn!(
                 "no --dataset: the server is asked for the generated task countdown; name a --dataset or a --suite"
             ),
-            Some(tokenizer) if engine::has_words(tokenizer)? => bail!(
-                "--model {}: name what it is evaluated on, with --dataset or --suite (--dataset countdown is a \
+            Some(_) if self.model.model == hub::EMBEDDED => {}
+            Some(tokenizer) if self.model.model == hub::TASKS || engine::has_words(tokenizer)? => {
+                bail!(
+                    "--model {}: name what it is evaluated on, with --dataset or --suite (--dataset countdown is a \
                  generated task)",
-                self.model.model
+                    self.model.model
+                )
+            }
+            Some(_) => tracing::warn!(
+                "no --dataset: --model {} is evaluated on {}, the generated task that is the default; name what it \
+                 is for with --dataset or --suite",
+                self.model.model,
+                self.data.dataset
             ),
-            Some(_) => {}
         }
         Ok(())
     }

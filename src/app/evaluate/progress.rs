@@ -30,10 +30,10 @@ impl<'a> EvalBar<'a> {
 }
 
 impl EvalProgress for EvalBar<'_> {
-    fn begin(&mut self, problems: usize) -> Result<()> {
+    fn begin(&mut self, known: usize, problems: usize) -> Result<()> {
         self.bar = Some(match self.is_silent {
             true => Progress::silent(&self.label, problems),
-            false => Progress::new(&self.label, problems),
+            false => Progress::new(&self.label, problems).after(known),
         });
         Ok(())
     }

@@ -58,6 +58,12 @@ pub struct LabOptions {
     pub json: bool,
 }
 
+/// What the columns of a table are.
+const COLUMNS: &str = "a: the base. q: the policy of the row, the optimum of its objective. q1: q conditioned on a \
+correct output. p*: a conditioned on a correct output.\nvalidity: probability of a correct output. N_eff: exp H(q1), \
+the effective number of correct outputs. max mass: largest probability of one output. U_256: expected distinct correct \
+outputs among 256 samples. objective: its value at q; closed form: the best value of all policies, also of those that the class lacks. KL in nats. alpha 0 is forward KL.";
+
 /// Rows to print: as cells with a header, and as JSON objects.
 pub struct Printed {
     /// The header and the rows.
@@ -118,8 +124,7 @@ pub fn run(options: &LabOptions) -> Result<Printed> {
         }
     }
     let mut note = format!(
-        "{} with {class} policies. N_eff is exp H(q1), where q1 is the policy conditioned on a correct output; alpha 0 \
-         is forward KL. The numbers are exact, without sampling.",
+        "{} with {class} policies. The numbers are exact, without sampling.\n{COLUMNS}",
         world.name
     );
     for (worse, how) in [(local, "ends at local optima"), (stopped, "did not converge")] {

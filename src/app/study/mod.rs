@@ -132,10 +132,6 @@ pub struct StudyOptions {
     /// Number of problems of --eval-dataset to use, from the start.
     #[arg(long, default_value_t = MAX_SAMPLES, add = LIMIT, help_heading = "Evaluation")]
     pub eval_max_samples: usize,
-    /// Sampled tokens per second for --plan, in place of a measurement on this machine.
-    #[arg(long, add = above(0.0).at_most(1e12), help_heading = "Output")]
-    #[serde(default)]
-    pub plan_rate: Option<f64>,
     /// Directory for all results. Default: `study`, or `study-2` and so on if that exists.
     #[arg(long, help_heading = "Output")]
     pub output: Option<PathBuf>,
@@ -248,6 +244,7 @@ impl StudyOptions {
     fn take_output(&self, start: &Start, ranks: &Ranks) -> Result<(PathBuf, Option<Claim>)> {
         let mut claim = None;
         let output = ranks.first(|| {
+            self.settings.report_to.iter().try_for_each(|target| target.check())?;
             let output = match (&self.output, start) {
                 (Some(output), _) => output.clone(),
                 (None, Start::Resume(_)) => PathBuf::from("study"),

@@ -4,13 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
-use tealight_core::json_file;
 use tealight_datasets::Dataset;
-use tealight_eval::curve::{Comparison, Curves, Measure, Power, Variances, plan};
+use tealight_eval::curve::{Power, Variances, plan};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::number::counted;
-use tealight_eval::results::MAX_RESULTS;
 
 use super::configuration::Configuration;
 use super::listed_set::ListedSet;
@@ -31,8 +28,10 @@ const PROBLEMS: usize = 32;
 const STEPS: usize = 3;
 /// A training step's time where sampling alone is known: sampling, then as much again for gradients.
 const STEP_TO_SAMPLING: f64 = 2.0;
-/// Variances between objectives of distinct correct answers among 32 samples in a study of six divergences
-/// (docs/log.md, 2026-11-26), where no other study is named.
+/// Task of the study that [`VARIANCES`] are of.
+const VARIANCES_OF: &str = "colouring";
+/// Variances between objectives of distinct correct answers among 32 samples in a study of six divergences on
+/// [`VARIANCES_OF`] (docs/log.md, 2026-11-26).
 const VARIANCES: Variances = Variances { seed: 0.28, problem: 0.32, rest: 2.9 };
 
 /// A study that has not run.
@@ -97,20 +96,25 @@ pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
     Ok(text)
 }
 
-/// Finds out what a study would do, and the least difference that it could find with the variances of `earlier`, a
-/// study's folder or its results.json: a few samples and training steps are timed, and thrown away.
-pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process) -> Result<Plan> {
+/// Finds out what a study would do, and the least difference that it could find with assumed variances: a few samples
+/// and training steps are timed, and thrown away.
+pub fn planned(options: &StudyOptions, process: &Process) -> Result<Plan> {
     let (options, configurations) = options.checked()?;
     let study = Prepared::open(options, configurations, &process.ranks)?;
     let session = Session::new(&study.base, study.device.clone(), &process.stop)?;
     let rates = study.rates(&session)?;
     let parts = study.parts(&rates)?;
-    let (variances, assumed) = variances(earlier)?;
     let objectives = study.studied().len();
     let problems = study.test().dataset.problems.len();
     let has_curves = study.options.eval_steps > 0 && objectives > 1;
     let tests = objectives - 1;
-    let power = has_curves.then(|| plan(&variances, study.seeds.len(), problems, tests, 0.95));
+    let test = &study.test().dataset.name;
+    // Nobody knows those of another task before it was studied.
+    let unknown = match test.split('/').next() {
+        Some(VARIANCES_OF) => String::new(),
+        _ => format!("; those of {test} are unknown, and so is its minimum detectable difference"),
+    };
+    let power = has_curves.then(|| plan(&VARIANCES, study.seeds.len(), problems, tests, 0.95));
     let mut rows = vec![["part", "times", "completions", "seconds"].map(str::to_owned).to_vec()];
     rows.extend(parts.iter().map(|part| {
         vec![
@@ -126,7 +130,8 @@ pub fn planned(options: &StudyOptions, earlier: Option<&Path>, process: &Process
         measured: rates.measured,
         power: power.flatten(),
         assumed: format!(
-            "{}, {} in all, {}, {}; {assumed}",
+            "{}, {} in all, {}, {}; with the variances of distinct answers of 32 samples in a study of {VARIANCES_OF}\
+             {unknown}",
             counted(objectives, "objective"),
             counted(tests, "test"),
             counted(study.seeds.len(), "seed"),
@@ -216,28 +221,19 @@ impl Prepared {
         Ok(parts)
     }
 
-    /// How long sampling and a training step take here, or what follows from a stated rate.
+    /// How long sampling and a training step take here.
     fn rates(&self, session: &Session<'_>) -> Result<Rates> {
         let (tokens, completions, seconds) = self.sampling(session)?;
         let tokens_a_completion = tokens / completions;
-        let settings = &self.options.settings;
-        let prompts = settings.prompts_per_step.min(self.train.problems.len());
-        let step = (prompts * settings.num_generations) as f64;
-        if let Some(rate) = self.options.plan_rate {
-            let seconds_a_step = STEP_TO_SAMPLING * step * tokens_a_completion / rate;
-            return Ok(Rates {
-                tokens_a_second: rate,
-                tokens_a_completion,
-                seconds_a_step,
-                measured: format!(
-                    "by {rate} tokens sampled a second, as stated; a training step counts as twice its sampling"
-                ),
-            });
-        }
         let tokens_a_second = tokens / seconds;
         let seconds_a_step = match self.training_step(session)? {
             Some(seconds) => seconds,
-            None => STEP_TO_SAMPLING * step * tokens_a_completion / tokens_a_second,
+            None => {
+                let settings = &self.options.settings;
+                let prompts = settings.prompts_per_step.min(self.train.problems.len());
+                let step = (prompts * settings.num_generations) as f64;
+                STEP_TO_SAMPLING * step * tokens_a_completion / tokens_a_second
+            }
         };
         Ok(Rates {
             tokens_a_second,
@@ -310,36 +306,4 @@ impl Prepared {
         let times: Vec<f64> = times.iter().filter_map(step_time).skip(1).collect();
         Ok((!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64))
     }
-}
-
-/// Variances of differences between curves of distinct answers, and where they come from.
-fn variances(earlier: Option<&Path>) -> Result<(Variances, String)> {
-    /// Of a study's results its curves.
-    #[derive(Deserialize)]
-    struct Earlier {
-        #[serde(default)]
-        curves: Vec<Curves>,
-    }
-    let Some(path) = earlier else {
-        let source = "distinct answers of 32 samples in a study of six divergences";
-        let assumed = "are assumed (--plan-from STUDY takes those of another)";
-        return Ok((VARIANCES, format!("the variances of {source} {assumed}")));
-    };
-    let file = if path.is_dir() { path.join("results.json") } else { path.to_owned() };
-    let at = || file.display().to_string();
-    let earlier: Earlier = json_file::read(&file, MAX_RESULTS)
-        .with_context(|| format!("{}: not the results of a study", at()))?;
-    let is_tested = |one: &&Comparison| one.p_value.is_some() && one.seeds > 1;
-    let tested = earlier.curves.iter().filter(|one| matches!(one.measure, Measure::Distinct(_)));
-    let all = tested.flat_map(|curves| &curves.comparisons).filter(is_tested);
-    let variances: Vec<Variances> = all.filter_map(|one| one.variances).collect();
-    if variances.is_empty() {
-        bail!("{}: no objective is tested there by distinct answers over several seeds", at());
-    }
-    let mean = |component: fn(&Variances) -> f64| {
-        variances.iter().map(component).sum::<f64>() / variances.len() as f64
-    };
-    let variances =
-        Variances { seed: mean(|v| v.seed), problem: mean(|v| v.problem), rest: mean(|v| v.rest) };
-    Ok((variances, format!("mean variances of {}", at())))
 }

@@ -12,6 +12,7 @@ use super::held_out::HeldOutSet;
 use super::recorder::Recorder;
 use super::served::ServedPolicy;
 use super::setup::RunSetup;
+use crate::app::directory::as_argument;
 use crate::app::session::Session;
 use crate::formats::adapter::{Adapter, LoraOptions};
 use crate::formats::pretrained::Pretrained;
@@ -78,7 +79,8 @@ impl Session<'_> {
         };
         let mut optimizer = AdamW::new(config.settings.adamw, policy.weights())?;
         let mut state = restore(restored, &policy, &mut optimizer, setup.resume)?;
-        let data = TrainingData::new(&plan, problems.len(), presamples.as_ref())?;
+        let data = TrainingData::new(&plan, problems.len(), presamples.as_ref());
+        let data = data.inspect_err(|_| say_where_presamples_are(config, setup))?;
         data.notes.iter().for_each(|note| tracing::info!("  {note}"));
         self.count_presamples(presamples.as_ref(), setup.resume, &mut state)?;
         state.micro_batch_tokens = config.settings.micro_batch_tokens;
@@ -233,6 +235,17 @@ impl Session<'_> {
             identity["importance_correction"] = json!(setup.correction);
         }
         Ok(identity)
+    }
+}
+
+/// Of a run that cannot begin with the base's samples: where they are, for a run of other settings.
+fn say_where_presamples_are(config: &RlvrConfig, setup: &RunSetup<'_>) {
+    let own = setup.output.join("presamples");
+    if config.settings.presamples.is_none() && own.is_dir() {
+        let own = as_argument(&own);
+        tracing::info!(
+            "another run has the base's samples with --presamples {own}, and another --output"
+        );
     }
 }
 

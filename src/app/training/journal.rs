@@ -40,9 +40,9 @@ impl<'a> Journal<'a> {
         Ok(Self {
             lines,
             targets: targets.into_iter().flatten().collect(),
-            progress: match setup.on_step.is_some() {
-                true => Progress::silent(setup.label, settings.max_steps.saturating_sub(step)),
-                false => Progress::new(setup.label, settings.max_steps.saturating_sub(step)),
+            progress: match settings.max_steps.saturating_sub(step) {
+                left if setup.on_step.is_some() => Progress::silent(setup.label, left),
+                left => Progress::new(setup.label, left).after(step),
             },
             health: Health::new(rounding, settings.truncated),
             output: setup.output.to_owned(),

@@ -113,6 +113,7 @@ pub fn run(
     let RunDirectory { path: output, start } = run_directory;
     let mut claim = None;
     let resumed = ranks.first(|| {
+        options.rlvr.settings.report_to.iter().try_for_each(|target| target.check())?;
         let (taken, resumed) = run_directory.take()?;
         claim = Some(taken);
         Ok(resumed)

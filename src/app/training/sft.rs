@@ -99,7 +99,8 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     let mut lines = JsonLines::append(&metrics)?;
     options.announce();
     let (steps, every) = (options.sft.max_steps, options.sft.save_steps);
-    let mut progress = Progress::new("sft", steps.saturating_sub(state.global_step));
+    let done = state.global_step;
+    let mut progress = Progress::new("sft", steps.saturating_sub(done)).after(done);
     let (standing, mut saved) = ((&mut state, &mut optimizer), 0);
     let is_done = sft::run(
         &policy,

@@ -101,7 +101,7 @@ fn beyond_chance(change: &Change) -> String {
 
 /// Diversity at equal accuracy, in words.
 fn matched(contrast: &Contrast) -> String {
-    let Some(at) = contrast.most_matched() else { return String::new() };
+    let Some(at) = contrast.matched.last() else { return String::new() };
     let Matched { base, model, change, .. } = at;
     format!(
         "Distinct among {} on {} where the base and every model have as many: base {base:.2}, model {model:.2}, {}.",

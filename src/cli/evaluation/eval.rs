@@ -17,7 +17,7 @@ use crate::system::telemetry::print;
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct GradeSettings {
     /// Completions of another program: lines of {"id", "completion", "gold"}, or a file of a harness, server or trainer
-    /// that docs/how-to/grade.md lists; - for standard input.
+    /// that docs/how-to/grade.md lists, or a directory that eval wrote; - for standard input.
     #[arg(value_name = "FILE")]
     file: Option<String>,
     #[command(flatten)]
@@ -47,7 +47,6 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     let files = config_merge::files(matches)?;
     let mut options: EvalOptions = config_merge::resolve_with(matches, None, &files)?;
     let given = config_merge::given::<EvalOptions>(matches, &files)?;
-    // The embedded models have Countdown as their task.
     options.is_default_dataset = given.contains("model") && !given.contains("dataset");
     let existing = Flags::existing(matches)?;
     let judged = evaluate::run(&options, existing, process).inspect_err(|error| {

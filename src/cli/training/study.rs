@@ -125,9 +125,6 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
         given = config_merge::resolve_with(matches, recorded, &files)?;
         refuse_foreign(matches, &files, folder, recorded, &given)?;
     }
-    if given.plan_rate.is_some() && !flags.plan {
-        bail!("--plan-rate has no effect without --plan");
-    }
     let set = config_merge::given::<StudyOptions>(matches, &files)?;
     let below = match recorded {
         Some(recorded) => Some(recorded),
@@ -188,9 +185,6 @@ pub(in crate::cli) struct Flags {
     /// Print the resolved settings, the data and the runs, and stop. Nothing is sampled: --plan measures the time.
     #[arg(long, conflicts_with_all = ["resume", "overwrite", "plan"], help_heading = "Output")]
     dry_run: bool,
-    /// Earlier study, a folder or its results.json, whose variances --plan assumes.
-    #[arg(long, requires = "plan", value_name = "STUDY", help_heading = "Output")]
-    plan_from: Option<PathBuf>,
     /// Continue a study after a stop or a crash, with the settings in its directory. Without a value: the study in
     /// --output (default: `study`).
     #[arg(long, value_name = "STUDY", num_args = 0..=1, default_missing_value = "", help_heading = "Checkpoints")]
@@ -222,8 +216,7 @@ impl Flags {
 pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
     let (options, flags) = (resolve(matches)?, Flags::from_arg_matches(matches)?);
     if flags.plan {
-        let earlier = flags.plan_from.as_deref();
-        return Ok(print(table::plan(&study::planned(&options, earlier, process)?))?);
+        return Ok(print(table::plan(&study::planned(&options, process)?))?);
     }
     if flags.dry_run {
         return Ok(print(study::dry_run(&options, process)?)?);

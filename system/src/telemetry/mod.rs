@@ -7,6 +7,7 @@ mod report_to;
 pub mod reporter;
 pub mod tensorboard;
 mod terminal;
+mod transfer;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,11 +18,11 @@ use serde::Serialize;
 use tealight_core::output;
 
 pub use log::{Terminal, be_quiet};
-pub use progress::{Progress, Transfer};
-pub use progress::{count_tokens, phase};
+pub use progress::{Progress, count_tokens, phase};
 pub use report_to::{MetricsTarget, ReportTo};
 pub use tealight_core::display::escaped;
 pub use terminal::{be_silent, out, print, width};
+pub use transfer::Transfer;
 
 /// A file of one JSON object a line, each on disk as soon as it is written.
 pub struct JsonLines {

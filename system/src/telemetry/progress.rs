@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tealight_core::display::escaped;
 
 /// How often work without a terminal says where it is.
-const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
+pub(super) const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 /// How often a bar is drawn again.
 const BAR_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -48,6 +48,8 @@ struct Work {
     label: String,
     total: u64,
     done: u64,
+    /// Units that an earlier process did: shown, but no part of the rate.
+    earlier: u64,
     message: String,
     started: Instant,
     last_line: Instant,
@@ -76,6 +78,7 @@ impl Progress {
             label: escaped(label).into_owned(),
             total: total as u64,
             done: 0,
+            earlier: 0,
             message: String::new(),
             started: now,
             last_line: now,
@@ -99,6 +102,19 @@ impl Progress {
         Self { work, bar, watch }
     }
 
+    /// Continues work of which an earlier process did so many units, beside those of [`new`](Self::new).
+    #[must_use]
+    pub fn after(self, earlier: usize) -> Self {
+        let mut work = lock(&self.work);
+        work.earlier = earlier as u64;
+        if let Some(bar) = &self.bar {
+            bar.set_length(work.total + work.earlier);
+            bar.set_position(work.earlier);
+        }
+        drop(work);
+        self
+    }
+
     /// One more unit of so many tokens is done, one of several that are sampled side by side.
     pub fn advance_with(&mut self, tokens: usize, message: impl FnOnce() -> String) {
         lock(&self.work).finished_tokens += tokens as u64;
@@ -117,7 +133,7 @@ impl Progress {
         work.message = escaped(&message()).into_owned();
         match &self.bar {
             Some(bar) => {
-                bar.set_position(work.done);
+                bar.set_position(work.earlier + work.done);
                 bar.set_message(work.status());
             }
             None if work.done == work.total || work.is_due() => work.print(),
@@ -171,9 +187,13 @@ impl Work {
 
     fn print(&mut self) {
         self.last_line = Instant::now();
+        tracing::info!("{}", self.line());
+    }
+
+    fn line(&self) -> String {
         let elapsed = clock(self.started.elapsed().as_secs_f64());
-        let (label, done, total) = (&self.label, self.done, self.total);
-        tracing::info!("{label} {done}/{total} {elapsed} {}", self.status());
+        let [done, total] = [self.done, self.total].map(|count| self.earlier + count);
+        format!("{} {done}/{total} {elapsed} {}", self.label, self.status())
     }
 
     /// Rate, phase, what is left, and what the last unit said.
@@ -264,73 +284,6 @@ impl Drop for Progress {
     }
 }
 
-/// Bytes that come over the network: how many, how fast.
-pub struct Transfer {
-    label: String,
-    total: u64,
-    done: u64,
-    bar: Option<ProgressBar>,
-    is_shown: bool,
-    started: Instant,
-    last_line: Instant,
-    first: u64,
-}
-
-impl Transfer {
-    /// Starts after `done` of `total` bytes; what is over at once is not shown.
-    pub fn new(label: &str, total: u64, done: u64) -> Self {
-        /// Bytes that take a while.
-        const LARGE: u64 = 1 << 20;
-        let is_large = total >= LARGE;
-        let is_shown = is_large && tracing::enabled!(tracing::Level::INFO);
-        let label = escaped(label).into_owned();
-        if is_large {
-            tracing::info!("{label} ({})", bytes(total));
-        }
-        let bar = (std::io::stderr().is_terminal() && is_shown).then(|| {
-            let bar = ProgressBar::new(total);
-            let template = "{bar:30.cyan/dim} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} eta {eta}";
-            if let Ok(style) = ProgressStyle::with_template(template) {
-                bar.set_style(style);
-            }
-            bar.set_position(done);
-            bar
-        });
-        let now = Instant::now();
-        Self { label, total, done, bar, is_shown, started: now, last_line: now, first: done }
-    }
-
-    /// So many more bytes have come.
-    pub fn advance(&mut self, count: usize) {
-        self.done += count as u64;
-        if let Some(bar) = &self.bar {
-            bar.set_position(self.done);
-        } else if self.is_shown && self.last_line.elapsed() >= PLAIN_INTERVAL {
-            self.last_line = Instant::now();
-            let rate = (self.done - self.first) as f64 / self.started.elapsed().as_secs_f64();
-            let [done, total, rate] = [self.done, self.total, rate as u64].map(bytes);
-            tracing::info!("{}: {done} of {total}, {rate}/s", self.label);
-        }
-    }
-}
-
-impl Drop for Transfer {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => format!("{count} B"),
-        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.2} GB", count as f64 / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,6 +314,7 @@ mod tests {
             label: "step".into(),
             total: 8,
             done: 0,
+            earlier: 0,
             message: String::new(),
             started: ago,
             last_line: ago,
@@ -378,17 +332,17 @@ mod tests {
         (work.done, work.last_unit) = (4, Instant::now());
         assert!(work.status().starts_with("eta 10s"), "{}", work.status());
         assert!(work.is_due());
+        // What an earlier process did is counted, and says nothing of what is left.
+        work.earlier = 100;
+        let line = work.line();
+        assert!(line.starts_with("step 104/108 10s eta 10s"), "{line}");
     }
 
     #[test]
-    fn times_and_sizes_have_short_units() {
+    fn times_have_short_units() {
         assert_eq!(
             (clock(59.6), clock(61.0), clock(7260.0)),
             ("1m00s".into(), "1m01s".into(), "2h01m".into())
-        );
-        assert_eq!(
-            (bytes(999), bytes(3_400_000), bytes(2_000_000_000)),
-            ("999 B".into(), "3.4 MB".into(), "2.00 GB".into())
         );
     }
 }

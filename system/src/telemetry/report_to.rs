@@ -49,6 +49,18 @@ impl MetricsTarget for Reporter {
 }
 
 impl ReportTo {
+    /// Whether the target can be opened, as far as that shows before there is a run.
+    ///
+    /// # Errors
+    /// A package that cannot be imported.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::None | Self::Tensorboard => Ok(()),
+            Self::Wandb => Reporter::check("wandb"),
+            Self::Trackio => Reporter::check("trackio"),
+        }
+    }
+
     /// Opens the target for the run in `output` and its steps from `first_step` on; there is none for [`Self::None`].
     ///
     /// # Errors

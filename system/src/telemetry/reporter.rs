@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use tealight_core::interpreter;
 
 /// The script that the interpreter runs.
@@ -32,6 +32,27 @@ pub struct Reporter {
 }
 
 impl Reporter {
+    /// Whether a package can be imported, before there is a run to report.
+    ///
+    /// # Errors
+    /// No interpreter, no such package in it.
+    pub fn check(package: &'static str) -> Result<()> {
+        let python = interpreter::name();
+        let mut command = Command::new(&python);
+        command.args(["-c", &interpreter::script(SCRIPT), ".", "--to", package, "--check"]);
+        interpreter::guard(&mut command);
+        let done = command.stdin(Stdio::null()).output();
+        let done =
+            done.with_context(|| format!("--report-to {package}: `{python}` does not start"))?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let errors = String::from_utf8_lossy(&done.stderr);
+        let last = errors.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        let why: String = last.unwrap_or_default().chars().take(300).collect();
+        Err(not_usable(package, &python, &why))
+    }
+
     /// Begins to report the run in `directory` to a package: `wandb` or `trackio`.
     ///
     /// # Errors
@@ -86,16 +107,20 @@ impl Reporter {
             }
             Ok(_) | Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => {
                 let why = errors.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
-                bail!(
-                    "--report-to {package}: {why}; `{python}` must have the package (pip install {package}), or \
-                     TEALIGHT_PYTHON name one that has"
-                )
+                Err(not_usable(package, &python, &why))
             }
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
                 bail!("--report-to {package}: no run was begun within {} s", BEGIN.as_secs())
             }
         }
     }
+}
+
+fn not_usable(package: &str, python: &str, why: &str) -> anyhow::Error {
+    anyhow!(
+        "--report-to {package}: {why}; `{python}` must have the package (pip install {package}), or TEALIGHT_PYTHON name one \
+         that has"
+    )
 }
 
 impl Drop for Reporter {

@@ -10,6 +10,7 @@ tealight. Offline runs of wandb lie in RUN/wandb; `wandb sync RUN/wandb/offline-
 
 import argparse
 import atexit
+import importlib
 import json
 import math
 import os
@@ -167,11 +168,19 @@ def arguments():
     parser.add_argument("--to", choices=["wandb", "trackio"], default="wandb")
     parser.add_argument("--name", help="the run's name; default: its folder's and the time")
     parser.add_argument("--follow", action="store_true", help="go on until standard input ends")
+    parser.add_argument("--check", action="store_true", help="only import the package, and report nothing")
     return parser.parse_args()
 
 
 def main():
     options = arguments()
+    if options.check:
+        leave_folder()
+        try:
+            importlib.import_module(options.to)
+        except ImportError as error:
+            fail("%s is not installed: %s" % (options.to, error))
+        return
     run = os.path.abspath(options.run)
     if not os.path.isdir(run):
         fail("%s: no such folder" % options.run)

@@ -28,11 +28,6 @@ pub(super) fn steps(path: &str) -> Result<(Vec<PathBuf>, Option<String>)> {
                  datasets.load_from_disk(PATH).to_json(FILE)"
             );
         }
-        if names.iter().any(|name| name == "results.json") {
-            bail!(
-                "{path}: an evaluation of Tealight's; name the file of its samples, {path}/samples/SET.jsonl"
-            );
-        }
         // verl's files, each of another checkpoint, are not joined: each may have all problems.
         let such = numbered("", ".jsonl").pop_last();
         let such = such.map_or(String::new(), |(_, name)| format!(", such as {name}"));
