@@ -256,6 +256,9 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let layout = Layout::detect(path, &rows, columns)?;
     let unused = layout.unused(&rows, columns.purpose);
     dataset.notes.push(layout.shown(&rows, columns.purpose) + &unused + &variables::note(&rows));
+    if columns.answer.is_none() {
+        dataset.notes.extend(better_answer::conflict(&layout, &rows));
+    }
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     let mut by_id = HashMap::new();
