@@ -5,8 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// Extensions of the formats that problems are read from.
-const DATASETS: [&str; 6] = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"];
+/// Extensions of the formats that problems are read from: those of text, which may be packed, and another one.
+const TEXTS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "tsv"];
+const PARQUET: &str = "parquet";
 /// Longest name that is taken, in bytes.
 const MAX_NAME: usize = 255;
 /// Longest path below its folder, in bytes.
@@ -80,15 +81,22 @@ pub fn file_name(text: &str) -> String {
     if name.starts_with(['.', '-']) || name.is_empty() { format!("_{name}") } else { name }
 }
 
-/// The extension that names the format of a file, whatever its case.
+/// The extension that names the format of a file, whatever its case: of a packed text, `rows.jsonl.gz`, the one before.
 pub fn extension(path: &Path) -> String {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    extension.unwrap_or_default().to_ascii_lowercase()
+    let last = |path: &Path| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        extension.unwrap_or_default().to_ascii_lowercase()
+    };
+    let outer = last(path);
+    let inner = path.file_stem().map(|stem| last(Path::new(stem))).unwrap_or_default();
+    let is_packed = ["gz", "zst"].contains(&outer.as_str()) && TEXTS.contains(&inner.as_str());
+    if is_packed { inner } else { outer }
 }
 
 /// Whether the name is of a format that problems are read from (`datasets/src/read/mod.rs`).
 pub fn is_of_dataset(name: &str) -> bool {
-    DATASETS.contains(&extension(Path::new(name)).as_str())
+    let extension = extension(Path::new(name));
+    extension == PARQUET || TEXTS.contains(&extension.as_str())
 }
 
 #[cfg(test)]

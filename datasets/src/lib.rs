@@ -19,6 +19,7 @@ pub mod reward;
 pub mod suite;
 pub mod task;
 pub mod thinking;
+pub mod unpack;
 mod verdict;
 pub mod verify;
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tealight_core::{Message, Prompt};
 use tealight_datasets::read::{Columns, Purpose};
 use tealight_datasets::{Dataset, Prompting, Rewards, Verdict, prompting, verify};
@@ -296,5 +296,87 @@ fn flexible_mathematics_is_judged_strictly_where_every_prompt_asks_for_a_box() {
         assert_eq!(set.verifier.name(), if is_strict { "math:strict" } else { before });
         let found = set.verifier.verify(&set.problems[0], "I guess 42").is_correct();
         assert_eq!(found, !is_strict && verifier != Some("math:strict"), "{rows:?}");
+    }
+}
+
+#[test]
+fn columns_that_name_different_choices_are_told_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = |more: &[(&str, [Value; 3])]| -> Vec<Value> {
+        let row = |at: usize| {
+            let mut row =
+                json!({"question": format!("Which? {at}"), "choices": ["a", "b", "c", "d"]});
+            more.iter().for_each(|(name, values)| row[*name] = values[at].clone());
+            row
+        };
+        (0..3).map(row).collect()
+    };
+    let texts = |values: [&str; 3]| values.map(Value::from);
+    let numbers = |values: [u8; 3]| values.map(Value::from);
+    for (columns, answers, conflict) in [
+        (vec![("answer", texts(["B", "C", "D"])), ("answer_idx", numbers([1, 2, 3]))], "BCD", None),
+        // Counted from 1, as the letters beside say.
+        (vec![("answer", texts(["B", "C", "A"])), ("answer_idx", numbers([2, 3, 1]))], "BCA", None),
+        (vec![("answer", texts(["b", "c", "a"])), ("label", numbers([1, 2, 0]))], "BCA", None),
+        (
+            vec![("answer", texts(["B", "C", "A"])), ("label", numbers([1, 3, 0]))],
+            "BCA",
+            Some("`label` names another choice than `answer` in 1 of 3 rows, first in line 2"),
+        ),
+        (
+            vec![("answer", texts(["B"; 3])), ("answer_idx", numbers([0; 3]))],
+            "AAA",
+            Some("`answer` names another choice than `answer_idx` in 3 of 3 rows, first in line 1"),
+        ),
+        (
+            vec![("answer", texts(["b"; 3])), ("correct_answer", texts(["C"; 3]))],
+            "BBB",
+            Some("`correct_answer` names another choice than `answer`"),
+        ),
+    ] {
+        let set = read(folder.path(), &rows(&columns), Columns::default()).expect("read");
+        let found: String = set.problems.iter().map(|problem| problem.answer.as_str()).collect();
+        assert_eq!(found, answers, "{columns:?}");
+        let noted = set.notes.iter().find(|note| note.contains("names another choice"));
+        assert_eq!(noted.is_some(), conflict.is_some(), "{columns:?}: {noted:?}");
+        assert!(noted.is_none_or(|note| note.contains(conflict.unwrap_or_default())), "{noted:?}");
+    }
+}
+
+#[test]
+fn columns_with_different_answers_are_told_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let alike = json!({"question": "1+1?", "answer": "2", "solution": "so \\boxed{2}"});
+    for (row, conflict) in [
+        (json!({"question": "2+1?", "answer": "3", "solution": "so \\boxed{3.0}"}), None),
+        (
+            json!({"question": "2+1?", "answer": "\\frac12", "solution": "\\boxed{\\frac{1}{2}}"}),
+            None,
+        ),
+        (json!({"question": "2+1?", "answer": "3", "solution": "first 4, then 3"}), None),
+        (json!({"question": "2+1?", "answer": "3", "output": "#### 4", "target": 1}), None),
+        (
+            json!({"question": "2+1?", "answer": "3", "solution": "so \\boxed{4}"}),
+            Some(
+                "`solution` has another answer than `answer` in 1 of 2 rows, first in line 2: `4`, not `3`",
+            ),
+        ),
+        (
+            json!({"question": "2+1?", "answer": "so\n#### 4", "final_answer": 3}),
+            Some("`answer` has another answer than `final_answer` in 1 of 2 rows"),
+        ),
+        (
+            json!({"question": "2+1?", "answer": "3", "reward_model": {"ground_truth": "4"}}),
+            Some("`answer` has another answer than `reward_model.ground_truth`"),
+        ),
+    ] {
+        let rows = [alike.clone(), row];
+        let set = read(folder.path(), &rows, Columns::default()).expect("read");
+        let noted = set.notes.iter().find(|note| note.contains("has another answer"));
+        assert_eq!(noted.is_some(), conflict.is_some(), "{rows:?}: {noted:?}");
+        assert!(noted.is_none_or(|note| note.contains(conflict.unwrap_or_default())), "{noted:?}");
+        let named = Columns { answer: Some("answer".into()), ..Columns::default() };
+        let set = read(folder.path(), &rows, named).expect("read");
+        assert!(!set.notes.iter().any(|note| note.contains("has another answer")));
     }
 }

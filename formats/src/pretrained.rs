@@ -1,5 +1,6 @@
 //! A model with its tokenizer, loaded from and saved to the layout of the Hub.
 
+mod fitted;
 mod same_model;
 mod saved;
 mod weight_handover;
@@ -153,24 +154,6 @@ impl Pretrained {
         }
         self.tokenizer = self.tokenizer.with_rendering(rendering)?;
         Ok(self)
-    }
-
-    /// With the output layer and the tokenizer fitted to each other: ids without a token are not sampled, and tokens
-    /// without an embedding are refused where they occur.
-    fn fitted(mut self) -> Self {
-        let (rows, ids) = (self.architecture.vocab_size, self.tokenizer.id_end());
-        self.architecture.output_size = ids.min(rows);
-        self.tokenizer.limit(rows);
-        if ids > rows {
-            tracing::warn!(
-                "{}: the tokenizer has ids up to {}, the model embeddings up to {}: a prompt with a token beyond them is \
-                 refused",
-                self.name,
-                ids - 1,
-                rows - 1
-            );
-        }
-        self
     }
 
     /// Fresh weights for the architecture in the file `config`, with the tokenizer in `tokenizer`.

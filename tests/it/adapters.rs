@@ -189,8 +189,29 @@ fn unsupported_adapters_are_refused() {
     let more = serde_json::json!(["q_proj", "down_proj", "self_attn.v_proj"]);
     let error = load(&[("target_modules", more.clone())], &matrices).expect_err("not adapted");
     assert!(error.contains("no tensors for `model.layers.0.self_attn.v_proj`"), "{error}");
-    let some = [("target_modules", more), ("layers_to_transform", serde_json::json!([0]))];
-    load(&some, &matrices).expect("which modules are meant is PEFT's to say");
+    let some = [("target_modules", more), ("layers_to_transform", serde_json::json!([0, 1, 2, 3]))];
+    let error = load(&some, &matrices).expect_err("not adapted");
+    assert!(error.contains("no tensors for `model.layers.0.self_attn.v_proj`"), "{error}");
+    // What PEFT would leave out is another model: of names, and of keys that take some away.
+    for (key, value, module) in [
+        ("target_modules", serde_json::json!(["down_proj"]), "self_attn.q_proj"),
+        ("target_modules", serde_json::json!(["proj"]), "down_proj"),
+        ("exclude_modules", serde_json::json!(["q_proj"]), "self_attn.q_proj"),
+        ("layers_to_transform", serde_json::json!([0]), "model.layers.1."),
+        ("layers_to_transform", serde_json::json!(0), "model.layers.1."),
+    ] {
+        let error = load(&[(key, value)], &matrices).expect_err(key);
+        assert!(error.contains("do not name") && error.contains(module), "{error}");
+    }
+    for (key, value) in [
+        ("target_modules", serde_json::json!(".*_proj")),
+        ("target_modules", serde_json::json!(null)),
+        ("exclude_modules", serde_json::json!([])),
+        ("exclude_modules", serde_json::json!("lm_head")),
+        ("layers_pattern", serde_json::json!("layers")),
+    ] {
+        load(&[(key, value)], &matrices).expect("which modules are meant is PEFT's to say");
+    }
     let error = load(&[], &matrices[..matrices.len() - 9]).expect_err("truncated");
     assert!(error.contains("truncated"), "{error}");
 }

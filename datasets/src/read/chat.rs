@@ -13,7 +13,7 @@ use tealight_core::Message;
 const ROLES: [&str; 2] = ["role", "from"];
 pub(super) const CONTENTS: [&str; 3] = ["content", "value", "text"];
 /// Names of the assistant besides OpenAI's.
-const ASSISTANTS: [&str; 4] = ["gpt", "chatgpt", "bot", "model"];
+const ASSISTANTS: [&str; 5] = ["gpt", "chatgpt", "bot", "model", "ai"];
 /// Keys that say whether a turn is trained, and the value that says so: OpenAI's, axolotl's, ms-swift's, torchtune's.
 /// They are no part of the message.
 const MARKS: [(&str, bool); 9] = [
@@ -52,7 +52,7 @@ pub(super) fn without_text(value: &Value) -> Option<String> {
 /// Whether the last turn of a chat is the assistant's.
 pub(super) fn ends_with_answer(value: &Value) -> bool {
     let last = items(value).filter(|_| is_chat(value)).and_then(|all| sender(all.last()?));
-    last.is_some_and(|sender| sender == "assistant" || ASSISTANTS.contains(&&*sender))
+    last.is_some_and(|sender| known_role(&sender) == Some("assistant"))
 }
 
 /// The messages of a list, or of a text that holds one.
@@ -64,6 +64,18 @@ pub(super) fn items(value: &Value) -> Option<Cow<'_, [Value]>> {
 /// Who a message is from, in the words of its row.
 fn sender(message: &Value) -> Option<String> {
     ROLES.iter().find_map(|name| message.get(name)?.as_str()).map(str::to_owned)
+}
+
+/// OpenAI's name for who sent a message, whatever its case: templates know `user`, and not `User`.
+fn known_role(sender: &str) -> Option<&'static str> {
+    let sender = sender.to_ascii_lowercase();
+    if sender == "human" {
+        return Some("user");
+    }
+    if ASSISTANTS.contains(&sender.as_str()) {
+        return Some("assistant");
+    }
+    ["user", "assistant", "system", "tool"].into_iter().find(|role| *role == sender)
 }
 
 /// A message, and whether its row says that it is trained.
@@ -172,13 +184,11 @@ fn message(item: &Value) -> Result<Message, String> {
     };
     let (key, sender) = find(&ROLES).ok_or_else(needs)?;
     let sender = sender.as_str().ok_or_else(needs)?;
-    let role = match sender {
-        "human" => "user",
-        name if ASSISTANTS.contains(&name) => "assistant",
-        "user" | "assistant" | "system" | "tool" => sender,
-        // Templates know further roles (`developer`, `tool`) by OpenAI's name of the key alone.
-        _ if key == "role" => sender,
-        _ => {
+    let role = match known_role(sender) {
+        Some(role) => role,
+        // Templates know further roles (`developer`) by OpenAI's name of the key alone.
+        None if key == "role" => sender,
+        None => {
             let sender: String = sender.chars().take(40).collect();
             return Err(format!(
                 "a message is `from` `{sender}`, not human, gpt or system; write turns of tools as `role` `assistant` \
@@ -235,6 +245,8 @@ mod tests {
         for value in [
             json!([{"role": "system", "content": "Think."}, {"role": "user", "content": "6+8?", "tool_calls": null}]),
             json!([{"from": "system", "value": "Think."}, {"from": "human", "value": "6+8?"}]),
+            json!([{"role": "System", "content": "Think."}, {"role": "USER", "content": "6+8?"}]),
+            json!([{"from": "SYSTEM", "value": "Think."}, {"from": "Human", "value": "6+8?"}]),
             json!([{"role": "system", "content": "Think."},
                    {"role": "user", "content": [{"type": "text", "text": "6+"}, {"type": "text", "text": "8?"}]}]),
             json!(

@@ -1,6 +1,8 @@
 //! The choices of a question, and which of them is the gold answer: a letter, whatever the column holds (a letter, a
 //! label, an index, a text).
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::choice_columns::{ChoiceColumns, possible};
@@ -87,6 +89,39 @@ pub(super) struct ChoiceLayout {
     pub(super) columns: ChoiceColumns,
     pub(super) key: String,
     pub(super) reading: Reading,
+    /// That another column names other choices, in words.
+    pub(super) conflict: Option<String>,
+}
+
+/// A way to read a column, with the place of the right choice in each of its rows.
+type Way = (Reading, Vec<Option<usize>>);
+
+/// A column that says which choice is right.
+struct Key<'k> {
+    name: &'k str,
+    rows: Vec<&'k Row>,
+    /// The first one counts, unless other columns agree with a later one alone.
+    ways: Vec<Way>,
+}
+
+impl Key<'_> {
+    /// The rows in which another column, read as it suits this one best, names another choice.
+    fn conflicts<'o>(&self, (_, places): &Way, other: &Key<'o>) -> Vec<&'o Row> {
+        let place = |row: &Row| (row.file, row.line);
+        let own: HashMap<_, _> = self
+            .rows
+            .iter()
+            .zip(places)
+            .filter_map(|(row, at)| Some((place(row), (*at)?)))
+            .collect();
+        let against = |(_, places): &Way| -> Vec<&'o Row> {
+            let is_against = |(row, at): &(&&Row, &Option<usize>)| {
+                at.zip(own.get(&place(row)).copied()).is_some_and(|(one, other)| one != other)
+            };
+            other.rows.iter().zip(places).filter(is_against).map(|(row, _)| *row).collect()
+        };
+        other.ways.iter().map(against).min_by_key(Vec::len).unwrap_or_default()
+    }
 }
 
 impl ChoiceLayout {
@@ -97,24 +132,28 @@ impl ChoiceLayout {
         key: Option<&str>,
     ) -> Result<Option<Self>, String> {
         if let (ChoiceColumns::Distractors(right, _), None) = (&columns, key) {
-            return Ok(Some(Self { key: (*right).into(), columns, reading: Reading::Text }));
+            let (key, reading, conflict) = ((*right).into(), Reading::Text, None);
+            return Ok(Some(Self { columns, key, reading, conflict }));
         }
         let known: Vec<&str> = key.map_or(KEYS.to_vec(), |key| vec![key]);
-        let mut refused = None;
+        let (mut refused, mut found) = (None, Vec::new());
         for key in known {
             // A column may hold one of the choices (`answer0`) or nothing in every row.
             let answered: Vec<(&Row, Choices, Value)> = rows
                 .iter()
                 .filter_map(|row| {
-                    Some((row, columns.choices(row)?, nested(&row.values, key)?.into_owned()))
+                    let value = nested(&row.values, key).filter(|value| !is_unanswered(value))?;
+                    Some((row, columns.choices(row)?, value.into_owned()))
                 })
-                .filter(|(_, _, value)| !is_unanswered(value))
                 .collect();
             if answered.is_empty() {
                 continue;
             }
             match reading(&answered) {
-                Ok(reading) => return Ok(Some(Self { key: key.into(), columns, reading })),
+                Ok(ways) => {
+                    let rows = answered.iter().map(|(row, ..)| *row).collect();
+                    found.push(Key { name: key, rows, ways });
+                }
                 Err(why) => {
                     let what = format!(
                         "column `{key}` {why} of the choices in {}{}",
@@ -125,13 +164,38 @@ impl ChoiceLayout {
                 }
             }
         }
-        match refused {
-            None => Ok(None),
-            Some(what) => Err(format!(
+        match (found.split_first(), refused) {
+            (Some((key, others)), _) => Ok(Some(Self::of_key(columns, key, others))),
+            (None, None) => Ok(None),
+            (None, Some(what)) => Err(format!(
                 "{what}: name another column with --answer-column, or write the question with --prompt-template and \
                  name the answer with --answer-column"
             )),
         }
+    }
+
+    /// The layout by a column, with what others say against it.
+    fn of_key(columns: ChoiceColumns, key: &Key<'_>, others: &[Key<'_>]) -> Self {
+        let against = |way: &Way| {
+            let all = others.iter().map(|other| (other.name, key.conflicts(way, other)));
+            all.filter(|(_, rows)| !rows.is_empty()).collect::<Vec<_>>()
+        };
+        let ways = key.ways.iter().map(|way| (way.0, against(way)));
+        let (reading, conflicts) = ways
+            .min_by_key(|(_, conflicts)| conflicts.len())
+            .expect("a column is read in some way");
+        let conflict = conflicts.first().map(|(other, rows)| {
+            format!(
+                "`{other}` names another choice than `{}` in {} of {} rows, first in line {}: the answer is taken from \
+                 `{}`; --answer-column names another",
+                key.name,
+                rows.len(),
+                key.rows.len(),
+                rows[0].place(),
+                key.name
+            )
+        });
+        Self { columns, key: key.name.into(), reading, conflict }
     }
 
     /// The layout of rows whose columns may hold choices, by their names and the column that is to say which is right:
@@ -246,28 +310,30 @@ fn first_unread(answered: &[(&Row, Choices, Value)]) -> String {
     })
 }
 
-/// How a column is read: the way that suits the most rows.
-fn reading(answered: &[(&Row, Choices, Value)]) -> Result<Reading, &'static str> {
+/// How a column is read: the way that suits the most rows. Where that is an index, it may begin at 0 or at 1.
+fn reading(answered: &[(&Row, Choices, Value)]) -> Result<Vec<Way>, &'static str> {
     let positions = |reading: Reading| -> Vec<Option<usize>> {
         answered.iter().map(|(_, choices, value)| choices.position(value, reading)).collect()
     };
-    let read: Vec<(Reading, Vec<Option<usize>>)> =
-        ALL.iter().map(|reading| (*reading, positions(*reading))).collect();
+    let read: Vec<Way> = ALL.iter().map(|reading| (*reading, positions(*reading))).collect();
     let suits = |positions: &[Option<usize>]| positions.iter().flatten().count();
     let most = read.iter().map(|(_, positions)| suits(positions)).max().unwrap_or(0);
     // A few rows may be faulty; a column of which many are is no such column.
     if most * 10 < answered.len() * 9 {
         return Err("holds neither letters, indices nor texts");
     }
-    let best: Vec<&(Reading, Vec<Option<usize>>)> =
-        read.iter().filter(|(_, positions)| suits(positions) == most).collect();
-    let (first, chosen) = best[0];
+    let mut best = read;
+    best.retain(|(_, positions)| suits(positions) == most);
+    let (first, chosen) = &best[0];
     // Labels are the dataset's own word, and indices begin at 0 unless a row says otherwise.
-    let is_other = |other: &&&(Reading, Vec<Option<usize>>)| {
+    let is_other = |other: &Way| {
         other.1 != *chosen && *first != Reading::Label && other.0 != Reading::IndexFrom1
     };
-    let is_ambiguous = best[1..].iter().any(|other| is_other(&other));
-    if is_ambiguous { Err("can be read in two ways as one") } else { Ok(*first) }
+    if best[1..].iter().any(is_other) {
+        return Err("can be read in two ways as one");
+    }
+    best.truncate(if *first == Reading::IndexFrom0 { best.len() } else { 1 });
+    Ok(best)
 }
 
 /// Whether a column says nothing: rows of a test split whose answers are kept secret.

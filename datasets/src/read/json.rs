@@ -32,7 +32,7 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
         let text = std::str::from_utf8(&line.bytes)
             .map_err(|error| malformed(number, format!("not UTF-8: {error}")))?;
         let value = json::parse(text);
-        let values = match value.map_err(|error| malformed(number, format!("not JSON: {error}")))? {
+        let values = match value.map_err(|error| malformed(number, no_json(&error, text)))? {
             Value::Object(values) => values,
             _ => return Err(malformed(number, "not a JSON object".into())),
         };
@@ -52,7 +52,7 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
         Ok(document) => document,
         // The first line is an object by itself, and others follow.
         Err(_) if content.lines().next().is_some_and(is_object) => return lines(path, limit),
-        Err(error) => return Err(wrong(format!("not JSON: {error}"))),
+        Err(error) => return Err(wrong(no_json(&error, &content))),
     };
     let items = match document {
         Value::Array(items) => items,
@@ -73,6 +73,22 @@ pub(super) fn document(path: &Path, limit: usize) -> Result<Vec<Row>> {
         }),
     };
     items.into_iter().take(limit).enumerate().map(row).collect()
+}
+
+/// Why a line or a file is not JSON, and the mend.
+fn no_json(error: &serde_json::Error, text: &str) -> String {
+    // A line's own number stands before this.
+    let why = error.to_string().replace(" at line 1 column", " at column");
+    let mend = if text.trim_end().contains('\r') && !text.contains('\n') {
+        ": its lines end in carriage returns alone, which `tr '\\r' '\\n'` makes line feeds"
+    } else if text.trim_start().starts_with('{')
+        && (error.is_eof() || why.starts_with("trailing characters"))
+    {
+        ": one whole object a line is read, as `jq -c . FILE` writes them"
+    } else {
+        ""
+    };
+    format!("not JSON: {why}{mend}")
 }
 
 /// The rows of an object: its only list of objects, or itself where it asks something and no list of objects does.

@@ -23,18 +23,17 @@ mod reasoning_gym;
 mod records;
 mod second_question;
 mod shapes;
+mod text;
 mod text_to_sql;
 mod unused;
 mod variables;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Read};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use tealight_core::names::{extension, is_of_dataset};
-use tealight_core::regular;
 
 use crate::prompting::BOXED;
 use crate::verify::{math, sql};
@@ -42,6 +41,7 @@ use crate::{DataError, Dataset, Prompting, Result, Rewards};
 use json::json_array;
 use layout::Layout;
 use problem::Read as RowRead;
+use text::{file, text};
 
 pub use self::csv::{row_error, separator};
 pub use better_answer::REFERENCES;
@@ -52,17 +52,6 @@ pub use judgement::VERDICTS;
 pub use layout::{ANSWERS, SOLUTIONS};
 pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
-
-/// The first bytes of files that are no text, what they are, and how they become readable.
-const NO_TEXT: [(&[u8], &str); 7] = [
-    (b"\x1f\x8b", "compressed: unpack it with gunzip"),
-    (b"\x28\xb5\x2f\xfd", "compressed: unpack it with unzstd"),
-    (b"BZh", "compressed: unpack it with bunzip2"),
-    (b"PK\x03\x04", "an archive: unpack it, or export a sheet as CSV"),
-    (b"PAR1", "a Parquet file: name it .parquet"),
-    (b"\xff\xfe", "UTF-16: save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16: save it as UTF-8"),
-];
 
 /// How a file is read: which columns hold what, and what checks answers; `None` is detected. A dot
 /// descends into a nested object; a comma joins several columns by a blank.
@@ -130,9 +119,10 @@ const SURE_IDS: usize = 3;
 pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |source| DataError::Io { path: folder.into(), source };
     let wrong = |what: String| DataError::File { path: folder.into(), what };
-    let mut names = Vec::new();
+    let (mut names, mut folders) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(folder).map_err(io)? {
-        let name = entry.map_err(io)?.file_name().into_string().unwrap_or_default();
+        let entry = entry.map_err(io)?;
+        let name = entry.file_name().into_string().unwrap_or_default();
         if ["state.json", "dataset_dict.json"].contains(&name.as_str()) {
             return Err(wrong(
                 "a folder that `save_to_disk` of datasets wrote: write Parquet with `to_parquet`"
@@ -141,12 +131,20 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
         }
         if is_of_dataset(&name) && !name.starts_with('.') && !BESIDE.contains(&name.as_str()) {
             names.push(name);
+        } else if entry.path().is_dir() && !name.starts_with('.') {
+            folders.push(format!("`{}`", name.escape_debug()));
         }
     }
     names.sort_unstable();
     let Some(first) = names.first() else {
-        let inner =
-            if folder.join("data").is_dir() { "; its folder `data` may hold them" } else { "" };
+        folders.sort_unstable();
+        let inner = match folders.first() {
+            None => String::new(),
+            Some(_) => format!(
+                "; name a folder or a file in it: {}",
+                folders[..folders.len().min(SHOWN)].join(", ")
+            ),
+        };
         return Err(wrong(format!(
             "a folder without a file .jsonl, .json, .csv or .parquet{inner}"
         )));
@@ -160,9 +158,12 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
         std::iter::once(start).chain(words.map(str::to_owned)).collect()
     };
     whole_set(&names).map_err(wrong)?;
-    match names.iter().find(|name| {
-        split(name) != split(first) || extension(Path::new(name)) != extension(Path::new(first))
-    }) {
+    // `train.jsonl.gz` is `train.jsonl` once more.
+    let format = |name: &str| {
+        let packing = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+        (extension(Path::new(name)), packing)
+    };
+    match names.iter().find(|name| split(name) != split(first) || format(name) != format(first)) {
         None => Ok(names.iter().map(|name| folder.join(name)).collect()),
         Some(other) => Err(wrong(format!(
             "a folder with `{first}` and `{other}`, which may be several splits: name one of its files"
@@ -174,6 +175,8 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
 const SPLITS: [&str; 9] =
     ["train", "test", "valid", "validation", "val", "dev", "eval", "heldout", "held"];
 
+/// Names of folders that a message lists, at most.
+const SHOWN: usize = 6;
 /// Files of a dataset's folder that hold no rows.
 const BESIDE: [&str; 3] = ["dataset_info.json", "dataset_infos.json", "stats.json"];
 
@@ -253,13 +256,26 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let layout = Layout::detect(path, &rows, columns)?;
     let unused = layout.unused(&rows, columns.purpose);
     dataset.notes.push(layout.shown(&rows, columns.purpose) + &unused + &variables::note(&rows));
+    if columns.answer.is_none() {
+        dataset.notes.extend(better_answer::conflict(&layout, &rows));
+    }
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
+    let mut by_id = HashMap::new();
     for row in &rows {
         let malformed = |what| row.malformed(files, what);
         for read in layout.read(row, columns).map_err(malformed)? {
             match read {
-                RowRead::Problem(problem) => dataset.problems.push(*problem),
+                RowRead::Problem(problem) => {
+                    if let Some(Row { file, line, .. }) = by_id.insert(problem.id.clone(), row) {
+                        return Err(malformed(format!(
+                            "the id `{}` occurs twice, first in {}:{line}; give every problem an id of its own, or none",
+                            problem.id,
+                            files[*file].display()
+                        )));
+                    }
+                    dataset.problems.push(*problem);
+                }
                 RowRead::LeftOut(unusable) => dataset.unusable.push(unusable),
             }
         }
@@ -298,7 +314,9 @@ fn read_rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         "parquet" => parquet::rows(path, limit),
         other => {
             let remedy = match other {
-                "gz" | "zst" | "bz2" | "xz" | "zip" => "compressed: unpack it",
+                "gz" | "zst" | "bz2" | "xz" | "zip" => {
+                    "compressed, and no text that is packed with gzip or Zstandard (.jsonl.gz, .csv.zst): unpack it"
+                }
                 "arrow" | "feather" => {
                     "unknown format: write it with `to_parquet` of datasets or pandas"
                 }
@@ -335,7 +353,10 @@ impl Row {
 
     /// The names of the columns, for messages.
     fn names(&self) -> String {
-        self.values.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+        const MOST: usize = 40;
+        let names: Vec<&str> = self.values.keys().map(String::as_str).take(MOST).collect();
+        let more = self.values.len() - names.len();
+        names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -368,31 +389,6 @@ impl Row {
             _ => None,
         }
     }
-}
-
-/// Opens a regular file: a pipe or a device may have no end.
-fn file(path: &Path) -> Result<std::fs::File> {
-    regular::open(path).map_err(|source| match source.raw_os_error() {
-        Some(_) => DataError::Io { path: path.into(), source },
-        None => DataError::File { path: path.into(), what: source.to_string() },
-    })
-}
-
-/// The same as text of any length, without a byte-order mark.
-fn text(path: &Path) -> Result<impl BufRead> {
-    let mut start = Vec::with_capacity(4);
-    let mut file = file(path)?;
-    file.by_ref()
-        .take(4)
-        .read_to_end(&mut start)
-        .map_err(|source| DataError::Io { path: path.into(), source })?;
-    if let Some((_, what)) = NO_TEXT.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return Err(DataError::File { path: path.into(), what: (*what).into() });
-    }
-    if start.starts_with(b"\xef\xbb\xbf") {
-        start.drain(..3);
-    }
-    Ok(BufReader::new(std::io::Cursor::new(start).chain(file)))
 }
 
 #[cfg(test)]

@@ -66,7 +66,8 @@ pub(super) fn prompt_of(row: &Row, column: &str) -> Result<Option<Prompt>, Strin
 
 /// The text of a question; none where that is empty.
 fn question(row: &Row, column: &str) -> Result<Option<String>, String> {
-    let value = nested(&row.values, column).ok_or_else(|| no_column(column))?;
+    let value = nested(&row.values, column)
+        .ok_or_else(|| format!("no column `{column}` in this row; there is: {}", row.names()))?;
     if is_empty(&value) {
         return Ok(None);
     }
@@ -80,10 +81,6 @@ fn question(row: &Row, column: &str) -> Result<Option<String>, String> {
         ));
     }
     Ok(Some(text))
-}
-
-fn no_column(column: &str) -> String {
-    format!("no column `{column}` in this row")
 }
 
 impl Layout {

@@ -70,7 +70,11 @@ fn files_of_other_programs_are_read_or_named() {
         assert!(answers[0].0 != answers[1].0 && answers[1].1 == "2", "{name}: {answers:?}");
     }
     let folder = tempfile::tempdir().unwrap();
-    for (bytes, mend) in [(&b"\x1f\x8b\x08"[..], "gunzip"), (b"\xff\xfe{\0", "UTF-16")] {
+    for (bytes, mend) in [
+        (&b"\x1f\x8b\x08"[..], "damaged or was cut off"),
+        (b"BZh91AY", "bunzip2"),
+        (b"\xff\xfe{\0", "UTF-16"),
+    ] {
         let path = folder.path().join("a.jsonl");
         std::fs::write(&path, bytes).unwrap();
         let message = open(&[path], &Columns::default(), None).err().unwrap().to_string();
@@ -150,7 +154,21 @@ fn bad_files_are_refused_with_the_line_and_the_mend() {
         ("a.csv", "\"Prompt; one per line\"\nWhat; why?\n", &["column"]),
         ("a.csv", "Prompt; one per line\nWhat is it?\n", &["column"]),
         ("a.json", "[1]\n[2]\n", &["not JSON"]),
-        ("a.jsonl.gz", "", &["unpack it"]),
+        ("a.parquet.gz", "", &["unpack it"]),
+        ("a.jsonl.xz", "", &["unpack it"]),
+        ("a.jsonl", &second(r#"{"Q":"1","n":2}"#), &["a.jsonl:2", "no column `question`", "Q, n"]),
+        ("a.jsonl", "{\n  \"question\": \"1+1?\"\n}\n{\n}\n", &["a.jsonl:1", "jq -c . FILE"]),
+        ("a.json", "{\n  \"question\": \"1+1?\"\n}\n{\n}\n", &["jq -c . FILE"]),
+        ("a.jsonl", &second("").replace('\n', "\r").repeat(2), &["carriage returns"]),
+        ("a.json", &second("").replace('\n', "\r").repeat(2), &["carriage returns"]),
+        ("a.jsonl", "\n<!DOCTYPE html>\n<html></html>", &["a page of the web"]),
+        ("a.json", "\u{feff}<HTML lang=en>", &["a page of the web"]),
+        ("a.csv", "<?xml version='1.0'?><Error><Code>AccessDenied</Code>", &["a page of the web"]),
+        (
+            "a.jsonl",
+            &second(ROW).replace('{', "{\"id\":\"x\","),
+            &["a.jsonl:2", "`x`", "a.jsonl:1"],
+        ),
         ("a.arrow", "", &["to_parquet"]),
         (
             "a.jsonl",
@@ -179,7 +197,7 @@ fn bad_files_are_refused_with_the_line_and_the_mend() {
         (
             "a.jsonl",
             r#"{"question": "1+1?", "answer": "2", "answer": "7"}"#,
-            &["`answer` occurs twice"],
+            &["a.jsonl:1: ", "`answer` occurs twice at column"],
         ),
         (
             "a.json",
@@ -234,8 +252,16 @@ fn a_folder_is_the_files_of_one_split() {
     let open = || crate::open(folder.path().to_str().unwrap(), &Columns::default(), None);
     let answers: Vec<String> = open().unwrap().problems.into_iter().map(|p| p.answer).collect();
     assert_eq!(answers, ["0", "1"]);
-    std::fs::write(folder.path().join("test.jsonl"), row(2)).unwrap();
-    assert!(open().err().unwrap().to_string().contains("name one of its files"));
+    // Whole and packed, the rows are there twice.
+    for other in ["test.jsonl", "train-1.jsonl.gz"] {
+        std::fs::write(folder.path().join(other), row(2)).unwrap();
+        assert!(open().err().unwrap().to_string().contains("name one of its files"), "{other}");
+        std::fs::remove_file(folder.path().join(other)).unwrap();
+    }
+    let outer = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(outer.path().join("data")).unwrap();
+    let message = crate::open(outer.path().to_str().unwrap(), &Columns::default(), None);
+    assert!(message.err().unwrap().to_string().contains("a file in it: `data`"));
 }
 
 #[test]

@@ -37,10 +37,16 @@ def load(path, name, what):
         return Batch(function, named, takes_all)
     else:
         kind, known = One, ("prompt", "messages", "id")
-        # The first two are given by position, whatever they are called.
-        positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-        named = [one for one in named if one not in positional[:2]]
+        if any(one in names for one in COMPLETION_NAMES):
+            kind, known = Named, known + COMPLETION_NAMES + GOLD_NAMES + ("data_source", "extra_info")
+        else:
+            # The first two are given by position, whatever they are called.
+            positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+            named = [one for one in named if one not in positional[:2]]
     needed = [one.name for one in named if one.default is one.empty and one.name not in known]
+    if kind is Named and len(needed) == 1 and not any(one in names for one in GOLD_NAMES):
+        # Beside a completion by name, the one other parameter is the gold answer.
+        return Named(function, [key for key in known if key in names], needed[0])
     if needed:
         raise TypeError("`%s` needs `%s`, and can be given %s" % (name, needed[0], ", ".join(known)))
     return kind(function, [key for key in known if takes_all or key in names])
@@ -54,6 +60,32 @@ class One:
 
     def __call__(self, question):
         return self.function(question["gold"], question["completion"], **{key: question[key] for key in self.keys})
+
+
+GOLD_NAMES = ("gold", "answer", "solution", "ground_truth", "target", "label")
+COMPLETION_NAMES = ("completion", "solution_str")
+
+
+class Named:
+    """A function of one completion whose parameters say by their names what they are, in any order: verl's are
+    `data_source`, `solution_str`, `ground_truth` and `extra_info`."""
+
+    def __init__(self, function, keys, gold=None):
+        self.function, self.keys, self.gold = function, keys, gold
+
+    def __call__(self, question):
+        columns = question["columns"] or {}
+        values = dict(question, **{name: question["gold"] for name in GOLD_NAMES})
+        values.update({name: question["completion"] for name in COMPLETION_NAMES})
+        values.update({name: columns.get(name) for name in ("data_source", "extra_info")})
+        # As verl has it, which may be no text.
+        judged = columns.get("reward_model")
+        if isinstance(judged, dict) and "ground_truth" in judged:
+            values["ground_truth"] = judged["ground_truth"]
+        arguments = {key: values[key] for key in self.keys}
+        if self.gold is not None:
+            arguments[self.gold] = question["gold"]
+        return self.function(**arguments)
 
 
 class Class:
@@ -94,9 +126,6 @@ class Group:
             if not isinstance(value, (bool, int, float)) or not abs(value) < float("inf"):
                 raise ValueError("the function returned %.80r for sample %d, which is no finite number" % (value, place))
         return {"verdict": "correct", "advantages": [float(value) for value in values]}
-
-
-GOLD_NAMES = ("gold", "answer", "solution", "ground_truth", "target", "label")
 
 
 class Batch:
@@ -175,6 +204,9 @@ def verdict(result):
                 return fault("the reward %.80r is not a number between 0 and 1" % (reward,))
             reply["reward"] = float(reward)
         return reply
+    if isinstance(result, dict) and "score" in result:
+        # verl's.
+        result = result["score"]
     result = number(result)
     if result is None:
         return {"verdict": "unjudged", "why": "the function returned None"}

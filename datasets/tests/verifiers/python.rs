@@ -190,6 +190,19 @@ def difficult(completions, difficulty, label, gold, **kwargs):
     assert (label, gold, kwargs["answer"]) == (["easy"], ["7"], ["so 7"]) and "prompt" not in kwargs, (label, gold, kwargs)
     return [float(difficulty == [3])]
 
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    assert (data_source, extra_info) == ("gsm8k", {"index": 3}), (data_source, extra_info)
+    return {"score": float(ground_truth in solution_str), "acc": True}
+
+def plain_score(solution_str, ground_truth, method="strict"):
+    return ground_truth in solution_str and method == "strict"
+
+def swapped(completion, gold):
+    return gold in completion and completion != gold
+
+def beside(completion, reference):
+    return reference in completion and completion != reference
+
 def unfit(gold, completion, question):
     return True
 
@@ -231,6 +244,36 @@ fn functions_of_trl_are_called_with_lists() {
         let message = program.probe(&problem("7")).unwrap_err();
         assert!(message.contains(why) && message.contains("gold answer `7`"), "{message}");
         assert!(program.complaint().is_some_and(|complaint| complaint.contains(why)));
+    }
+}
+
+#[test]
+fn parameters_are_given_by_their_names_where_a_name_is_that_of_a_completion() {
+    if judge().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rewards.py");
+    std::fs::write(&file, TRL).unwrap();
+    for (name, row) in [
+        ("compute_score", json!({"data_source": "gsm8k", "extra_info": {"index": 3}})),
+        (
+            "compute_score",
+            json!({"data_source": "gsm8k", "extra_info": {"index": 3}, "reward_model": {"ground_truth": "7"}}),
+        ),
+        ("plain_score", json!({})),
+        ("swapped", json!({})),
+        ("beside", json!({})),
+    ] {
+        let program = open(&format!("{}:{name}", file.display())).unwrap();
+        let columns = row.as_object().cloned().map(Arc::new);
+        let asked = Problem { columns, ..problem("7") };
+        assert!(
+            program.verify(&asked, "it is 7").is_correct(),
+            "{name}: {:?}",
+            program.complaint()
+        );
+        assert_eq!(program.verify(&asked, "it is 8"), Verdict::wrong(), "{name}");
     }
 }
 

@@ -33,8 +33,6 @@ const HARMLESS: [&str; 18] = [
 /// Values of `init_lora_weights` that change the base's weights before training: PEFT saves matrices that belong on the
 /// changed base, which the folder has not.
 const CHANGED_BASE: [&str; 5] = ["pissa", "olora", "corda", "loftq", "lora_ga"];
-/// Keys that take some of what `target_modules` name away again.
-const NARROWING: [&str; 3] = ["layers_to_transform", "layers_pattern", "exclude_modules"];
 
 /// The keys that are read here.
 #[derive(Deserialize)]
@@ -105,16 +103,34 @@ impl Config {
         option.map(String::as_str).or(bias.map(|_| "bias"))
     }
 
-    /// Whether `target_modules` name `module`, as far as that can be told: as a list of names, where no other key takes
-    /// modules away. A text in the place of the list is a regular expression of Python's.
-    pub(super) fn is_target(&self, module: &str) -> bool {
-        if NARROWING.into_iter().any(|key| self.is_set(key)) {
-            return false;
+    /// Whether PEFT adapts `module` by this file; none where that cannot be told: by a regular expression of Python's, or
+    /// by PEFT's own list for the kind of the model where there are no `target_modules`.
+    pub(super) fn is_target(&self, module: &str) -> Option<bool> {
+        if !self.is_listed("target_modules", module)? {
+            return Some(false);
         }
-        let targets = self.other.get("target_modules").and_then(Value::as_array);
-        targets.into_iter().flatten().filter_map(Value::as_str).any(|target| {
-            let before = module.strip_suffix(target);
+        if self.is_set("exclude_modules") && self.is_listed("exclude_modules", module)? {
+            return Some(false);
+        }
+        let layers = self.other.get("layers_to_transform").filter(|layers| match layers {
+            Value::Array(layers) => !layers.is_empty(),
+            layers => !layers.is_null(),
+        });
+        let Some(layers) = layers else { return Some(true) };
+        if self.is_set("layers_pattern") {
+            return None;
+        }
+        let layer = module.split('.').find_map(|part| part.parse::<u64>().ok())?;
+        let is_layer = |value: &Value| value.as_u64() == Some(layer);
+        Some(is_layer(layers) || layers.as_array().is_some_and(|all| all.iter().any(is_layer)))
+    }
+
+    /// Whether the list at `key` has the name of `module`, or the end of it; none where there is no list.
+    fn is_listed(&self, key: &str, module: &str) -> Option<bool> {
+        let names = self.other.get(key)?.as_array()?;
+        Some(names.iter().filter_map(Value::as_str).any(|name| {
+            let before = module.strip_suffix(name);
             before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-        })
+        }))
     }
 }

@@ -282,6 +282,14 @@ impl Adapter {
                     config.r
                 );
             }
+            if config.is_target(module) == Some(false) {
+                bail!(
+                    "{}: tensor `{name}` adapts `{module}`, which the `target_modules` of {CONFIG} do not name, or \
+                     `exclude_modules` or `layers_to_transform` take away: PEFT leaves it out, as another model; name it \
+                     there, or remove the tensor",
+                    file.display()
+                );
+            }
             targets.extend(module.rsplit('.').next().map(str::to_owned));
             weights.insert(stem.to_owned(), tensor.to_dtype(DType::F32)?);
         }
@@ -299,7 +307,7 @@ impl Adapter {
         }
         let unadapted = known.iter().map(|(module, _)| module).find(|module| {
             let [a, _] = lora::names(module);
-            config.is_target(module) && !weights.contains_key(&a)
+            config.is_target(module) == Some(true) && !weights.contains_key(&a)
         });
         if let Some(module) = unadapted {
             bail!(

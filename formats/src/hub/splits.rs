@@ -7,7 +7,7 @@
 //! version 2.14 as `data/train-00000-of-00004.parquet` without a README. What else a file is called is not guessed at:
 //! one file is named by its name, `hub:OWNER/NAME:FILE`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
@@ -101,10 +101,14 @@ fn in_order(splits: BTreeMap<&str, Vec<String>>) -> Vec<Split> {
     splits.into_iter().map(split).collect()
 }
 
-/// The splits, without files that are of no format that is read.
+/// The splits, without files that are of no format that is read, or that pack another one.
 fn readable(mut splits: Vec<Split>) -> Vec<Split> {
     for split in &mut splits {
-        split.files.retain(|file| names::is_of_dataset(file));
+        let all: BTreeSet<String> = split.files.iter().cloned().collect();
+        let bare =
+            |file: &str| file.strip_suffix(".gz").or(file.strip_suffix(".zst")).map(str::to_owned);
+        let is_there = |file: &String| bare(file).is_some_and(|bare| all.contains(&bare));
+        split.files.retain(|file| names::is_of_dataset(file) && !is_there(file));
     }
     splits.retain(|split| !split.files.is_empty());
     splits
@@ -227,6 +231,9 @@ mod tests {
         let readme = readme.replace("config_name: sub", "config_name: sub\n  default: true");
         assert_eq!(declared(&readme, &files, None).unwrap().config, "sub");
         assert!(declared("", &files, Some("main")).unwrap().splits.is_empty());
+        let packed = names(&["data/train-00000-of-00001.jsonl.gz", "data/train.parquet.gz"]);
+        let offer = declared("", &packed, None).unwrap();
+        assert_eq!(shown(&offer), ["train:data/train-00000-of-00001.jsonl.gz"]);
     }
 
     #[test]

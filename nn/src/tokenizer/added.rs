@@ -21,6 +21,15 @@ pub(super) struct Named {
     id: Option<u32>,
     /// Whether the token is added where the tokenizer has no such text.
     is_new: bool,
+    /// Whether its marks (`lstrip`, `special`, ...) take the place of the tokenizer's own.
+    has_marks: bool,
+}
+
+impl Named {
+    /// A token that has a role, and no id.
+    fn special(token: AddedToken, is_new: bool) -> Self {
+        Self { token, id: None, is_new, has_marks: false }
+    }
 }
 
 impl TokenizerFiles {
@@ -36,30 +45,33 @@ impl TokenizerFiles {
                     _ => Vec::new(),
                 };
                 let tokens = values.into_iter().filter_map(|value| token(value, true));
-                special.extend(tokens.map(|token| Named { token, id: None, is_new: true }));
+                special.extend(tokens.map(|token| Named::special(token, true)));
             }
             let own = file.as_object().into_iter().flatten();
             let own = own.filter(|(name, _)| name.ends_with("_token"));
             let own = own.filter_map(|(_, value)| token(value, true));
-            special.extend(own.map(|token| Named { token, id: None, is_new: false }));
+            special.extend(own.map(|token| Named::special(token, false)));
         }
-        let mut by_id: BTreeMap<u32, AddedToken> = BTreeMap::new();
+        let is_special = |text: &str| special.iter().any(|named| named.token.content == text);
+        let mut by_id: BTreeMap<u32, Named> = BTreeMap::new();
+        let mut insert = |id: u32, token: AddedToken, has_marks: bool| {
+            by_id.insert(id, Named { token, id: Some(id), is_new: true, has_marks });
+        };
         for (text, id) in old.as_object().into_iter().flatten() {
-            if let Some(id) = id.as_u64().and_then(|id| u32::try_from(id).ok()) {
-                // A token that is not special is looked for in the normalised text.
-                let is_special = special.iter().any(|named| named.token.content == *text);
-                by_id.extend(token(&text.as_str().into(), is_special).map(|token| (id, token)));
+            // A token that is not special is looked for in the normalised text.
+            let token = token(&text.as_str().into(), is_special(text));
+            if let (Some(id), Some(token)) = (id.as_u64().and_then(|id| id.try_into().ok()), token)
+            {
+                insert(id, token, false);
             }
         }
         for (id, value) in config["added_tokens_decoder"].as_object().into_iter().flatten() {
-            if let (Ok(id), Some(token)) = (id.parse(), token(value, false)) {
-                by_id.insert(id, token);
+            if let (Ok(id), Some(mut token)) = (id.parse(), token(value, false)) {
+                token.special |= is_special(&token.content);
+                insert(id, token, true);
             }
         }
-        let mut named: Vec<Named> = by_id
-            .into_iter()
-            .map(|(id, token)| Named { token, id: Some(id), is_new: true })
-            .collect();
+        let mut named: Vec<Named> = by_id.into_values().collect();
         named.extend(special);
         if named.len() > MAX {
             bail!("{}: more than {MAX} added tokens", self.folder());
@@ -81,14 +93,14 @@ fn token(value: &Value, is_special: bool) -> Option<AddedToken> {
     (!text.is_empty()).then_some(token)
 }
 
-/// Adds what a tokenizer lacks; whether there was something.
+/// Adds what a tokenizer lacks, or has with other marks; whether there was something. The ids are its own.
 pub(super) fn add(tokenizer: &mut tokenizers::Tokenizer, named: &[Named]) -> Result<bool> {
     let mut has_added = false;
-    for Named { token, id, is_new } in named {
+    for Named { token, id, is_new, has_marks } in named {
         let known = tokenizer.get_added_tokens_decoder();
-        let is_added = known.values().any(|other| other.content == token.content);
-        let before = tokenizer.token_to_id(&token.content);
-        if is_added || (before.is_none() && !is_new) {
+        let own = known.values().find(|other| other.content == token.content);
+        let is_lacking = *is_new || tokenizer.token_to_id(&token.content).is_some();
+        if own.map_or(!is_lacking, |own| !has_marks || own == token) {
             continue;
         }
         let added = match token.special {
@@ -97,7 +109,7 @@ pub(super) fn add(tokenizer: &mut tokenizers::Tokenizer, named: &[Named]) -> Res
         };
         added.map_err(|error| anyhow!("token `{}`: {error}", token.content))?;
         let now = tokenizer.token_to_id(&token.content);
-        if let Some(id) = id.filter(|id| now != Some(*id)) {
+        if let Some(id) = id.filter(|id| own.is_none() && now != Some(*id)) {
             bail!(
                 "token `{}` is {id} by the files beside it, and {} in the tokenizer",
                 token.content,
@@ -174,5 +186,44 @@ mod tests {
         let message = with(FILE, r#"{"<go>": 9999}"#).err().unwrap();
         assert!(format!("{message:#}").contains("`<go>` is 9999"), "{message:#}");
         assert!(with(CONFIG, "{}").unwrap().with_added_tokens().unwrap().is_none());
+    }
+
+    #[test]
+    fn ids_are_those_of_tokenizer_json_and_marks_those_of_the_file_beside_it() {
+        let plain = with("added_tokens.json", "{}").unwrap();
+        for text in [
+            r#"{"added_tokens_decoder": {"7": {"content": "<eos>", "special": true}}}"#,
+            r#"{"eos_token": "<eos>", "added_tokens_decoder": {"1": {"content": "<eos>"}}}"#,
+            r#"{"added_tokens_decoder": {"x": {"content": "<go>"}, "-1": {"content": "<go>"}, "40": 3}}"#,
+            r#"{"added_tokens_decoder": []}"#,
+            r#"{"added_tokens_decoder": null, "extra_special_tokens": {"a": 3}}"#,
+            r#"{"eos_token": null, "additional_special_tokens": [""]}"#,
+            "{}",
+        ] {
+            let tokenizer = with(CONFIG, text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+            assert_eq!(tokenizer.id_end(), plain.id_end(), "{text}");
+            let text = "1 <eos><go>";
+            let ids = |one: &HubTokenizer| one.encode_completion(text).unwrap();
+            assert_eq!(ids(&tokenizer), ids(&plain), "{text}");
+        }
+        // As in transformers 5.24.
+        let text = r#"{"added_tokens_decoder": {"1": {"content": "<eos>", "lstrip": true}}}"#;
+        let marked = with(CONFIG, text).unwrap();
+        assert_eq!(plain.encode_completion("1 <eos>").unwrap(), [4, 2, 1]);
+        assert_eq!(marked.encode_completion("1 <eos>").unwrap(), [4, 1]);
+        assert!(marked.with_added_tokens().unwrap().is_some());
+        // The id of another token, and one that leaves a gap, are the tokenizer's to give.
+        for id in [3, 500] {
+            let text = format!(r#"{{"added_tokens_decoder": {{"{id}": {{"content": "<go>"}}}}}}"#);
+            let message = format!("{:#}", with(CONFIG, &text).err().expect("refused"));
+            assert!(
+                message.contains(&format!("`<go>` is {id} by the files beside it")),
+                "{message}"
+            );
+        }
+        for (file, text) in [(CONFIG, "{"), (CONFIG, ""), (TOKENS, "\u{feff}x"), (FILE, "<html>")] {
+            let message = format!("{:#}", with(file, text).err().expect("refused"));
+            assert!(message.contains(file) && message.contains("not JSON"), "{message}");
+        }
     }
 }

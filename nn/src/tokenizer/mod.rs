@@ -13,6 +13,7 @@ mod stops;
 mod stream;
 mod template;
 mod template_check;
+mod template_filters;
 mod template_json;
 mod template_newlines;
 mod template_python;
@@ -36,9 +37,7 @@ pub use honoured::Rendering;
 pub use stops::StopToken;
 use stops::TurnEnd;
 pub use stream::TextStream;
-use tealight_system::budget;
-use tealight_system::keys_once;
-use tealight_system::machine;
+use tealight_system::{budget, keys_once, machine};
 use template::ChatTemplate;
 
 /// Longest token, in bytes: a completion is as long as its tokens make it.
@@ -299,7 +298,7 @@ impl Tokenizer for HubTokenizer {
     fn encode_prompt(&self, prompt: &Prompt) -> Result<Vec<u32>> {
         // The template writes the special tokens itself.
         let is_templated = matches!(prompt, Prompt::Chat(_)) && self.has_chat_template();
-        Ok(self.encoding(&self.render(prompt)?, !is_templated)?.get_ids().to_vec())
+        Ok(self.without_end(&self.encoding(&self.render(prompt)?, !is_templated)?).to_vec())
     }
 
     fn encode_completion(&self, text: &str) -> Result<Vec<u32>> {

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use tealight_core::Message;
+use tokenizers::Encoding;
 
+use super::HubTokenizer;
 use super::template::ChatTemplate;
 
 /// Text in the place of an assistant's answer, after which a template ends the turn.
@@ -40,6 +42,26 @@ pub(super) fn add(stops: &mut Vec<StopToken>, id: u32, text: &str, source: &'sta
     }
 }
 
+impl HubTokenizer {
+    /// The ids of a prompt without a token that ends a completion, where the tokenizer appends one: after it a model
+    /// writes another text, and no answer. One that the text itself ends with stays, and one that stands for no text.
+    pub(super) fn without_end<'e>(&self, prompt: &'e Encoding) -> &'e [u32] {
+        let (ids, is_appended) = (prompt.get_ids(), prompt.get_special_tokens_mask());
+        let is_end = |at: &usize| is_appended[*at] == 1 && self.eos.contains(&ids[*at]);
+        match (0..ids.len()).rev().find(|at| !is_end(at)) {
+            Some(last) if is_appended.contains(&0) => &ids[..=last],
+            _ => ids,
+        }
+    }
+
+    /// The token that ends a completion and that the tokenizer appends to every text, which prompts are given without.
+    pub fn appended_end(&self) -> Option<String> {
+        let whole = self.encoding("1", true).ok()?;
+        let first = whole.get_ids().get(self.without_end(&whole).len())?;
+        self.parts.inner.id_to_token(*first)
+    }
+}
+
 /// What a chat template writes after an assistant's last turn, up to and with the token that ends the turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TurnEnd {
@@ -64,5 +86,59 @@ impl TurnEnd {
         let (token, id) = fits.max_by_key(|(token, _)| token.len())?;
         let length = rest.len() - end.len() + token.len();
         Some(Self { text: rest[..length].to_owned(), id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tokenizer;
+    use super::*;
+    use tealight_core::Prompt;
+
+    #[test]
+    fn an_end_that_the_tokenizer_appends_is_no_part_of_a_prompt() {
+        let source = std::path::Path::new("../models/countdown");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tokenizer.json");
+        std::fs::write(
+            folder.path().join("tokenizer_config.json"),
+            r#"{"eos_token": "<eos>", "pad_token": "<pad>"}"#,
+        )
+        .unwrap();
+        let plain = std::fs::read_to_string(source.join("tokenizer.json")).unwrap();
+        let mut whole: serde_json::Value = serde_json::from_str(&plain).unwrap();
+        let token = |name: &str| serde_json::json!({"SpecialToken": {"id": name, "type_id": 0}});
+        let text = serde_json::json!({"Sequence": {"id": "A", "type_id": 0}});
+        let special =
+            |name: &str, id: u32| serde_json::json!({"id": name, "ids": [id], "tokens": [name]});
+        let [pad, eos] = ["<pad>", "<eos>"].map(token);
+        for (single, before, appended) in [
+            (vec![text.clone(), eos.clone()], None, true),
+            (vec![pad.clone(), text.clone(), eos.clone(), eos.clone()], Some(0), true),
+            (vec![pad.clone(), text.clone()], Some(0), false),
+            // It begins texts, as that of GPT-2 does.
+            (vec![eos, text.clone()], Some(1), false),
+            (vec![text.clone()], None, false),
+        ] {
+            whole["post_processor"] = serde_json::json!({
+                "type": "TemplateProcessing", "single": single, "pair": [text, text],
+                "special_tokens": {"<eos>": special("<eos>", 1), "<pad>": special("<pad>", 0)},
+            });
+            std::fs::write(&file, whole.to_string()).unwrap();
+            let tokenizer = HubTokenizer::load(folder.path()).unwrap();
+            assert_eq!(tokenizer.appended_end().as_deref(), appended.then_some("<eos>"));
+            for (asked, ids) in [("1+1", vec![4, 13, 4]), ("1<eos>", vec![4, 1])] {
+                let expected: Vec<u32> = before.into_iter().chain(ids).collect();
+                let prompt = Prompt::Text(asked.into());
+                assert_eq!(
+                    tokenizer.encode_prompt(&prompt).unwrap(),
+                    expected,
+                    "{single:?} {asked}"
+                );
+            }
+            assert_eq!(tokenizer.encode_completion("1").unwrap(), [4]);
+            let empty = tokenizer.encode_prompt(&Prompt::Text(String::new())).unwrap();
+            assert_eq!(empty.len(), single.len() - 1, "{single:?}");
+        }
     }
 }

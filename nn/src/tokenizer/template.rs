@@ -122,6 +122,12 @@ impl ChatTemplate {
             Err(error) if error.kind() == ErrorKind::OutOfFuel => {
                 bail!("the model's chat template takes more than {FUEL} steps, the limit")
             }
+            Err(error) if error.to_string().contains("% operator on unsupported types string") => {
+                bail!(
+                    "the model's chat template failed: {error}: a text is formatted by `'...' | format(...)` here, not by \
+                 `%`; correct a copy of the template and give it with --chat-template"
+                )
+            }
             other => drop(other.context("the model's chat template failed")?),
         }
         String::from_utf8(out.text).context("the chat template writes what is no text")

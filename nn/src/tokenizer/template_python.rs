@@ -1,9 +1,9 @@
 //! What chat templates use of Python and Jinja that minijinja has otherwise, or not at all.
 
-use minijinja::value::{Kwargs, ValueKind, from_args};
+use minijinja::value::{Kwargs, Tuple, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, Value, escape_formatter};
 
-use super::template_json;
+use super::{template_filters, template_json};
 
 /// Adds tests, filters and methods, and writes values as Python does.
 pub(super) fn add(environment: &mut Environment<'_>) {
@@ -14,17 +14,13 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     });
     environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
     environment.add_filter("tojson", template_json::tojson);
-    environment.add_filter("default", default);
-    environment.add_filter("d", default);
-    environment.add_filter("length", length);
-    environment.add_filter("count", length);
-    environment.add_filter("float", float);
-    environment.add_filter("replace", replace);
-    environment.add_filter("truncate", truncate);
+    template_filters::add(environment);
     environment.add_filter("string", |value: &Value| match value.kind() {
         ValueKind::String => value.clone(),
         _ => shown(value).into(),
     });
+    // Python's breaks lines by rules of its own.
+    environment.remove_filter("pprint");
     environment.add_filter("wordcount", |text: &str| {
         let words = text.split(|one: char| !one.is_alphanumeric() && one != '_');
         words.filter(|word| !word.is_empty()).count()
@@ -37,82 +33,6 @@ pub(super) fn add(environment: &mut Environment<'_>) {
         false => escape_formatter(out, state, value),
     });
     environment.set_unknown_method_callback(method);
-}
-
-/// The filter `default`, whose second argument has a name too.
-fn default(
-    value: &Value,
-    other: Option<Value>,
-    boolean: Option<bool>,
-    options: Kwargs,
-) -> Result<Value, Error> {
-    let other = match other {
-        Some(other) => other,
-        None => options.get::<Option<Value>>("default_value")?.unwrap_or_else(|| "".into()),
-    };
-    let boolean = match boolean {
-        Some(boolean) => boolean,
-        None => options.get::<Option<bool>>("boolean")?.unwrap_or(false),
-    };
-    options.assert_all_used()?;
-    let is_absent = value.is_undefined() || (boolean && !value.is_true());
-    Ok(if is_absent { other } else { value.clone() })
-}
-
-/// The length of a value; of an undefined one 0, as of Jinja's.
-fn length(value: &Value) -> Result<usize, Error> {
-    match value.is_undefined() {
-        true => Ok(0),
-        false => value.len().ok_or_else(|| invalid("a value of this kind has no length")),
-    }
-}
-
-/// A number; what is none is `other`.
-fn float(value: &Value, other: Option<f64>, options: Kwargs) -> Result<f64, Error> {
-    let other = match other {
-        Some(other) => other,
-        None => options.get::<Option<f64>>("default")?.unwrap_or(0.0),
-    };
-    options.assert_all_used()?;
-    Ok(match value.as_str() {
-        Some(text) => text.trim().parse().unwrap_or(other),
-        None if value.kind() == ValueKind::Bool => f64::from(value.is_true()),
-        None => f64::try_from(value.clone()).unwrap_or(other),
-    })
-}
-
-/// Replaces a part of a text, everywhere or so often.
-fn replace(value: &Value, from: &str, to: &str, most: Option<usize>) -> String {
-    let text = value.as_str().map_or_else(|| shown(value), str::to_owned);
-    match most {
-        Some(most) => text.replacen(from, to, most),
-        None => text.replace(from, to),
-    }
-}
-
-/// The first `length` characters of a text, between words unless `killwords`, with an end that says so.
-fn truncate(
-    text: &str,
-    length: Option<usize>,
-    killwords: Option<bool>,
-    end: Option<String>,
-    options: Kwargs,
-) -> Result<String, Error> {
-    let length = length.or(options.get("length")?).unwrap_or(255);
-    let killwords = killwords.or(options.get("killwords")?).unwrap_or(false);
-    let end = end.or(options.get("end")?).unwrap_or_else(|| "...".into());
-    let leeway = options.get::<Option<usize>>("leeway")?.unwrap_or(5);
-    options.assert_all_used()?;
-    let Some(kept) = length.checked_sub(end.chars().count()) else {
-        return Err(invalid("`truncate` to fewer characters than its end has"));
-    };
-    if text.chars().count() <= length.saturating_add(leeway) {
-        return Ok(text.to_owned());
-    }
-    let kept: String = text.chars().take(kept).collect();
-    let kept =
-        if killwords { &kept } else { kept.rsplit_once(' ').map_or(&*kept, |(kept, _)| kept) };
-    Ok(format!("{kept}{end}"))
 }
 
 fn is_float(value: &Value) -> bool {
@@ -138,7 +58,7 @@ fn holds_float(value: &Value) -> bool {
 }
 
 /// A value as Python's `str` writes it.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     if !holds_float(value) {
         return value.to_string();
     }
@@ -244,6 +164,7 @@ fn method(
 /// The result of a method that is written here.
 fn of_text(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     let list = |parts: Vec<&str>| Some(Value::from_iter(parts));
+    let triple = |parts: [&str; 3]| Some(Value::from(Tuple::from(parts.map(Value::from))));
     Ok(match name {
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(args)?;
@@ -257,13 +178,13 @@ fn of_text(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Erro
             let (separator,): (&str,) = from_args(args)?;
             let (before, after) = text.split_once(separator).unwrap_or((text, ""));
             let found = if text.contains(separator) { separator } else { "" };
-            list(vec![before, found, after])
+            triple([before, found, after])
         }
         "rpartition" => {
             let (separator,): (&str,) = from_args(args)?;
             let (before, after) = text.rsplit_once(separator).unwrap_or(("", text));
             let found = if text.contains(separator) { separator } else { "" };
-            list(vec![before, found, after])
+            triple([before, found, after])
         }
         "index" => {
             let (part,): (&str,) = from_args(args)?;
@@ -377,6 +298,6 @@ fn words(text: &str, most: usize, from_end: bool) -> Vec<&str> {
     parts
 }
 
-fn invalid(message: &str) -> Error {
+pub(super) fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.to_owned())
 }

@@ -94,6 +94,14 @@ fn expressions_are_written_as_in_jinja2() {
         ("' a  b c '.rsplit(none, 1)", "[' a  b', 'c']"),
         ("' a  b c '.split(maxsplit=9)", "['a', 'b', 'c']"),
         ("[1, 2, 3].index(2)", "1"),
+        ("'a.b.c'.partition('.')", "('a', '.', 'b.c')"),
+        ("'a.b.c'.rpartition('.')", "('a.b', '.', 'c')"),
+        ("'abc'.partition('.')", "('abc', '', '')"),
+        ("'x' | int ~ '3.7' | int ~ none | int ~ 'x' | int(5) ~ 'x' | int(default=6)", "03056"),
+        ("'0x1f' | int(0, 16)", "31"),
+        ("'a b/c&d=\u{e9}' | urlencode", "a%20b/c%26d%3D%C3%A9"),
+        ("{'q': 'my search/x', 'l': 1} | urlencode", "q=my+search%2Fx&l=1"),
+        ("'%s: %d, %.2f|%-3s|%05d' | format('a', 3, 1.239, 'b', 42)", "a: 3, 1.24|b  |00042"),
         ("(raise_exception is callable, 'x' is callable)", "(True, False)"),
     ] {
         let date = "2026-02-05".parse().expect("a date");
@@ -101,5 +109,33 @@ fn expressions_are_written_as_in_jinja2() {
         let template = ChatTemplate { source, tokens: BTreeMap::new(), date };
         let chat = vec![Message::user("1 + 1?")];
         assert_eq!(template.prompt(&chat.into()).unwrap(), expected, "{expression}");
+    }
+}
+
+/// What would be written otherwise than in Jinja2 is refused by its name.
+#[test]
+fn expressions_that_are_not_supported_are_refused() {
+    for (expression, words) in [
+        ("'%s' % 'a'", "`'...' | format(...)`"),
+        ("'%s %d' % ('a', 1)", "`'...' | format(...)`"),
+        ("[('a', 1)] | urlencode", "`urlencode` is for"),
+        ("'a b' | wordwrap(1)", "wordwrap"),
+        ("{'a': 1} | xmlattr", "xmlattr"),
+        ("{'a': 1} | pprint", "pprint"),
+        ("'%r' | format('a')", "'r'"),
+        ("'{!r}'.format('a')", "'!'"),
+        ("'a'.expandtabs()", "expandtabs"),
+        ("cycler('a', 'b').next()", "iterable"),
+        ("f(1, 2)", "too many arguments"),
+        ("f(1, b=2)", "`b`"),
+    ] {
+        let source = format!(
+            "{{% macro f(a) %}}{{{{ a }}}}{{{{ varargs }}}}{{% endmacro %}}{{{{ {expression} }}}}"
+        );
+        let date = "2026-02-05".parse().expect("a date");
+        let template =
+            ChatTemplate { source: source.as_str().into(), tokens: BTreeMap::new(), date };
+        let error = template.prompt(&vec![Message::user("1 + 1?")].into()).expect_err(&source);
+        assert!(format!("{error:#}").contains(words), "{source}: {error:#}");
     }
 }

@@ -8,12 +8,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tealight_core::guard;
 use tealight_core::lines::MAX_LINE;
-use tealight_datasets::json;
+use tealight_datasets::{json, unpack};
 use zip::ZipArchive;
 use zip::read::{ArchiveOffset, Config};
 use zip::result::ZipError;
-
-use super::unpack;
 
 /// Most memory and time for the list of members, whose length an archive may claim to be any.
 const MAX_MEMORY: u64 = 2 << 30;

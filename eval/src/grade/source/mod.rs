@@ -6,8 +6,6 @@ mod archive;
 mod document;
 mod folder;
 mod table;
-mod unpack;
-mod zstandard;
 
 use std::fmt;
 use std::fs::File;
@@ -19,12 +17,12 @@ use serde_json::{Map, Value};
 use tealight_core::lines::Lines;
 use tealight_core::regular;
 use tealight_datasets::read::{ParquetRecords, parquet_records};
+use tealight_datasets::unpack::Packing;
 
 use archive::Archive;
 use document::Document;
 pub(super) use document::LISTS;
 use table::Csv;
-use unpack::Packing;
 
 /// Bytes of the start of a file that say what it is.
 const START: usize = 512;

@@ -7,8 +7,6 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 
-use super::zstandard;
-
 /// Bytes that any file may unpack to.
 const FREE: u64 = 1 << 30;
 /// Beyond that, most unpacked bytes for each packed one. Completions that repeat themselves reach fifty.
@@ -16,13 +14,16 @@ const MAX_RATIO: u64 = 200;
 
 /// A kind of packing, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub enum Packing {
+    /// `.gz`, one or several members.
     Gzip,
+    /// `.zst`, one or several frames.
     Zstandard,
 }
 
 impl Packing {
-    pub(super) fn detect(start: &[u8]) -> Option<Self> {
+    /// The packing of a file that begins so; none where it is not packed.
+    pub fn detect(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Self::Zstandard),
@@ -30,12 +31,16 @@ impl Packing {
         }
     }
 
-    pub(super) fn unpack<'a>(self, reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+    /// The bytes that `reader` unpacks to. A bomb, or a file that was cut off, ends them with an error.
+    ///
+    /// # Errors
+    /// A decoder that cannot be made.
+    pub fn unpack<'a>(self, reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
         let count = Rc::new(Cell::new(0));
         let packed = Counted { reader, count: count.clone() };
         let reader: Box<dyn Read + 'a> = match self {
             Self::Gzip => Box::new(MultiGzDecoder::new(packed)),
-            Self::Zstandard => zstandard::unpacked(packed)?,
+            Self::Zstandard => Box::new(zstd::stream::read::Decoder::new(packed)?),
         };
         Ok(Box::new(BufReader::with_capacity(
             1 << 20,
@@ -45,7 +50,10 @@ impl Packing {
 }
 
 /// Whether this many packed bytes may unpack to so many.
-pub(super) fn check(packed: u64, unpacked: u64) -> io::Result<()> {
+///
+/// # Errors
+/// They may not: what unpacks to so much is a bomb.
+pub fn check(packed: u64, unpacked: u64) -> io::Result<()> {
     if unpacked > FREE && unpacked / MAX_RATIO > packed {
         let why = format!(
             "unpacks to more than {MAX_RATIO} times its size, as a decompression bomb does: unpack it yourself"
