@@ -82,12 +82,13 @@ pub(super) fn html(document: &Document, placed: &SampleChunks) -> Result<String>
 fn first_table(document: &Document) -> String {
     /// Most rows that are shown so.
     const ROWS: usize = 100;
-    let tables = document.sections.iter().flat_map(|section| &section.blocks);
-    let mut tables = tables.filter_map(|block| match block {
-        Block::Table(table) if table.rows.len() > 1 => Some(table),
-        _ => None,
+    let mut tables = document.sections.iter().flat_map(|section| {
+        section.blocks.iter().filter_map(move |block| match block {
+            Block::Table(table) if table.rows.len() > 1 => Some((&section.heading, table)),
+            _ => None,
+        })
     });
-    let Some(table) = tables.next() else { return String::new() };
+    let Some((heading, table)) = tables.next() else { return String::new() };
     let row = |(number, cells): (usize, &Vec<Cell>)| {
         let tag = if number == 0 { "th" } else { "td" };
         let cell = |cell: &Cell| match cell {
@@ -99,8 +100,8 @@ fn first_table(document: &Document) -> String {
         format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
     };
     let rows: String = table.rows.iter().take(ROWS).enumerate().map(row).collect();
-    let (title, note) = (escaped(&table.title), escaped(&table.note));
-    format!("<table>\n<caption>{title}</caption>\n{rows}</table>\n<p>{note}</p>\n")
+    let (heading, note) = (escaped(heading), escaped(&table.note));
+    format!("<h2>{heading}</h2>\n<table>\n{rows}</table>\n<p>{note}</p>\n")
 }
 
 /// Embeds completions by training step, as many as a page holds, and lists them.
