@@ -103,8 +103,8 @@ impl Config {
         option.map(String::as_str).or(bias.map(|_| "bias"))
     }
 
-    /// Whether PEFT adapts `module` by this file; none where that cannot be told: by a regular expression of Python's, or
-    /// by PEFT's own list for the kind of the model where there are no `target_modules`.
+    /// Whether PEFT adapts `module` by this file; none where that cannot be told: by a regular expression of Python's,
+    /// or by PEFT's own list for the kind of the model where there are no `target_modules`.
     pub(super) fn is_target(&self, module: &str) -> Option<bool> {
         if !self.is_listed("target_modules", module)? {
             return Some(false);

@@ -285,8 +285,8 @@ impl Adapter {
             if config.is_target(module) == Some(false) {
                 bail!(
                     "{}: tensor `{name}` adapts `{module}`, which the `target_modules` of {CONFIG} do not name, or \
-                     `exclude_modules` or `layers_to_transform` take away: PEFT leaves it out, as another model; name it \
-                     there, or remove the tensor",
+                     `exclude_modules` or `layers_to_transform` take away: PEFT leaves it out, as another model; \
+                     name it there, or remove the tensor",
                     file.display()
                 );
             }
