@@ -4,7 +4,7 @@
 //! [`app`] is the program as a library: settings in, results out. [`app::training::run`] fine-tunes,
 //! [`app::evaluate::run`] evaluates, [`app::study::run`] does both for several objectives, and
 //! [`app::settings::defaults`] gives the settings to begin with. Below it, [`solvers::local::LocalSolver`] and
-//! `tealight_eval::evaluate::EvalJob` evaluate with a verifier of your own, and [`learn::objective::Objective`] is the
+//! [`eval::evaluate::EvalJob`] evaluate with a verifier of your own, and [`learn::objective::Objective`] is the
 //! language of objectives. `examples/` has a short program for each.
 //!
 //! The command line in [`cli`] composes what the other modules do; `ARCHITECTURE.md` draws the map.
@@ -17,6 +17,8 @@ pub mod cli;
 pub mod fuzzing;
 pub mod solvers;
 
+pub use tealight_datasets as datasets;
+pub use tealight_eval as eval;
 pub use tealight_formats as formats;
 pub use tealight_lab as lab;
 pub use tealight_learn as learn;

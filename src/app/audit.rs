@@ -20,9 +20,9 @@ use tealight_eval::store::Index;
 use crate::app::directory::{self, Destination, Existing, as_argument};
 use crate::app::evaluate::Doubtful;
 use crate::app::grading::{self, FileToGrade, GradingOptions, Input};
-use crate::system::files::{readable_folder, write_atomic};
-use crate::system::process::Process;
 use judged_files::{JudgedFile, aligned, pair};
+use tealight_system::files::{readable_folder, write_atomic};
+use tealight_system::process::Process;
 
 /// Options of `tealight audit`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -10,17 +10,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::app::settings::ModelOptions;
-use crate::formats::gguf::Gguf;
-use crate::learn::objective::Objective;
-use crate::learn::train::bench::{StepParts, step};
-use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
-use crate::learn::train::{AdamW, AdamWConfig};
-use crate::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::nn::model::weights::{self, Weights};
-use crate::nn::model::{Architecture, Decoder};
-use crate::nn::policy::{self, Policy, Sequence};
-use crate::system::machine;
-use crate::system::range::{COUNT, at_least};
+use tealight_formats::gguf::Gguf;
+use tealight_learn::objective::Objective;
+use tealight_learn::train::bench::{StepParts, step};
+use tealight_learn::train::memory::{Hardware, MemoryPlan, Sizes};
+use tealight_learn::train::{AdamW, AdamWConfig};
+use tealight_nn::generate::{
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight_nn::model::weights::{self, Weights};
+use tealight_nn::model::{Architecture, Decoder};
+use tealight_nn::policy::{self, Policy, Sequence};
+use tealight_system::machine;
+use tealight_system::range::{COUNT, at_least};
 
 /// The objective of the training step: GRPO's loss with a divergence to the reference, as the peers' does.
 const OBJECTIVE: &str = "kl-k3";
@@ -185,7 +187,7 @@ impl BenchOptions {
 fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weights)> {
     let placement = options.model.precision.placement(device)?;
     let path = Path::new(&options.model.model);
-    if let Some(path) = crate::formats::hub::gguf_file(&options.model.model)? {
+    if let Some(path) = tealight_formats::hub::gguf_file(&options.model.model)? {
         let file = Gguf::open(&path)?;
         let architecture = Architecture::from_config(&file.to_hub()?.config)?;
         let weights = file.weights(&architecture, placement)?;
@@ -198,7 +200,7 @@ fn load(options: &BenchOptions, device: &Device) -> Result<(Architecture, Weight
             |(name, weight): (String, candle_core::Tensor)| Ok((name, placement.place(&weight)?));
         return Ok((architecture, weights.into_iter().map(placed).collect::<Result<_>>()?));
     }
-    let files = crate::formats::hub::resolve(&options.model.model)?;
+    let files = tealight_formats::hub::resolve(&options.model.model)?;
     let (architecture, _) =
         Architecture::read(&PathBuf::from(&files.directory).join("config.json"))?;
     let weights = weights::load(&files.directory, &architecture, placement)?;

@@ -14,7 +14,7 @@ use tealight_eval::transition::{Aligned, Change, align};
 use tealight_eval::{Summary, comparable, report};
 
 use crate::app::directory::{self, Destination, Existing};
-use crate::system::files::write_atomic;
+use tealight_system::files::write_atomic;
 
 /// Characters of a setting that a name or a note shows.
 const SHOWN: usize = 40;

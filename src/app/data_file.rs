@@ -10,9 +10,9 @@ use tealight_core::guard;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Dataset, SOURCES};
 
-use crate::formats::hub::dataset::{Fetched, HubDataset};
-use crate::system::budget;
-use crate::system::machine;
+use tealight_formats::hub::dataset::{Fetched, HubDataset};
+use tealight_system::budget;
+use tealight_system::machine;
 
 pub(crate) const DATASET_HELP: &str = "\
 Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.

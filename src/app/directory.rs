@@ -10,10 +10,10 @@ use tealight_core::run_folder::{self, BEST, CHECKPOINT, FINAL, METRICS};
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
-use crate::system::claim::{Claim, OWNER};
-use crate::system::files::{MAX_SMALL, TEMPORARY, read_limited};
-use crate::system::stop::Stop;
-use crate::system::telemetry::ReportTo;
+use tealight_system::claim::{Claim, OWNER};
+use tealight_system::files::{MAX_SMALL, TEMPORARY, read_limited};
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::ReportTo;
 
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
 

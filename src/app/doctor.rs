@@ -9,15 +9,17 @@ use serde::Serialize;
 use tealight_gpu::self_check::{self, Outcome, Shapes};
 use tealight_matmul::{InstructionSet, VARIABLE};
 
-use crate::formats::hub::{self, token};
-use crate::formats::pretrained::Pretrained;
-use crate::nn::device::{self, Precision};
-use crate::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams};
-use crate::nn::model::BackendKind;
-use crate::nn::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
-use crate::nn::tokenizer::Tokenizer;
-use crate::system::files::writable_directory;
-use crate::system::{hf_home, machine};
+use tealight_formats::hub::{self, token};
+use tealight_formats::pretrained::Pretrained;
+use tealight_nn::device::{self, Precision};
+use tealight_nn::generate::{
+    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+};
+use tealight_nn::model::BackendKind;
+use tealight_nn::policy::{GradAccumulator, Policy, Sequence, by_row, rounding};
+use tealight_nn::tokenizer::Tokenizer;
+use tealight_system::files::writable_directory;
+use tealight_system::{hf_home, machine};
 
 /// A finding about the machine or the build.
 #[derive(Serialize)]

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::directory::{self, Existing};
 use crate::app::settings::ModelOptions;
-use crate::formats::gguf::GgufType;
-use crate::nn::model::averages;
-use crate::nn::model::weights::Weights;
-use crate::system::claim::Claim;
-use crate::system::files::{readable_folder, sync_directory};
+use tealight_formats::gguf::GgufType;
+use tealight_nn::model::averages;
+use tealight_nn::model::weights::Weights;
+use tealight_system::claim::Claim;
+use tealight_system::files::{readable_folder, sync_directory};
 
 /// Options of `tealight export`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

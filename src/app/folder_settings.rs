@@ -14,10 +14,10 @@ use toml::{Table, Value};
 use crate::app::directory::as_argument;
 use crate::app::own_settings;
 use crate::app::settings::{self, WithOutput};
-use crate::formats::hub::{self, dataset::HubDataset};
-use crate::learn::objective::FUNCTION;
-use crate::system::files::{MAX_SETTINGS, own_file, read_text};
-use crate::system::telemetry::ReportTo;
+use tealight_formats::hub::{self, dataset::HubDataset};
+use tealight_learn::objective::FUNCTION;
+use tealight_system::files::{MAX_SETTINGS, own_file, read_text};
+use tealight_system::telemetry::ReportTo;
 
 /// Settings that a folder may give any value, besides all numbers: switches, names of methods and columns, texts of
 /// prompts. An option that is not here, a new one too, is [`is_public`] or has to be repeated.

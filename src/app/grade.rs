@@ -10,9 +10,9 @@ use tealight_core::names;
 use crate::app::directory::{self, Destination, Existing};
 use crate::app::evaluate::outcome::{self, Judged};
 use crate::app::grading::{self, DRAFT, FileToGrade, GradingOptions};
-use crate::system::files::{readable_folder, writable_subfolder};
-use crate::system::range::COUNT;
-use crate::system::stop::Stop;
+use tealight_system::files::{readable_folder, writable_subfolder};
+use tealight_system::range::COUNT;
+use tealight_system::stop::Stop;
 
 /// Options of `tealight grade`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -21,10 +21,10 @@ use crate::app::evaluate::outcome;
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::settings::DataOptions;
-use crate::system::choices::choice;
-use crate::system::range::at_least;
-use crate::system::stop::Stop;
 pub(crate) use input::Input;
+use tealight_system::choices::choice;
+use tealight_system::range::at_least;
+use tealight_system::stop::Stop;
 
 /// How often the progress of grading is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);

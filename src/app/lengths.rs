@@ -4,9 +4,9 @@
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem};
 
-use crate::learn::rollout::Encoded;
-use crate::learn::train::rlvr::LENGTH;
-use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
+use tealight_learn::rollout::Encoded;
+use tealight_learn::train::rlvr::LENGTH;
+use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
 
 /// Most prompts that are read for a warning.
 const PROMPTS: usize = 64;

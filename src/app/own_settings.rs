@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::formats::hub::sha256;
-use crate::system::files::{MAX_SETTINGS, read_text, write_atomic};
+use tealight_formats::hub::sha256;
+use tealight_system::files::{MAX_SETTINGS, read_text, write_atomic};
 
 /// Folders that are remembered. Settings of older ones are repeated.
 const MOST: usize = 1000;

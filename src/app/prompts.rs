@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tealight_datasets::prompting::{Template, choose};
 use tealight_datasets::{Problem, Prompting};
 
-use crate::system::files::read_limited;
-use crate::system::range::at_least;
+use tealight_system::files::read_limited;
+use tealight_system::range::at_least;
 
 /// Largest template, in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;

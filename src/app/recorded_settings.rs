@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use crate::system::files::{MAX_SETTINGS, own_file, read_limited};
+use tealight_system::files::{MAX_SETTINGS, own_file, read_limited};
 
 /// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
 pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {

@@ -11,8 +11,8 @@ use tealight_datasets::{Dataset, Rewards, verify};
 
 use crate::app::directory::as_argument;
 use crate::app::folder_settings;
-use crate::system::one_or_many;
-use crate::system::range::above;
+use tealight_system::one_or_many;
+use tealight_system::range::above;
 
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(

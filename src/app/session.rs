@@ -9,20 +9,20 @@ use tealight_datasets::Dataset;
 
 use crate::app::directory;
 use crate::app::evaluate::p_star::Scorer;
-use crate::formats::pretrained::Pretrained;
-use crate::learn::objective::Plan;
-use crate::learn::presample::{self, Presamples, presample};
-use crate::learn::rollout::{Collector, Encoded, RewardUse};
-use crate::learn::train::rlvr::RlvrConfig;
-use crate::nn::generate::{Filters, LocalSampler, SamplingParams};
-use crate::nn::model::Decoder;
-use crate::nn::policy::Policy;
-use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
 use crate::solvers::local::LocalSolver;
-use crate::system::claim::Claim;
-use crate::system::stop::Stop;
-use crate::system::telemetry::Progress;
 use tealight_core::ranks::Ranks;
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::objective::Plan;
+use tealight_learn::presample::{self, Presamples, presample};
+use tealight_learn::rollout::{Collector, Encoded, RewardUse};
+use tealight_learn::train::rlvr::RlvrConfig;
+use tealight_nn::generate::{Filters, LocalSampler, SamplingParams};
+use tealight_nn::model::Decoder;
+use tealight_nn::policy::Policy;
+use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
+use tealight_system::claim::Claim;
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::Progress;
 
 /// The error of graded rewards where verdicts are stored.
 const VERDICTS_ALONE: &str = "stored samples of the base hold verdicts, and this reward is between 0 and 1: give the least \

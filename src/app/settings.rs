@@ -16,14 +16,14 @@ use crate::app::lengths;
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::RewardOptions;
 use crate::app::templates::TemplateOptions;
-use crate::formats::pretrained::Pretrained;
-use crate::nn::device::{self, Kernels, Precision};
-use crate::nn::generate::{Filters, SamplingParams};
-use crate::nn::model::Architecture;
-use crate::nn::tokenizer::HubTokenizer;
 use crate::solvers::sampled::Sampled;
-use crate::system::range::{LIMIT, TOKENS, above, at_least};
 use tealight_core::ranks::Ranks;
+use tealight_formats::pretrained::Pretrained;
+use tealight_nn::device::{self, Kernels, Precision};
+use tealight_nn::generate::{Filters, SamplingParams};
+use tealight_nn::model::Architecture;
+use tealight_nn::tokenizer::HubTokenizer;
+use tealight_system::range::{LIMIT, TOKENS, above, at_least};
 
 /// Settings with every option at its default: where another program begins.
 ///
@@ -393,7 +393,7 @@ pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<S
     let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
     let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
     let file = output.join("config.toml");
-    crate::system::files::write_atomic(&file, text.as_bytes())?;
+    tealight_system::files::write_atomic(&file, text.as_bytes())?;
     tracing::info!("all settings in {}", file.display());
     Ok(text)
 }

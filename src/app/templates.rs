@@ -7,9 +7,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::nn::tokenizer::{Rendering, TemplateDate};
-use crate::system::files::{MAX_SETTINGS, own_file, read_limited, read_text};
 use tealight_core::ranks::Ranks;
+use tealight_nn::tokenizer::{Rendering, TemplateDate};
+use tealight_system::files::{MAX_SETTINGS, own_file, read_limited, read_text};
 
 /// Largest template, in bytes.
 const MAX_TEMPLATE: u64 = 1 << 20;

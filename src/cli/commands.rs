@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::entries::ENTRIES;
 use super::help::{self, Layout};
 use super::ranges;
-use crate::system::process::Process;
+use tealight_system::process::Process;
 
 /// A command.
 pub(super) struct Entry {

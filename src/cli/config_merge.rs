@@ -15,8 +15,8 @@ use toml::{Table, Value};
 
 use super::recipes;
 use super::{ranges, trl_names};
-use crate::learn::train::Schedule;
-use crate::system::files::MAX_SETTINGS;
+use tealight_learn::train::Schedule;
+use tealight_system::files::MAX_SETTINGS;
 
 /// A flag of every command that a file may set too.
 const QUIET: &str = "quiet";
@@ -79,7 +79,7 @@ where
     set_adapter_rate(&mut table, &given);
     ranges::check(&table, &command)?;
     if is_quiet {
-        crate::system::telemetry::be_quiet();
+        tealight_system::telemetry::be_quiet();
     }
     Ok(Value::Table(table).try_into()?)
 }
@@ -304,7 +304,7 @@ mod tests {
     #[derive(Debug, Args, Serialize, Deserialize)]
     struct Lists {
         #[arg(long)]
-        #[serde(default, with = "crate::system::one_or_many")]
+        #[serde(default, with = "tealight_system::one_or_many")]
         names: Vec<String>,
         #[arg(long, value_delimiter = ',')]
         #[serde(default)]

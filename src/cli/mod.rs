@@ -27,11 +27,11 @@ use tealight_matmul::InstructionSet;
 use self::help::Layout;
 pub use self::reference::reference;
 use crate::app::evaluate::Doubtful;
-use crate::system::machine;
-use crate::system::process::{self, Launched, Process};
-use crate::system::stop::{Interrupted, Stop};
-use crate::system::telemetry::{self, Terminal};
 use tealight_core::ranks::{FirstFailed, Ranks};
+use tealight_system::machine;
+use tealight_system::process::{self, Launched, Process};
+use tealight_system::stop::{Interrupted, Stop};
+use tealight_system::telemetry::{self, Terminal};
 
 /// Signals that ask a command to stop, and the exit code then.
 #[cfg(unix)]

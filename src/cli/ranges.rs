@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, value_parser};
 use toml::{Table, Value};
 
-use crate::system::range::Range;
+use tealight_system::range::Range;
 
 /// The kinds of numbers that options take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

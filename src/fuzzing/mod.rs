@@ -16,11 +16,11 @@ use tealight_datasets::read::Columns;
 use tealight_models::COUNTDOWN_FILES;
 
 use crate::app::verdicts::Judge;
-use crate::formats::gguf::Gguf;
-use crate::formats::pretrained::Pretrained;
-use crate::nn::device::{Placement, Precision};
-use crate::nn::model::{Architecture, weights};
-use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
+use tealight_formats::gguf::Gguf;
+use tealight_formats::pretrained::Pretrained;
+use tealight_nn::device::{Placement, Precision};
+use tealight_nn::model::{Architecture, weights};
+use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
 
 /// A kind of input: its name, what reads it, and an input to begin from.
 pub type Target = (&'static str, fn(&[u8]), &'static [u8]);
@@ -43,7 +43,7 @@ pub const TARGETS: [Target; 21] = [
     ("metadata", gguf, include_bytes!("../../tests/fixtures/kinds.gguf")),
     ("sql", sql::try_lines, b"CREATE TABLE t(x); INSERT INTO t VALUES (1); ATTACH 'VICTIM' AS v; CREATE TABLE v.y(x)\nSELECT x FROM t\nSELECT 1"),
     ("folder", run_folder::try_changed, b"\x00\x40\x00\x01\x029\x30\x01\x00\x00\x00"),
-    ("readme", crate::formats::hub::dataset::try_readme, b"---\nlicense: mit\nconfigs:\n- config_name: a\n  default: true\n  data_files:\n  - split: train\n    path: ['a/[!x]*.csv', \"**/t?.jsonl\"]\n- {config_name: b, data_dir: data}\n---\n\0a/b.csv\nt1.jsonl\ndata/train-00000-of-00001.parquet\na/test/0000.parquet\n"),
+    ("readme", tealight_formats::hub::dataset::try_readme, b"---\nlicense: mit\nconfigs:\n- config_name: a\n  default: true\n  data_files:\n  - split: train\n    path: ['a/[!x]*.csv', \"**/t?.jsonl\"]\n- {config_name: b, data_dir: data}\n---\n\0a/b.csv\nt1.jsonl\ndata/train-00000-of-00001.parquet\na/test/0000.parquet\n"),
     ("math", verifiers::math, b"\\frac{1}{2}\0so \\boxed{0.5} or (1, 2]"),
     ("countdown", verifiers::countdown, b"1,2,3=6\0<answer>(1 + 2) * 3 - 3 / 1</answer>"),
     ("tasks", verifiers::tasks, b"0-1 1-2 2-0\0Answer: 0, 1, 2"),
@@ -114,9 +114,9 @@ fn config(data: &[u8]) {
     {
         assert!(architecture.tensors().len() < 1 << 16 && architecture.parameters() < 1 << 41);
     }
-    with_file(crate::formats::adapter::CONFIG, data, |folder| {
-        drop(crate::formats::adapter::Adapter::base_of(folder));
-        drop(crate::formats::adapter::Adapter::load(folder, &small(), &Device::Cpu));
+    with_file(tealight_formats::adapter::CONFIG, data, |folder| {
+        drop(tealight_formats::adapter::Adapter::base_of(folder));
+        drop(tealight_formats::adapter::Adapter::load(folder, &small(), &Device::Cpu));
     });
 }
 
@@ -174,7 +174,7 @@ fn parquet(data: &[u8]) {
                 rows.take(1000).for_each(drop);
             }
             // A panic of the library is an error there, as in `app::data_file`.
-            drop(crate::system::budget::caught("parquet", || {
+            drop(tealight_system::budget::caught("parquet", || {
                 tealight_datasets::open(&path, &Columns::default(), Some(1000))
             }));
         });
@@ -184,7 +184,7 @@ fn parquet(data: &[u8]) {
 fn embedded() -> &'static Pretrained {
     static MODEL: OnceLock<Pretrained> = OnceLock::new();
     MODEL.get_or_init(|| {
-        Pretrained::load(crate::formats::hub::EMBEDDED, Precision::default(), &Device::Cpu)
+        Pretrained::load(tealight_formats::hub::EMBEDDED, Precision::default(), &Device::Cpu)
             .expect("the embedded model")
     })
 }

@@ -13,12 +13,12 @@ use crate::app::directory::{self, Existing};
 use crate::app::grade::{GradeOptions, run};
 use crate::app::grading::GradingOptions;
 use crate::app::rewards::RewardOptions;
-use crate::formats::pretrained::Pretrained;
-use crate::learn::presample;
-use crate::learn::train::checkpoint::{self, Checkpoints, State};
-use crate::learn::train::{AdamW, AdamWConfig};
-use crate::system::stop::Stop;
 use tealight_core::ranks::Ranks;
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::presample;
+use tealight_learn::train::checkpoint::{self, Checkpoints, State};
+use tealight_learn::train::{AdamW, AdamWConfig};
+use tealight_system::stop::Stop;
 
 /// The files that are changed, by the first byte of an input.
 const FILES: [&str; 6] = [

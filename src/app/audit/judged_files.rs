@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::SECOND_DRAW;
 use crate::app::evaluate::{Doubtful, outcome};
 use crate::app::grading::{DRAFT, GradedFile};
-use crate::system::files::writable_subfolder;
+use tealight_system::files::writable_subfolder;
 
 /// A file that was judged: its samples are in a folder of their own until all files have been accepted.
 pub(super) struct JudgedFile {

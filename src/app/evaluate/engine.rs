@@ -11,17 +11,17 @@ use super::p_star::{self, Scorer};
 use crate::app::lengths;
 use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, ModelOptions};
-use crate::formats::pretrained::Pretrained;
-use crate::learn::listed::{self, ProblemAnswers};
-use crate::learn::train::rlvr::LENGTH;
-use crate::nn::generate::{Filters, SamplingParams};
-use crate::nn::model::Decoder;
-use crate::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
-use crate::system::stop::Stop;
 use tealight_core::ranks::Ranks;
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::listed::{self, ProblemAnswers};
+use tealight_learn::train::rlvr::LENGTH;
+use tealight_nn::generate::{Filters, SamplingParams};
+use tealight_nn::model::Decoder;
+use tealight_nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
+use tealight_system::stop::Stop;
 
 /// Who samples.
 pub(super) enum Engine {

@@ -16,9 +16,9 @@ use super::request::prepare;
 use super::set::SetEvaluation;
 use crate::app::directory::{Destination, Existing};
 use crate::app::settings;
-use crate::learn::listed::{self, ProblemAnswers};
-use crate::system::claim::Claim;
-use crate::system::process::Process;
+use tealight_learn::listed::{self, ProblemAnswers};
+use tealight_system::claim::Claim;
+use tealight_system::process::Process;
 
 /// An evaluation that can begin.
 pub struct Evaluation<'a> {

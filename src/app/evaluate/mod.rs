@@ -16,10 +16,10 @@ mod set;
 use anyhow::Result;
 
 use crate::app::directory::Existing;
-use crate::system::process::Process;
 pub use evaluation::Evaluation;
 pub use options::EvalOptions;
 pub use outcome::{Doubtful, Judged};
+use tealight_system::process::Process;
 
 /// Evaluates a model, or a server's, and writes results, report and samples.
 ///

@@ -15,13 +15,13 @@ use super::eval_sets::EvalSet;
 use super::request::{EvaluationSpec, SetSpec};
 use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, DecodingOptions, ModelOptions};
-use crate::formats::hub;
-use crate::nn::device::Precision;
-use crate::nn::generate::{Filters, SamplingParams};
-use crate::nn::tokenizer::HubTokenizer;
 use crate::solvers::remote::RemoteOptions;
-use crate::system::choices::choice;
-use crate::system::range::{COUNT, SEED, at_least};
+use tealight_formats::hub;
+use tealight_nn::device::Precision;
+use tealight_nn::generate::{Filters, SamplingParams};
+use tealight_nn::tokenizer::HubTokenizer;
+use tealight_system::choices::choice;
+use tealight_system::range::{COUNT, SEED, at_least};
 
 /// Options of `tealight eval`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use tealight_eval::store::Index;
 use tealight_eval::{Summary, SummaryError, Tally, export, note_unjudged, report};
 
 use crate::app::directory::Destination;
-use crate::system::files::{write_atomic, write_atomic_by};
+use tealight_system::files::{write_atomic, write_atomic_by};
 
 /// Results, and why they are not to be relied on, where that is so.
 pub struct Judged {

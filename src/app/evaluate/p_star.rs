@@ -5,10 +5,10 @@ use anyhow::Result;
 use tealight_datasets::Dataset;
 use tealight_eval::Tally;
 
-use crate::learn::listed;
-use crate::nn::model::Decoder;
-use crate::nn::policy::Sequence;
-use crate::nn::tokenizer::{HubTokenizer, Tokenizer};
+use tealight_learn::listed;
+use tealight_nn::model::Decoder;
+use tealight_nn::policy::Sequence;
+use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
 
 /// A model whose log-probabilities are asked, with the tokenizer that turns texts into its token ids.
 pub(crate) struct Scorer<'a> {

@@ -4,8 +4,8 @@ use anyhow::Result;
 use tealight_eval::Sample;
 use tealight_eval::evaluate::EvalProgress;
 
-use crate::system::stop::Stop;
-use crate::system::telemetry::Progress;
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::Progress;
 
 /// Shows the Pass@1 so far, and ends the evaluation where the process is asked to stop.
 pub(crate) struct EvalBar<'a> {

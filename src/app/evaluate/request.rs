@@ -11,11 +11,11 @@ use tealight_datasets::{Dataset, Problem};
 use tealight_eval::results::MAX_RESULTS;
 
 use crate::app::directory::{self, Existing};
-use crate::nn::device::Precision;
-use crate::nn::generate::Filters;
-use crate::nn::tokenizer::TemplateDate;
-use crate::system::claim::Claim;
-use crate::system::files::{writable_subfolder, write_atomic};
+use tealight_nn::device::Precision;
+use tealight_nn::generate::Filters;
+use tealight_nn::tokenizer::TemplateDate;
+use tealight_system::claim::Claim;
+use tealight_system::files::{writable_subfolder, write_atomic};
 
 /// The settings that decide samples: two runs that agree in them draw the same.
 #[derive(Debug, Serialize, Deserialize)]

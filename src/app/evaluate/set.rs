@@ -17,10 +17,10 @@ use super::engine::Engine;
 use super::eval_sets::EvalSet;
 use super::outcome;
 use super::progress::EvalBar;
-use crate::learn::listed::ProblemAnswers;
-use crate::learn::train::rlvr::LENGTH;
-use crate::nn::generate::SamplingParams;
-use crate::system::process::Process;
+use tealight_learn::listed::ProblemAnswers;
+use tealight_learn::train::rlvr::LENGTH;
+use tealight_nn::generate::SamplingParams;
+use tealight_system::process::Process;
 
 pub(super) struct SetEvaluation<'a> {
     pub(super) set: &'a EvalSet<'a>,

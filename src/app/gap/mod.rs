@@ -1,5 +1,5 @@
 //! The gap between a run and the best value of its objective, in two parts: what the model class cannot reach, and what
-//! the optimisation did not. [`crate::learn::gap`] has the computation.
+//! the optimisation did not. [`tealight_learn::gap`] has the computation.
 
 mod policies;
 mod work;
@@ -16,12 +16,12 @@ use crate::app::directory::{self, Destination, Existing};
 use crate::app::folder_settings;
 use crate::app::settings::defaults;
 use crate::app::training::TrainOptions;
-use crate::learn::gap::{Beta, Measures, Outputs};
-use crate::system::files::{MAX_SETTINGS, own_file, read_text, write_atomic};
-use crate::system::range::{LIMIT_OR_ZERO, above, at_least};
-use crate::system::stop::Stop;
-use crate::system::telemetry::Progress;
 use policies::Policies;
+use tealight_learn::gap::{Beta, Measures, Outputs};
+use tealight_system::files::{MAX_SETTINGS, own_file, read_text, write_atomic};
+use tealight_system::range::{LIMIT_OR_ZERO, above, at_least};
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::Progress;
 use work::Work;
 
 /// Options of `tealight gap`.

@@ -8,12 +8,12 @@ use candle_core::Device;
 use super::GapOptions;
 use crate::app::training::TrainOptions;
 use crate::app::training::fine_tune::new_adapter;
-use crate::formats::adapter::Adapter;
-use crate::formats::pretrained::Pretrained;
-use crate::learn::train::checkpoint;
-use crate::nn::model::Decoder;
-use crate::nn::policy::Policy;
 use tealight_core::run_folder::{self, FINAL};
+use tealight_formats::adapter::Adapter;
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::train::checkpoint;
+use tealight_nn::model::Decoder;
+use tealight_nn::policy::Policy;
 
 /// A run's base, its settings and its folder.
 pub(super) struct Policies<'a> {
@@ -67,7 +67,7 @@ impl Policies<'_> {
     pub(super) fn save(&self, movable: &Movable, name: &str) -> Result<()> {
         let Some(output) = &self.options.output else { return Ok(()) };
         let folder = output.join(name);
-        crate::system::files::writable_subfolder(&folder)?;
+        tealight_system::files::writable_subfolder(&folder)?;
         self.base.save_trained(movable.adapter.as_ref(), &movable.policy.tensors(), &folder)
     }
 }

@@ -4,11 +4,11 @@ use anyhow::Result;
 
 use super::policies::{Movable, Policies};
 use super::{AscentFrom, Gap, GapRow};
-use crate::learn::gap::{Aim, Beta, Climb, Measures, Outputs};
-use crate::learn::listed;
-use crate::nn::model::Decoder;
-use crate::system::stop::Stop;
-use crate::system::telemetry::Progress;
+use tealight_learn::gap::{Aim, Beta, Climb, Measures, Outputs};
+use tealight_learn::listed;
+use tealight_nn::model::Decoder;
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::Progress;
 
 /// The name of the run's trained policy.
 const RUN: &str = "run";

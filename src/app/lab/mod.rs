@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tealight_eval::number::fixed;
 
-use crate::lab::{Class, KS, Measures, Optimum, Point, Search, World};
-use crate::learn::objective::Divergence;
-use crate::system::range::{SEED, above, at_least};
+use tealight_lab::{Class, KS, Measures, Optimum, Point, Search, World};
+use tealight_learn::objective::Divergence;
+use tealight_system::range::{SEED, above, at_least};
 
 /// Options of `tealight lab`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -9,10 +9,10 @@ use tealight_eval::report::view::{Chart, Document, Line, Section, Table};
 
 use super::{LabOptions, number, world_and_class};
 use crate::app::directory::{self, Existing};
-use crate::lab::World;
-use crate::lab::fixed_mu::{FixedMu, Series};
-use crate::lab::paper::{Claims, Request, Row, claims};
-use crate::system::files::write_atomic;
+use tealight_lab::World;
+use tealight_lab::fixed_mu::{FixedMu, Series};
+use tealight_lab::paper::{Claims, Request, Row, claims};
+use tealight_system::files::write_atomic;
 
 /// The papers whose claims are shown, with their titles.
 const PAPERS: [(&str, &str); 1] = [(

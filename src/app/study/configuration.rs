@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::learn::objective::Objective;
+use tealight_learn::objective::Objective;
 
 /// One configuration of an objective: what a run trains under, beside its seed and the study's settings.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,8 +8,8 @@ use tealight_eval::exact::ListedProblem;
 use super::listed_set::ListedSet;
 use super::sets::StudySet;
 use super::{Prepared, StudyOptions};
-use crate::nn::generate::Filters;
-use crate::nn::tokenizer::Tokenizer;
+use tealight_nn::generate::Filters;
+use tealight_nn::tokenizer::Tokenizer;
 
 /// Answers are scored where that takes at most so many sequences for each sample that it replaces.
 const MOST_FOR_A_SAMPLE: usize = 2;

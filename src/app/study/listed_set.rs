@@ -1,6 +1,6 @@
 //! The log-probability of every listed correct answer to some problems of a set, at the base and at checkpoints.
 //!
-//! [`crate::learn::listed`] has the scored answers. Probabilities are at the temperature of an evaluation and without
+//! [`tealight_learn::listed`] has the scored answers. Probabilities are at the temperature of an evaluation and without
 //! its filters; they come from the pass that training computes log-probabilities by.
 //!
 //! A checkpoint's lines are one file in the folder of its samples, written whole; one that is there is not computed
@@ -15,10 +15,10 @@ use tealight_eval::exact::{ListedProblem, Mode};
 
 use super::sets::{Model, StudySet};
 use crate::app::session::Session;
-use crate::learn::listed::{ListedAnswers, ROWS};
-use crate::nn::tokenizer::Tokenizer;
-use crate::system::files::{read_limited, write_atomic};
-use crate::system::telemetry::Progress;
+use tealight_learn::listed::{ListedAnswers, ROWS};
+use tealight_nn::tokenizer::Tokenizer;
+use tealight_system::files::{read_limited, write_atomic};
+use tealight_system::telemetry::Progress;
 
 /// Most token sequences: each is scored at every checkpoint.
 const MOST_SEQUENCES: usize = 200_000;
@@ -110,7 +110,7 @@ impl ListedSet {
             progress.advance(String::new);
             session.stop.check()
         })?;
-        crate::system::files::writable_subfolder(folder)?;
+        tealight_system::files::writable_subfolder(folder)?;
         let lines: Vec<String> = self
             .modes()
             .iter()

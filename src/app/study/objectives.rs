@@ -12,7 +12,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
 
 use super::configuration::{Configuration, Setting};
-use crate::learn::objective::Objective;
+use tealight_learn::objective::Objective;
 
 /// Most configurations of an objective.
 const MOST: usize = 100;

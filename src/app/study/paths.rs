@@ -18,8 +18,8 @@ use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions, curves};
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::path::PathPoints;
-use crate::nn::generate::SamplingParams;
-use crate::nn::model::{Decoder, averages};
+use tealight_nn::generate::SamplingParams;
+use tealight_nn::model::{Decoder, averages};
 
 /// The name of the baseline that lowers the base's temperature.
 const COLDER: &str = "base at lower temperatures";

@@ -18,9 +18,9 @@ use crate::app::directory::{self, Existing};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
-use crate::learn::objective::ImportanceCorrection;
-use crate::system::process::Process;
-use crate::system::telemetry::ReportTo;
+use tealight_learn::objective::ImportanceCorrection;
+use tealight_system::process::Process;
+use tealight_system::telemetry::ReportTo;
 
 /// Problems whose samples the time is measured by.
 const PROBLEMS: usize = 32;

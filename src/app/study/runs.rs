@@ -14,15 +14,15 @@ use super::configuration::Configuration;
 use super::objectives::{ObjectiveValues, Objectives};
 use crate::app::session::Session;
 use crate::app::training::setup::RunSetup;
-use crate::formats::adapter;
-use crate::formats::pretrained::Pretrained;
-use crate::learn::objective::ImportanceCorrection;
-use crate::learn::train::checkpoint;
-use crate::learn::train::rlvr::RlvrConfig;
-use crate::nn::device::{Dtype, Precision};
-use crate::nn::model::Decoder;
-use crate::nn::model::weights::Weights;
-use crate::nn::policy;
+use tealight_formats::adapter;
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::objective::ImportanceCorrection;
+use tealight_learn::train::checkpoint;
+use tealight_learn::train::rlvr::RlvrConfig;
+use tealight_nn::device::{Dtype, Precision};
+use tealight_nn::model::Decoder;
+use tealight_nn::model::weights::Weights;
+use tealight_nn::policy;
 
 /// A run: a configuration from a seed.
 pub(super) type Run<'c> = (&'c Configuration, u64);
@@ -167,7 +167,7 @@ impl StudyOptions {
     ) -> Result<Decoder> {
         let config = &self.budget(configuration, seed, &Self::presamples(output, seed))?;
         let folder = &Self::folder(output, configuration, seed);
-        crate::system::files::writable_subfolder(folder)?;
+        tealight_system::files::writable_subfolder(folder)?;
         let last = folder.join(FINAL);
         let is_done = ["config.json", adapter::CONFIG].iter().any(|file| last.join(file).exists());
         let decoder = if is_done {

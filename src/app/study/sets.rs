@@ -18,11 +18,11 @@ use crate::app::evaluate::p_star;
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::DataOptions;
-use crate::learn::train::rlvr::Settings;
-use crate::nn::generate::{Filters, SamplingParams};
-use crate::nn::model::Decoder;
-use crate::nn::tokenizer::Tokenizer;
-use crate::system::range::{LIMIT, above, at_least};
+use tealight_learn::train::rlvr::Settings;
+use tealight_nn::generate::{Filters, SamplingParams};
+use tealight_nn::model::Decoder;
+use tealight_nn::tokenizer::Tokenizer;
+use tealight_system::range::{LIMIT, above, at_least};
 
 /// Which sets, and how many samples.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
@@ -213,7 +213,7 @@ impl StudySet {
         (draw, temperature): (&SamplingRequest<'_>, f64),
         folder: &Path,
     ) -> Result<Vec<Tally>> {
-        crate::system::files::writable_subfolder(folder)?;
+        tealight_system::files::writable_subfolder(folder)?;
         let dataset = &self.dataset;
         let label = format!("{} on {}", model.name, dataset.name);
         let params = SamplingParams { temperature, ..draw.params.clone() };
@@ -249,7 +249,7 @@ impl StudySet {
         greedy: bool,
         folder: &Path,
     ) -> Result<Vec<Tally>> {
-        crate::system::files::writable_subfolder(folder)?;
+        tealight_system::files::writable_subfolder(folder)?;
         let dataset = &self.dataset;
         let label = format!("{who} on {}", dataset.name);
         let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };

@@ -17,7 +17,7 @@ use super::{MAX_SAMPLES, Prepared, StudyOptions, distinct, seeds};
 use crate::app::data_file;
 use crate::app::session::Session;
 use crate::app::settings::DataOptions;
-use crate::nn::generate::SamplingParams;
+use tealight_nn::generate::SamplingParams;
 
 /// The folder of a study that has the runs of tuning.
 pub(crate) const FOLDER: &str = "tuning";
@@ -111,7 +111,7 @@ pub(super) fn chosen<'a>(
     let mut paths = PathSet::new(study, params, (&tuning.set, tuning.listed.as_ref()));
     paths.base(session, output)?;
     let folder = output.join(FOLDER);
-    session.ranks.first(|| crate::system::files::writable_subfolder(&folder))?;
+    session.ranks.first(|| tealight_system::files::writable_subfolder(&folder))?;
     let (tried, seeds) = (tuned(all), distinct(&options.tuning_seeds));
     for seed in &seeds {
         options.presample(session, &study.train, &tried, *seed, &folder)?;

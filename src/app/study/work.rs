@@ -14,8 +14,8 @@ use super::runs::{Run, history, of_all, own_runs};
 use super::sets::StudySet;
 use super::{Prepared, StudyOptions, curves, tuning};
 use crate::app::session::{SamplingRequest, Session};
-use crate::nn::generate::SamplingParams;
-use crate::nn::model::Decoder;
+use tealight_nn::generate::SamplingParams;
+use tealight_nn::model::Decoder;
 
 /// A study under way.
 pub(super) struct Work<'a> {

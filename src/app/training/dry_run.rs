@@ -4,9 +4,9 @@ use anyhow::Result;
 
 use super::space::{free_memory, sizes};
 use super::{TrainOptions, fine_tune, holds_base_to_log};
-use crate::learn::rollout::Encoded;
-use crate::learn::train::memory::{Hardware, MemoryPlan};
 use tealight_core::ranks::Ranks;
+use tealight_learn::rollout::Encoded;
+use tealight_learn::train::memory::{Hardware, MemoryPlan};
 
 /// Prompts that a dry run shows.
 const SHOWN: usize = 2;

@@ -14,21 +14,21 @@ use super::served::ServedPolicy;
 use super::setup::RunSetup;
 use crate::app::directory::as_argument;
 use crate::app::session::Session;
-use crate::formats::adapter::{Adapter, LoraOptions};
-use crate::formats::pretrained::Pretrained;
-use crate::learn::objective::Plan;
-use crate::learn::presample::Presamples;
-use crate::learn::rollout::Encoded;
-use crate::learn::train::AdamW;
-use crate::learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
-use crate::learn::train::rlvr::{
+use crate::solvers::remote::{EngineWeights, Fleet};
+use tealight_formats::adapter::{Adapter, LoraOptions};
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::objective::Plan;
+use tealight_learn::presample::Presamples;
+use tealight_learn::rollout::Encoded;
+use tealight_learn::train::AdamW;
+use tealight_learn::train::checkpoint::{self, Checkpoint, Checkpoints, State};
+use tealight_learn::train::rlvr::{
     self, Data, Models, Rewarding, RlvrConfig, RolloutEngine, Run, Sampling, TrainingData,
 };
-use crate::nn::generate::Engine;
-use crate::nn::policy::Policy;
-use crate::solvers::remote::{EngineWeights, Fleet};
-use crate::system::files::copy_atomic;
-use crate::system::telemetry::JsonLines;
+use tealight_nn::generate::Engine;
+use tealight_nn::policy::Policy;
+use tealight_system::files::copy_atomic;
+use tealight_system::telemetry::JsonLines;
 
 /// A run that has ended.
 pub(crate) struct FineTuned {
@@ -170,7 +170,7 @@ impl Session<'_> {
     pub(crate) fn save(&self, tuned: &FineTuned, directory: &Path) -> Result<()> {
         let (adapter, tensors) = (tuned.adapter.as_ref(), tuned.policy.tensors());
         self.ranks.first(|| {
-            crate::system::files::writable_subfolder(directory)?;
+            tealight_system::files::writable_subfolder(directory)?;
             self.base.save_trained(adapter, &tensors, directory)
         })
     }

@@ -5,8 +5,8 @@ use candle_core::Device;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::learn::train::DeviceLink;
 use tealight_core::ranks::Ranks;
+use tealight_learn::train::DeviceLink;
 
 /// The link over which gradients are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]

@@ -16,10 +16,10 @@ use tealight_eval::{Summary, Truncated};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::DataOptions;
-use crate::nn::model::Decoder;
-use crate::system::files::{MAX_SMALL, read_limited, read_text, write_atomic};
-use crate::system::range::{COUNT, LIMIT, LIMIT_OR_ZERO};
-use crate::system::telemetry::JsonLines;
+use tealight_nn::model::Decoder;
+use tealight_system::files::{MAX_SMALL, read_limited, read_text, write_atomic};
+use tealight_system::range::{COUNT, LIMIT, LIMIT_OR_ZERO};
+use tealight_system::telemetry::JsonLines;
 
 /// The file of a run that evaluations during training go to.
 pub(crate) const FILE: &str = "evals.jsonl";

@@ -8,11 +8,11 @@ use tealight_datasets::Verdict;
 
 use super::held_out::HeldOut;
 use super::setup::{OnStep, RunSetup};
-use crate::learn::rollout::Encoded;
-use crate::learn::train::rlvr::{Health, Metrics, RlvrConfig, Step};
-use crate::nn::generate::Finish;
-use crate::system::telemetry::completions::{self, Logged};
-use crate::system::telemetry::{JsonLines, MetricsTarget, Progress};
+use tealight_learn::rollout::Encoded;
+use tealight_learn::train::rlvr::{Health, Metrics, RlvrConfig, Step};
+use tealight_nn::generate::Finish;
+use tealight_system::telemetry::completions::{self, Logged};
+use tealight_system::telemetry::{JsonLines, MetricsTarget, Progress};
 
 /// Where the metrics of a run go, and what they warn of.
 pub(crate) struct Journal<'a> {

@@ -26,13 +26,7 @@ use crate::app::folder_settings;
 use crate::app::session::Session;
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{data_file, lengths};
-use crate::formats::pretrained::Pretrained;
-use crate::learn::train::checkpoint;
-use crate::learn::train::rlvr::{Rewarding, RlvrConfig, reads_base};
 use crate::solvers::remote::EngineOptions;
-use crate::system::claim::Claim;
-use crate::system::process::Process;
-use crate::system::stop::{Interrupted, Stop};
 pub use dry_run::{DryRun, dry_run};
 pub use gradient_link::GradientLink;
 pub use held_out::HeldOutOptions;
@@ -41,6 +35,12 @@ pub use setup::OnStep;
 use setup::RunSetup;
 use tealight_core::ranks::Ranks;
 use tealight_core::run_folder::{FINAL, METRICS};
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::train::checkpoint;
+use tealight_learn::train::rlvr::{Rewarding, RlvrConfig, reads_base};
+use tealight_system::claim::Claim;
+use tealight_system::process::Process;
+use tealight_system::stop::{Interrupted, Stop};
 
 /// Options of `tealight train`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

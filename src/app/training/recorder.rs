@@ -9,10 +9,10 @@ use super::journal::Journal;
 use super::path::PathPoints;
 use super::setup::RunSetup;
 use crate::app::session::{SamplingRequest, Session};
-use crate::learn::train::AdamW;
-use crate::learn::train::checkpoint::{Checkpoints, State};
-use crate::learn::train::rlvr::{End, Run, Step};
-use crate::nn::policy;
+use tealight_learn::train::AdamW;
+use tealight_learn::train::checkpoint::{Checkpoints, State};
+use tealight_learn::train::rlvr::{End, Run, Step};
+use tealight_nn::policy;
 
 /// Records a run in its output folder.
 pub(super) struct Recorder<'a> {
@@ -119,7 +119,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn save_model(&self, folder: &Path) -> Result<()> {
-        crate::system::files::writable_subfolder(folder)?;
+        tealight_system::files::writable_subfolder(folder)?;
         let tensors = self.run.models.policy.tensors();
         self.session.base.save_trained(self.checkpoints.adapter, &tensors, folder)
     }

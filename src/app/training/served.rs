@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::formats::adapter::Adapter;
-use crate::formats::pretrained::Pretrained;
-use crate::nn::policy::{self, Policy, Sequence};
 use crate::solvers::remote::{Probe, TrainedModel};
+use tealight_formats::adapter::Adapter;
+use tealight_formats::pretrained::Pretrained;
+use tealight_nn::policy::{self, Policy, Sequence};
 
 /// A policy, with what its files need besides.
 pub(super) struct ServedPolicy<'a> {

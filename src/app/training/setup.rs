@@ -6,9 +6,9 @@ use anyhow::Result;
 
 use super::held_out::HeldOutSet;
 use super::path::PathPoints;
-use crate::learn::objective::ImportanceCorrection;
-use crate::learn::train::DeviceLink;
 use crate::solvers::remote::EngineOptions;
+use tealight_learn::objective::ImportanceCorrection;
+use tealight_learn::train::DeviceLink;
 
 /// Called with the row of metrics of every step.
 pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;

@@ -15,18 +15,18 @@ use super::fine_tune::{dataset_checksum, new_adapter};
 use crate::app::directory::{self, RunDirectory};
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{folder_settings, lengths};
-use crate::formats::adapter::LoraOptions;
-use crate::formats::pretrained::Pretrained;
-use crate::learn::train::AdamW;
-use crate::learn::train::checkpoint::{self, Checkpoints, State};
-use crate::learn::train::sft::{self, Examples, SftConfig};
-use crate::nn::policy::Sequence;
-use crate::nn::tokenizer::Example;
-use crate::system::files::{copy_atomic, writable_subfolder};
-use crate::system::stop::Stop;
-use crate::system::telemetry::{JsonLines, Progress};
 use tealight_core::ranks::Ranks;
 use tealight_core::run_folder::{self, FINAL, METRICS};
+use tealight_formats::adapter::LoraOptions;
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::train::AdamW;
+use tealight_learn::train::checkpoint::{self, Checkpoints, State};
+use tealight_learn::train::sft::{self, Examples, SftConfig};
+use tealight_nn::policy::Sequence;
+use tealight_nn::tokenizer::Example;
+use tealight_system::files::{copy_atomic, writable_subfolder};
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::{JsonLines, Progress};
 
 /// Options of `tealight sft`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -3,14 +3,14 @@
 use anyhow::{Result, bail};
 
 use crate::app::session::Session;
-use crate::formats::pretrained::Pretrained;
-use crate::learn::rollout::Encoded;
-use crate::learn::train::checkpoint::Checkpoints;
-use crate::learn::train::memory::{Hardware, MemoryPlan, Sizes};
-use crate::learn::train::rlvr::{RlvrConfig, reads_base};
-use crate::nn::policy::Policy;
-use crate::system::machine;
 use tealight_core::ranks::Ranks;
+use tealight_formats::pretrained::Pretrained;
+use tealight_learn::rollout::Encoded;
+use tealight_learn::train::checkpoint::Checkpoints;
+use tealight_learn::train::memory::{Hardware, MemoryPlan, Sizes};
+use tealight_learn::train::rlvr::{RlvrConfig, reads_base};
+use tealight_nn::policy::Policy;
+use tealight_system::machine;
 
 impl Session<'_> {
     /// Tokens of a micro-batch: what was asked for, or as many as the memory plan has room for.

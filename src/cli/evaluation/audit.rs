@@ -5,8 +5,8 @@ use tealight_eval::number::counted;
 use tealight_eval::report::audit_answers::{QUESTIONS, verdict};
 
 use crate::app::audit::{self, AuditOptions, Audited};
-use crate::system::process::Process;
-use crate::system::telemetry::print;
+use tealight_system::process::Process;
+use tealight_system::telemetry::print;
 
 /// Below the answers.
 const EXPLAINED: &str = "\nDifferences are tuned model minus base; the headline ones are tested together (Holm). pass@k: \

@@ -9,7 +9,7 @@ use tealight_eval::transition::Change;
 
 use crate::app::compare::{self, CompareOptions, ComparedSet};
 use crate::cli::table;
-use crate::system::telemetry::print;
+use tealight_system::telemetry::print;
 
 pub(in crate::cli) fn run(options: &CompareOptions) -> Result<()> {
     let comparison = compare::run(options)?;

@@ -9,9 +9,9 @@ use crate::app::directory::Existing;
 use crate::app::evaluate::{self, EvalOptions, Judged};
 use crate::app::grade::{self, GradeOptions};
 use crate::cli::{config_merge, table};
-use crate::system::process::Process;
-use crate::system::stop::Interrupted;
-use crate::system::telemetry::print;
+use tealight_system::process::Process;
+use tealight_system::stop::Interrupted;
+use tealight_system::telemetry::print;
 
 /// The settings of `grade`, and the file that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -10,15 +10,15 @@ use serde_json::json;
 use tealight_core::{Message, Prompt};
 
 use crate::app::settings::ModelOptions;
-use crate::formats::hub;
-use crate::learn::train::rlvr::LENGTH;
-use crate::nn::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
-use crate::nn::tokenizer::{TextStream, Tokenizer};
 use crate::solvers::sampled::Sampled;
-use crate::system::files::read_limited;
-use crate::system::range::{COUNT, SEED, TOKENS, above, at_least};
-use crate::system::stop::Stop;
-use crate::system::telemetry::{out, print};
+use tealight_formats::hub;
+use tealight_learn::train::rlvr::LENGTH;
+use tealight_nn::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
+use tealight_nn::tokenizer::{TextStream, Tokenizer};
+use tealight_system::files::read_limited;
+use tealight_system::range::{COUNT, SEED, TOKENS, above, at_least};
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::{out, print};
 
 /// Largest prompt, in bytes.
 const MAX_PROMPT: u64 = 64 << 20;

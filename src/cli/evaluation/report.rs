@@ -11,7 +11,7 @@ use tealight_eval::report::{self, Study};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
 use crate::app::directory::as_argument;
-use crate::system::files::{MAX_SETTINGS, read_text};
+use tealight_system::files::{MAX_SETTINGS, read_text};
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ReportOptions {

@@ -16,7 +16,7 @@ use tealight_datasets::verify::math::{self, Mode, Outcome};
 use tealight_datasets::{Verdict, Verifier, judge};
 
 use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line};
-use crate::system::telemetry::{out, print};
+use tealight_system::telemetry::{out, print};
 
 /// Lines that are judged at a time; their order is kept.
 const CHUNK: usize = 8192;

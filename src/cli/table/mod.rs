@@ -11,7 +11,7 @@ use tealight_eval::number::{counted, fixed, with_noun};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
-use crate::system::telemetry;
+use tealight_system::telemetry;
 
 pub(super) use study::{plan, study};
 

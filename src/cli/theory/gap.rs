@@ -4,9 +4,9 @@ use anyhow::Result;
 
 use crate::app::gap::{self, Gap, GapOptions};
 use crate::cli::table;
-use crate::learn::gap::Measures;
-use crate::system::stop::Stop;
-use crate::system::telemetry::print;
+use tealight_learn::gap::Measures;
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::print;
 
 pub(in crate::cli) fn run(options: &GapOptions, stop: &Stop) -> Result<()> {
     let gap = gap::run(options, stop)?;

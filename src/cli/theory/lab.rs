@@ -5,7 +5,7 @@ use clap::ArgMatches;
 
 use crate::app::lab::{self, LabOptions, paper};
 use crate::cli::{config_merge, table};
-use crate::system::telemetry::print;
+use tealight_system::telemetry::print;
 
 /// The options that count with `--paper`, and those that count with it alone.
 const OF_PAPERS: [&str; 8] =

@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::lab::prove::{fixed_point, prove};
-use crate::learn::objective::Objective;
-use crate::system::range::at_least;
-use crate::system::telemetry::out;
+use tealight_lab::prove::{fixed_point, prove};
+use tealight_learn::objective::Objective;
+use tealight_system::range::at_least;
+use tealight_system::telemetry::out;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ProveOptions {

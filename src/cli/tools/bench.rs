@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::app::bench::{self, BenchOptions};
-use crate::system::telemetry::print;
+use tealight_system::telemetry::print;
 
 pub(in crate::cli) fn run(options: &BenchOptions) -> Result<()> {
     let report = bench::run(options)?;

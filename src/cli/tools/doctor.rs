@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::doctor;
-use crate::system::telemetry::print;
+use tealight_system::telemetry::print;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct DoctorOptions {

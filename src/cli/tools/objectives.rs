@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use crate::learn::objective::{self, Anchor, Description, Objective, Rule};
-use crate::system::telemetry::out;
+use tealight_learn::objective::{self, Anchor, Description, Objective, Rule};
+use tealight_system::telemetry::out;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct ObjectivesOptions {

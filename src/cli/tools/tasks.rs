@@ -9,8 +9,8 @@ use serde_json::json;
 use tealight_core::similar::nearest;
 use tealight_datasets::task::{self, Kind, instances, knobs, reasoning_gym};
 
-use crate::system::range::{COUNT, SEED};
-use crate::system::telemetry::out;
+use tealight_system::range::{COUNT, SEED};
+use tealight_system::telemetry::out;
 
 /// Problems that the numbers of answers are taken over.
 const PROBLEMS: usize = 200;

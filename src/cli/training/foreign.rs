@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::app::{folder_settings, own_settings};
 use crate::cli::config_merge;
 use crate::cli::recipes;
-use crate::system::files::own_file;
+use tealight_system::files::own_file;
 
 /// Most links that are followed on the way to a file, as in Linux.
 const MAX_LINKS: usize = 40;

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::foreign::refuse_foreign;
 use crate::app::directory::{RunDirectory, Start};
 use crate::cli::{NO_OUTPUT, config_merge};
-use crate::learn::train::checkpoint;
-use crate::system::files::{MAX_SETTINGS, own_file, read_text};
+use tealight_learn::train::checkpoint;
+use tealight_system::files::{MAX_SETTINGS, own_file, read_text};
 
 /// The settings of a command that trains, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]

@@ -5,8 +5,8 @@ use clap::{ArgMatches, FromArgMatches};
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::training::sft::{self, SftOptions};
-use crate::system::stop::Stop;
-use crate::system::telemetry::print;
+use tealight_system::stop::Stop;
+use tealight_system::telemetry::print;
 
 /// The settings of this command.
 pub(in crate::cli) type Settings = RunSettings<SftOptions>;

@@ -13,9 +13,9 @@ use super::resume;
 use crate::app::directory::Start;
 use crate::app::study::{self, StudyOptions};
 use crate::cli::{config_merge, table};
-use crate::formats::hub;
-use crate::system::process::Process;
-use crate::system::telemetry::print;
+use tealight_formats::hub;
+use tealight_system::process::Process;
+use tealight_system::telemetry::print;
 
 /// The settings of a study of Countdown with the embedded model trained on it. Any flag or `--config` overrides these.
 const COUNTDOWN: (&str, &str) =

@@ -15,8 +15,8 @@ use clap::{ArgMatches, FromArgMatches};
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::data_file;
 use crate::app::training::{self, DryRun, TrainOptions};
-use crate::system::process::Process;
-use crate::system::telemetry::out;
+use tealight_system::process::Process;
+use tealight_system::telemetry::out;
 
 /// The settings of this command.
 pub(in crate::cli) type Settings = RunSettings<TrainOptions>;
