@@ -33,8 +33,13 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
             return Err(DataError::Unknown { fix: suite::instead(&spec), spec, known });
         }
         let path = Path::new(spec);
-        let files = if path.is_dir() { read::in_folder(path)? } else { vec![path.to_owned()] };
-        return open_files(spec, &files, columns, limit);
+        let (files, note) = match path.is_dir() {
+            true => read::files_in(path)?,
+            false => (vec![path.to_owned()], None),
+        };
+        let mut dataset = open_files(spec, &files, columns, limit)?;
+        dataset.notes.extend(note);
+        return Ok(dataset);
     };
     let mut dataset = (source.load)(split, limit)?;
     columns.rewards.check()?;

@@ -9,6 +9,7 @@ mod choice_columns;
 mod choices;
 mod countdown;
 mod csv;
+mod folder;
 mod gold_value;
 mod json;
 mod judgement;
@@ -33,7 +34,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use tealight_core::names::{extension, is_of_dataset};
+use tealight_core::names::extension;
 
 use crate::prompting::BOXED;
 use crate::verify::{math, sql};
@@ -45,6 +46,7 @@ use text::{file, text};
 
 pub use self::csv::{row_error, separator};
 pub use better_answer::REFERENCES;
+pub(crate) use folder::files_in;
 pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_answer;
 pub use json::with_long_numbers;
@@ -114,99 +116,6 @@ pub const IDS: [&str; 10] = [
 ];
 /// How many of them are a dataset's ids whatever they hold.
 const SURE_IDS: usize = 3;
-
-/// The files of the dataset that lies in a folder, by name: those of one split.
-pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
-    let io = |source| DataError::Io { path: folder.into(), source };
-    let wrong = |what: String| DataError::File { path: folder.into(), what };
-    let (mut names, mut folders) = (Vec::new(), Vec::new());
-    for entry in std::fs::read_dir(folder).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        let name = entry.file_name().into_string().unwrap_or_default();
-        if ["state.json", "dataset_dict.json"].contains(&name.as_str()) {
-            return Err(wrong(
-                "a folder that `save_to_disk` of datasets wrote: write Parquet with `to_parquet`"
-                    .into(),
-            ));
-        }
-        if is_of_dataset(&name) && !name.starts_with('.') && !BESIDE.contains(&name.as_str()) {
-            names.push(name);
-        } else if entry.path().is_dir() && !name.starts_with('.') {
-            folders.push(format!("`{}`", name.escape_debug()));
-        }
-    }
-    names.sort_unstable();
-    let Some(first) = names.first() else {
-        folders.sort_unstable();
-        let inner = match folders.first() {
-            None => String::new(),
-            Some(_) => format!(
-                "; name a folder or a file in it: {}",
-                folders[..folders.len().min(SHOWN)].join(", ")
-            ),
-        };
-        return Err(wrong(format!(
-            "a folder without a file .jsonl, .json, .csv or .parquet{inner}"
-        )));
-    };
-    // `train-00000-of-00002.parquet` and its like belong together; `train.jsonl` and `test.jsonl` do not, nor
-    // `gsm8k_train.jsonl` and `gsm8k_test.jsonl`.
-    let split = |name: &str| -> Vec<String> {
-        let name = name.to_lowercase();
-        let start = name.chars().take_while(|c| c.is_alphabetic()).collect();
-        let words = name.split(|c: char| !c.is_alphabetic()).filter(|word| SPLITS.contains(word));
-        std::iter::once(start).chain(words.map(str::to_owned)).collect()
-    };
-    whole_set(&names).map_err(wrong)?;
-    // `train.jsonl.gz` is `train.jsonl` once more.
-    let format = |name: &str| {
-        let packing = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
-        (extension(Path::new(name)), packing)
-    };
-    match names.iter().find(|name| split(name) != split(first) || format(name) != format(first)) {
-        None => Ok(names.iter().map(|name| folder.join(name)).collect()),
-        Some(other) => Err(wrong(format!(
-            "a folder with `{first}` and `{other}`, which may be several splits: name one of its files"
-        ))),
-    }
-}
-
-/// Words of files' names that say which split they are.
-const SPLITS: [&str; 9] =
-    ["train", "test", "valid", "validation", "val", "dev", "eval", "heldout", "held"];
-
-/// Names of folders that a message lists, at most.
-const SHOWN: usize = 6;
-/// Files of a dataset's folder that hold no rows.
-const BESIDE: [&str; 3] = ["dataset_info.json", "dataset_infos.json", "stats.json"];
-
-/// Refuses shards such as `train-00000-of-00002.parquet` some of which are missing, or of two ways to divide the rows.
-fn whole_set(names: &[String]) -> std::result::Result<(), String> {
-    let number = |name: &str| -> Option<(String, usize)> {
-        let (start, rest) = name.rsplit_once("-of-")?;
-        let count =
-            rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()?;
-        Some((start.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(), count))
-    };
-    let Some((first, (start, count))) = names.iter().find_map(|name| Some((name, number(name)?)))
-    else {
-        return Ok(());
-    };
-    if let Some(other) =
-        names.iter().find(|name| number(name).is_some_and(|(of, n)| of == start && n != count))
-    {
-        return Err(format!(
-            "`{first}` and `{other}` divide the same rows in two ways: name the files of one"
-        ));
-    }
-    let found = names.iter().filter(|name| number(name).is_some_and(|(of, _)| of == start)).count();
-    match found < count {
-        true => Err(format!(
-            "{found} of the {count} parts that `{first}` belongs to: fetch the others, or name a file"
-        )),
-        false => Ok(()),
-    }
-}
 
 /// Reads the first `limit` problems of the files of one dataset, in their order.
 pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -> Result<Dataset> {

@@ -379,7 +379,22 @@ fn one_object_is_a_row_and_parts_of_a_split_belong_together() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         names.iter().for_each(|name| std::fs::write(folder.path().join(name), "").unwrap());
-        let message = in_folder(folder.path()).unwrap_err().to_string();
+        let message = files_in(folder.path()).unwrap_err().to_string();
         assert!(message.contains(mend), "{names:?}: {message}");
     }
+}
+
+#[test]
+fn files_in_folders_of_a_dataset_are_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    std::fs::write(place("a.jsonl"), "").unwrap();
+    for inner in ["database", "more"] {
+        std::fs::create_dir(place(inner)).unwrap();
+    }
+    std::fs::write(place("database/schema.sql"), "").unwrap();
+    assert_eq!(files_in(folder.path()).unwrap(), (vec![place("a.jsonl")], None));
+    std::fs::write(place("more/b.jsonl"), "").unwrap();
+    let (_, note) = files_in(folder.path()).unwrap();
+    assert!(note.is_some_and(|note| note.ends_with("not read: `more`")));
 }
