@@ -15,7 +15,8 @@ use tealight_system::budget;
 use tealight_system::machine;
 
 pub(crate) const DATASET_HELP: &str = "\
-Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet file.
+Dataset: a generated task, a dataset of the Hub, or a .jsonl, .json, .csv or .parquet
+file (text also as .gz or .zst).
   countdown  four numbers, a target, many correct expressions: countdown/train (the default;
              countdown/test for eval), valid, test (no problem has the numbers of a training
              problem), sft
