@@ -232,8 +232,8 @@ impl ModelOptions {
 /// Which problems.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct DataOptions {
-    /// Dataset: a generated task (countdown, countdown/test), a .jsonl, .json, .csv or .parquet file (text also packed as
-    /// .gz or .zst), or a dataset on the Hub (openai/gsm8k/main:test).
+    /// Dataset: a generated task (countdown, countdown/test), a .jsonl, .json, .csv or .parquet file, or a dataset on
+    /// the Hub (openai/gsm8k/main:test).
     #[arg(long, default_value = "countdown", long_help = DATASET_HELP, alias = "dataset-name", help_heading = "Data")]
     pub dataset: String,
     /// Column with the question or the chat messages.

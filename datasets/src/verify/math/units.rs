@@ -29,8 +29,10 @@ const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å å ån
     доллара 美元=dollar 1 1 1|cent ¢=dollar 1 1 100|euro eur € евро 欧元=euro 1 1 1|centime céntimo centesimi \
     cêntimo=euro 1 1 100|£ gbp sterling 英镑=sterling 1 1 1|pence penny pennie=sterling 1 1 100|ruble rub ₽ руб рубль \
     рубля рублей=ruble 1 1 1|копеек копейки копейка=ruble 1 1 100|yen yuan rmb ¥ 元 块 円 日元 人民币=yen 1 1 1|角 毛=yen 1 1 \
-    10|rupee ₹ rs inr=rupee 1 1 1|paise paisa=rupee 1 1 100|won ₩ 원=won 1 1 1|TL ₺ lira=lira 1 1 1|real reais=real 1 1 1|Rp rupiah=rupiah 1 1 1|₱ peso=peso 1 1 1|₫ đồng dong=dong \
-    1 1 1|₪ shekel=shekel 1 1 1|฿ baht=baht 1 1 1|₦ naira=naira 1 1 1|₴ hryvnia=hryvnia 1 1 1|zł złoty złotych zloty=zloty 1 1 1|radian rad=angle 1 1 1|celsius=celsius 1 \
+    10|rupee ₹ rs inr=rupee 1 1 1|paise paisa=rupee 1 1 100|won ₩ 원=won 1 1 1|TL ₺ lira=lira 1 1 1|real \
+    reais=real 1 1 1|Rp rupiah=rupiah 1 1 1|₱ peso=peso 1 1 1|₫ đồng dong=dong \
+    1 1 1|₪ shekel=shekel 1 1 1|฿ baht=baht 1 1 1|₦ naira=naira 1 1 1|₴ hryvnia=hryvnia 1 1 1|zł złoty złotych \
+    zloty=zloty 1 1 1|radian rad=angle 1 1 1|celsius=celsius 1 \
     1 1|fahrenheit=fahrenheit 1 1 1|A ampere amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV \
     electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|acre=length 2 \
     40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|quart=length 3 946352946 1000000000000|\
