@@ -150,8 +150,12 @@ pub(super) fn is_unfinished(text: &str) -> bool {
     if begins(last, TASKS) && !has_digits(last) {
         return true;
     }
-    let word = text.rsplit(' ').next().unwrap_or(text);
-    if is_one_of(word, "is|are|equals|be|the|of|to|and|by|gives|with") && text.len() > word.len() {
+    // "the number of arrangements is", but not "Yes, it is".
+    const OPEN: &str = "is|are|equals|be|the|of|to|and|by|gives|with";
+    const SUBJECTS: &str = "it|they|there|he|she|that|this|we|you|what";
+    let mut words = text.rsplit(' ');
+    let (last, before) = (words.next().unwrap_or(text), words.next());
+    if before.is_some_and(|word| is_one_of(last, OPEN) && !is_one_of(word, SUBJECTS)) {
         return true;
     }
     let (steps, last) = text.rsplit_once('\n').unwrap_or(("", text));
