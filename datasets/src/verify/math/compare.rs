@@ -197,7 +197,12 @@ fn equal_family(
     match (index(a, b, k), index(b, a, n)) {
         (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
         // `cx` and "`kx` for a constant k"
-        (None, Some(_)) if is_same_name && n.is_some() => {
+        // A gold answer that is one letter, without a name, may be a choice.
+        (None, Some(_))
+            if is_same_name
+                && n.is_some()
+                && !(name.is_none() && matches!(a, Expr::Variable(_))) =>
+        {
             let may_be = |name: &str| {
                 is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name)
             };

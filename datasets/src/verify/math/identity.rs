@@ -21,7 +21,9 @@ pub(super) fn is_multiple_of_identity(rows: &[Vec<Answer>], value: &Expr, fuel: 
         sides.next().is_none_or(|_| name.contains(&format!("digits: \"{}\"", rows.len())));
     let at = |number| value.with(&name, &Expr::integer(number));
     let zero = Expr::integer(0);
+    // An empty matrix is one of nothing, and one of a single cell a number.
     is_size
+        && rows.len() > 1
         && rows.iter().all(|row| row.len() == rows.len())
         && values(&zero, &at(0), fuel)
         && rows.iter().enumerate().all(|(i, row)| {

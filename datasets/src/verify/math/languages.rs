@@ -140,7 +140,8 @@ const INDEED: &str =
 /// A text without the check at its end: "It is 24. Probe: 8 + 16 = 24."
 pub(super) fn without_check(text: &str) -> &str {
     let is_check = |colon: &usize| {
-        let before = &text[..*colon];
+        // No check has a longer name, and a text may be colons throughout.
+        let before = super::super::tail(&text[..*colon], 80);
         let words = before.rsplit(['.', '\n', '。', '!']).next().unwrap_or(before);
         let name = words.trim_matches([' ', '*', '_', '(', '#']).to_lowercase();
         CHECKS.split('|').any(|check| check == name)

@@ -193,6 +193,12 @@ impl<'a> Lexer<'a> {
         let integer = digits(0);
         let mut end = integer;
         let mut part = 0;
+        // `0..100` is a range and no product.
+        if bytes[integer..].starts_with(b"..")
+            && bytes.get(integer + 2).is_some_and(u8::is_ascii_digit)
+        {
+            return None;
+        }
         if bytes.get(integer) == Some(&b'.') {
             part = digits(integer + 1);
             // A point without digits after it ends a sentence, or is decoration: `5.`

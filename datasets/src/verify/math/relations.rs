@@ -11,6 +11,7 @@ use super::numeric::approximate;
 use super::pairing::Equal;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
+use super::scan::is_one_of;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
@@ -268,7 +269,14 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
             let is_linear = divides(modulus, minus(&at(0), residue));
             let size = Expr::power(step.clone(), Expr::integer(2));
             let square = Expr::power(modulus.clone(), Expr::integer(2));
-            is_linear && values(&size, &square, fuel) && values(&step, &minus(&at(2), &at(1)), fuel)
+            // A family runs over its index: a choice's letter, `|x|` or a line `y = x + 7` is none, and modulo 1 all are one.
+            let is_family = is_one_of(name, "k|l|m|n|j|t|q")
+                && rational(modulus, fuel)
+                    .is_some_and(|modulus| !(-RBig::ONE..=RBig::ONE).contains(&modulus));
+            is_family
+                && is_linear
+                && values(&size, &square, fuel)
+                && values(&step, &minus(&at(2), &at(1)), fuel)
         }
         _ => false,
     }

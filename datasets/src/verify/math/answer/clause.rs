@@ -40,6 +40,11 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
         return None;
     }
+    // "The answer is < 5" is a bound as a whole; `<5>` is a value in brackets.
+    const BOUNDS: &str = "<|≤|≥|\\le |\\ge |\\leq|\\geq|\\lt|\\gt|\\ne |\\neq|≠";
+    if begins(clause, BOUNDS) && !clause.contains('>') {
+        return Some(clause);
+    }
     if is_integer(clause)
         || date(clause).is_some()
         || opening(clause).is_some() && comes_to(clause).is_none()
