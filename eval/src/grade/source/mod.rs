@@ -248,7 +248,7 @@ impl<'a> Source<'a> {
             |place: Place, content: Content| Some(Record { place, content, is_whole: true });
         Ok(match &mut self.records {
             Records::Lines(lines) => {
-                match lines.next().transpose().with_context(|| name.clone())? {
+                match lines.next_filled().transpose().with_context(|| name.clone())? {
                     None => None,
                     Some(line) => Some(Record {
                         place: Place::Line(line.number),
