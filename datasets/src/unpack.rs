@@ -13,6 +13,9 @@ const FREE: u64 = 32 << 20;
 /// and generated rows that differ in a number a hundred.
 const MAX_RATIO: u64 = 200;
 
+/// The reason why a packed file in a packed file is refused.
+pub const TWICE: &str = "packed twice: unpack it once";
+
 /// A kind of packing, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use tealight_core::lines::Lines;
 use tealight_core::regular;
 use tealight_datasets::read::{ParquetRecords, parquet_records};
-use tealight_datasets::unpack::Packing;
+use tealight_datasets::unpack::{Packing, TWICE};
 
 use archive::Archive;
 use document::Document;
@@ -164,7 +164,12 @@ impl<'a> Source<'a> {
         let (start, reader) = match Packing::detect(&packed) {
             None => (packed, reader),
             Some(packing) => {
-                peeked(packing.unpack(reader).with_context(unreadable)?).with_context(unreadable)?
+                let reader = packing.unpack(reader).with_context(unreadable)?;
+                let (start, reader) = peeked(reader).with_context(unreadable)?;
+                if Packing::detect(&start).is_some() {
+                    bail!("{name}: {TWICE}");
+                }
+                (start, reader)
             }
         };
         if start.starts_with(b"PAR1") || start.starts_with(b"PK\x03\x04") {
