@@ -8,6 +8,7 @@ use serde_json::Value;
 use tealight_core::{Prompt, names, regular};
 use tealight_datasets::{Dataset, Problem, Verifier, verify};
 use tealight_eval::comparable::{PROMPTING, SAMPLING};
+use tealight_eval::grade::Source;
 use tealight_eval::results::{Question, Results, SetResult};
 
 use super::GradingOptions;
@@ -34,6 +35,15 @@ impl Input {
     /// The problems, where a folder was named and --dataset names no others.
     pub(crate) fn dataset(&self) -> Option<&Dataset> {
         self.evaluation.as_ref()?.dataset.as_ref()
+    }
+
+    /// Opens the file, or standard input. What the user names may be a pipe, what a folder names may not.
+    pub(crate) fn source(&self) -> Result<Source<'static>> {
+        match self.file.as_str() {
+            file if self.evaluation.is_some() => Source::open_regular(file),
+            "-" => Source::new(std::io::stdin().lock(), "standard input"),
+            file => Source::open(file),
+        }
     }
 
     /// Gives results what is known of how the completions were sampled.

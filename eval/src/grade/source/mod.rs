@@ -128,8 +128,21 @@ impl Source<'static> {
             let rest = files.into_iter();
             return Ok(Source { rest, remark, ..Source::of(path, Records::Ended) });
         }
+        let file = File::open(path).with_context(|| format!("{path}: cannot be read"))?;
+        Self::of_file(file, path)
+    }
+
+    /// Opens a file of a folder that a stranger may have made: a pipe there would never open.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), and what is not a regular file.
+    pub fn open_regular(path: &str) -> Result<Self> {
+        let file = regular::open(Path::new(path));
+        Self::of_file(file.with_context(|| format!("{path}: cannot be read"))?, path)
+    }
+
+    fn of_file(mut file: File, path: &str) -> Result<Self> {
         let unreadable = || format!("{path}: cannot be read");
-        let mut file = File::open(path).with_context(unreadable)?;
         let start = start(&mut file).with_context(unreadable)?;
         if start.starts_with(regular::POINTER) {
             bail!("{path}: {}", regular::IS_POINTER);
@@ -225,8 +238,8 @@ impl<'a> Source<'a> {
     fn open_next(&mut self) -> Result<bool> {
         for path in self.rest.by_ref() {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            let Records::Parquet(rows, _) = Source::open(&path.display().to_string())?.records
-            else {
+            let open = || Source::open_regular(&path.display().to_string());
+            let Records::Parquet(rows, _) = open()?.records else {
                 bail!("{}: not a Parquet file", path.display());
             };
             let digest =
@@ -240,7 +253,7 @@ impl<'a> Source<'a> {
                 self.remark.get_or_insert_default().push_str(&repeated);
                 continue;
             }
-            self.records = Source::open(&path.display().to_string())?.records;
+            self.records = open()?.records;
             self.member = name;
             return Ok(true);
         }
