@@ -66,11 +66,13 @@ impl GradingOptions {
         }
         let results = Results::load(folder)?;
         let [set] = results.sets.as_slice() else {
-            let such = results.sets.iter().find_map(|set| set.samples.clone()).unwrap_or_default();
+            // What the file says is a path only by this rule.
+            let of_set = |set: &SetResult| names::inside(folder, set.samples.as_ref()?).ok();
+            let such = results.sets.iter().find_map(of_set);
+            let such = such.map_or(String::new(), |path| format!(", such as {},", path.display()));
             bail!(
-                "{named}: an evaluation of {} sets: name the samples of one, such as {}, and its --dataset",
-                results.sets.len(),
-                folder.join(such).display()
+                "{named}: an evaluation of {} sets: name the samples of one{such} and its --dataset",
+                results.sets.len()
             );
         };
         let Some(samples) = &set.samples else {
