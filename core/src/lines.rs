@@ -1,6 +1,6 @@
 //! Lines of a file or a pipe, each with a limit: a stranger's file may be one line of many gigabytes.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
 
 /// Longest line that is read, in bytes.
 pub const MAX_LINE: usize = 64 << 20;
@@ -28,6 +28,12 @@ pub struct BadLine {
     pub why: String,
 }
 
+impl BadLine {
+    fn unreadable(number: usize, error: &io::Error) -> Self {
+        Self { number, why: format!("cannot be read: {error}") }
+    }
+}
+
 /// Reads lines one by one.
 pub struct Lines<R> {
     reader: R,
@@ -46,6 +52,24 @@ impl<R: BufRead> Lines<R> {
     pub fn limited(reader: R, limit: usize) -> Self {
         Self { reader, number: 0, offset: 0, limit }
     }
+
+    /// The next line that has bytes. Those before it are counted but not made: a small packed file may hold a thousand
+    /// million of them.
+    pub fn next_filled(&mut self) -> Option<Result<Line, BadLine>> {
+        loop {
+            let empty = match self.reader.fill_buf() {
+                Ok(bytes) => bytes.iter().take_while(|byte| **byte == b'\n').count(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Some(Err(BadLine::unreadable(self.number + 1, &error))),
+            };
+            if empty == 0 {
+                return self.next();
+            }
+            self.reader.consume(empty);
+            self.number += empty;
+            self.offset += empty as u64;
+        }
+    }
 }
 
 impl<R: BufRead> Iterator for Lines<R> {
@@ -59,7 +83,7 @@ impl<R: BufRead> Iterator for Lines<R> {
         match limited.read_until(b'\n', &mut bytes) {
             Ok(0) => return None,
             Ok(count) => self.offset += count as u64,
-            Err(error) => return bad(format!("cannot be read: {error}")),
+            Err(error) => return Some(Err(BadLine::unreadable(number, &error))),
         }
         self.number = number;
         let mut offset = self.offset - bytes.len() as u64;
@@ -94,6 +118,12 @@ mod tests {
             .collect();
         assert_eq!(seen, [(1, 3, &b"a"[..], true), (2, 5, b"", true), (3, 6, b"bcd", false)]);
         assert_eq!(read(b"abcd\n").len(), 1);
+        let mut filled = Lines::limited(&b"\n\nab\n\n\n\nc\n\n"[..], 4);
+        for (number, offset, bytes) in [(3, 2, &b"ab"[..]), (7, 8, b"c")] {
+            let line = filled.next_filled().unwrap().unwrap();
+            assert_eq!((line.number, line.offset, &*line.bytes), (number, offset, bytes));
+        }
+        assert!(filled.next_filled().is_none());
         let lines = read(b"a\nbcdefgh\nc");
         let error = lines[1].as_ref().unwrap_err().to_string();
         assert!(error.starts_with("2: a line of more than 4 bytes"), "{error}");

@@ -7,10 +7,14 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 
-/// Bytes that any file may unpack to.
-const FREE: u64 = 1 << 30;
-/// Beyond that, most unpacked bytes for each packed one. Completions that repeat themselves reach fifty.
+/// Bytes that any file may unpack to: so much of the shortest rows takes about a GiB of memory.
+const FREE: u64 = 32 << 20;
+/// Beyond that, most unpacked bytes for each packed one. Text reaches thirty, completions that repeat themselves fifty
+/// and generated rows that differ in a number a hundred.
 const MAX_RATIO: u64 = 200;
+
+/// The reason why a packed file in a packed file is refused.
+pub const TWICE: &str = "packed twice: unpack it once";
 
 /// A kind of packing, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,15 +108,58 @@ mod tests {
 
     #[test]
     fn a_bomb_is_refused_before_it_is_unpacked() {
-        // More than a GiB of zeros, unpacked a buffer at a time.
-        let mut packed = flate2::read::GzEncoder::new(
-            io::repeat(0).take(1100 << 20),
-            flate2::Compression::best(),
-        );
-        let mut bytes = Vec::new();
-        packed.read_to_end(&mut bytes).unwrap();
-        let mut reader = Packing::Gzip.unpack(&bytes[..]).unwrap();
-        let error = io::copy(&mut reader, &mut io::sink()).unwrap_err().to_string();
-        assert!(error.contains("more than 200 times its size"), "{error}");
+        let packed = |size: u64| {
+            let zeros = io::repeat(0).take(size);
+            let mut bytes = Vec::new();
+            flate2::read::GzEncoder::new(zeros, flate2::Compression::best())
+                .read_to_end(&mut bytes)
+                .unwrap();
+            bytes
+        };
+        let small = packed(FREE);
+        let mut reader = Packing::Gzip.unpack(&small[..]).unwrap();
+        assert_eq!(io::copy(&mut reader, &mut io::sink()).unwrap(), FREE);
+        let large = packed(3 * FREE);
+        let mut reader = Packing::Gzip.unpack(&large[..]).unwrap();
+        let mut seen = 0;
+        let error = loop {
+            match reader.fill_buf() {
+                Ok(bytes) => {
+                    let count = bytes.len();
+                    assert!(count > 0, "the end of a bomb");
+                    seen += count as u64;
+                    reader.consume(count);
+                }
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(seen <= FREE && error.contains("more than 200 times its size"), "{seen}: {error}");
+    }
+
+    #[test]
+    fn generated_rows_that_differ_in_numbers_are_unpacked() {
+        // Packed, they are 58 to 79 times smaller.
+        let row = |i: u64| {
+            let words = "What is the sum of the numbers from one to this one, as a whole number? ".repeat(8);
+            format!("{{\"question\": \"{words}{i}\", \"answer\": \"{}\"}}\n", i * (i + 1) / 2)
+        };
+        let text: String = (0..80_000).map(row).collect();
+        assert!(text.len() as u64 > FREE);
+        for (packing, bytes) in [
+            (Packing::Zstandard, zstd::encode_all(text.as_bytes(), 3).unwrap()),
+            (Packing::Gzip, {
+                let mut bytes = Vec::new();
+                flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::default())
+                    .read_to_end(&mut bytes)
+                    .unwrap();
+                bytes
+            }),
+        ] {
+            let times = text.len() / bytes.len();
+            let mut reader = packing.unpack(&bytes[..]).unwrap();
+            let count = io::copy(&mut reader, &mut io::sink());
+            let count = count.unwrap_or_else(|error| panic!("{packing:?}, {times} times: {error}"));
+            assert_eq!(count, text.len() as u64);
+        }
     }
 }

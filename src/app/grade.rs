@@ -55,7 +55,7 @@ pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) 
     let (input, dataset) = (options.grading.input(file)?, options.grading.dataset()?);
     let dataset = dataset.as_ref().or(input.dataset());
     let verifier = options.grading.verifier(dataset)?;
-    let source = grading::source(&input.file)?;
+    let source = input.source()?;
     let destination = Destination::resolve(options.output.as_deref(), stop)?;
     let output = destination.path();
     directory::refuse_run(output, existing)?;

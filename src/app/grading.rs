@@ -249,14 +249,6 @@ fn ks(asked: &[usize], tallies: &[Tally]) -> Result<Vec<usize>> {
     }
 }
 
-/// A file, or standard input.
-pub(crate) fn source(file: &str) -> Result<Source<'static>> {
-    match file {
-        "-" => Source::new(std::io::stdin().lock(), "standard input"),
-        file => Source::open(file),
-    }
-}
-
 /// The name of a file's set: the file's, without its extensions, without the time that lm-eval puts behind it, and
 /// without the time before and the id behind an Inspect log's task.
 pub(crate) fn set_name(file: &str) -> String {

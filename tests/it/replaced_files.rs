@@ -13,13 +13,16 @@ const FOLDER_LINK: &str = "a link stands in the place of this folder";
 const PIPE: &str = "regular file";
 
 /// The file, what stands in its place, the command that must refuse it; `@` is the folder of the test.
-const ROWS: [(&str, &str, &str); 22] = [
+const ROWS: [(&str, &str, &str); 25] = [
     ("graded/results.json", LINK, "report @/graded"),
     ("graded/results.json", LINK, "compare @/other @/graded --output @/compared"),
     ("graded/results.json", PIPE, "report @/graded"),
     ("graded/samples/f.jsonl", LINK, "report @/graded"),
     ("graded/samples/f.jsonl", LINK, "compare @/other @/graded --output @/compared"),
     ("graded/samples/f.jsonl", PIPE, "report @/graded"),
+    ("graded/samples/f.jsonl", LINK, "grade @/graded"),
+    ("graded/samples/f.jsonl", PIPE, "grade @/graded"),
+    ("graded/samples/f.jsonl", PIPE, "audit @/other @/graded"),
     ("evaluated/samples", FOLDER_LINK, "eval --output @/evaluated -n 2 -k 1 --max-samples 2"),
     ("run/metrics.jsonl", LINK, "report @/run"),
     ("run/checkpoint-2/metrics.jsonl", LINK, "train --resume @/run --max-steps 3"),

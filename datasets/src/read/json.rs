@@ -17,7 +17,8 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let malformed =
         |line: usize, what: String| DataError::Malformed { path: path.into(), line, what };
-    for line in Lines::new(text(path)?) {
+    let mut reader = Lines::new(text(path)?);
+    while let Some(line) = reader.next_filled() {
         let line = line.map_err(|error| malformed(error.number, error.why))?;
         let number = line.number;
         if line.bytes.trim_ascii().is_empty() {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tealight_core::regular;
 
-use crate::unpack::Packing;
+use crate::unpack::{Packing, TWICE};
 use crate::{DataError, Result};
 
 /// Bytes of the start of a file that say what it is.
@@ -39,6 +39,9 @@ pub(super) fn text(path: &Path) -> Result<impl BufRead> {
     if let Some(packing) = Packing::detect(&start) {
         let packed = Cursor::new(start).chain(rest);
         (start, rest) = packing.unpack(packed).and_then(peeked).map_err(unreadable)?;
+        if Packing::detect(&start).is_some() {
+            return refused(TWICE);
+        }
     }
     if let Some((_, what)) = NO_TEXT.iter().find(|(magic, _)| start.starts_with(magic)) {
         return refused(what);
@@ -107,6 +110,7 @@ mod tests {
             ("a.jsonl.gz", &whole[..whole.len() - 9], "damaged or was cut off"),
             ("a.json.gz", &whole[..whole.len() - 9], "damaged or was cut off"),
             ("a.csv.gz", &gzip(table)[..30], "damaged or was cut off"),
+            ("a.jsonl.gz", &zstd::encode_all(&*whole, 1).unwrap(), "packed twice"),
             ("a.jsonl.gz", &gzip("PAR1"), "a Parquet file"),
             ("a.jsonl.gz", &gzip("<html>"), "a page of the web"),
         ] {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tealight_core::{Prompt, names, regular};
 use tealight_datasets::{Dataset, Problem, Verifier, verify};
 use tealight_eval::comparable::{PROMPTING, SAMPLING};
+use tealight_eval::grade::Source;
 use tealight_eval::results::{Question, Results, SetResult};
 
 use super::GradingOptions;
@@ -36,6 +37,15 @@ impl Input {
         self.evaluation.as_ref()?.dataset.as_ref()
     }
 
+    /// Opens the file, or standard input. What the user names may be a pipe, what a folder names may not.
+    pub(crate) fn source(&self) -> Result<Source<'static>> {
+        match self.file.as_str() {
+            file if self.evaluation.is_some() => Source::open_regular(file),
+            "-" => Source::new(std::io::stdin().lock(), "standard input"),
+            file => Source::open(file),
+        }
+    }
+
     /// Gives results what is known of how the completions were sampled.
     pub(crate) fn describe(&self, results: &mut Results) {
         let Some(evaluation) = &self.evaluation else { return };
@@ -56,11 +66,13 @@ impl GradingOptions {
         }
         let results = Results::load(folder)?;
         let [set] = results.sets.as_slice() else {
-            let such = results.sets.iter().find_map(|set| set.samples.clone()).unwrap_or_default();
+            // What the file says is a path only by this rule.
+            let of_set = |set: &SetResult| names::inside(folder, set.samples.as_ref()?).ok();
+            let such = results.sets.iter().find_map(of_set);
+            let such = such.map_or(String::new(), |path| format!(", such as {},", path.display()));
             bail!(
-                "{named}: an evaluation of {} sets: name the samples of one, such as {}, and its --dataset",
-                results.sets.len(),
-                folder.join(such).display()
+                "{named}: an evaluation of {} sets: name the samples of one{such} and its --dataset",
+                results.sets.len()
             );
         };
         let Some(samples) = &set.samples else {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use tealight_core::lines::Lines;
 use tealight_core::regular;
 use tealight_datasets::read::{ParquetRecords, parquet_records};
-use tealight_datasets::unpack::Packing;
+use tealight_datasets::unpack::{Packing, TWICE};
 
 use archive::Archive;
 use document::Document;
@@ -128,8 +128,21 @@ impl Source<'static> {
             let rest = files.into_iter();
             return Ok(Source { rest, remark, ..Source::of(path, Records::Ended) });
         }
+        let file = File::open(path).with_context(|| format!("{path}: cannot be read"))?;
+        Self::of_file(file, path)
+    }
+
+    /// Opens a file of a folder that a stranger may have made: a pipe there would never open.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), and what is not a regular file.
+    pub fn open_regular(path: &str) -> Result<Self> {
+        let file = regular::open(Path::new(path));
+        Self::of_file(file.with_context(|| format!("{path}: cannot be read"))?, path)
+    }
+
+    fn of_file(mut file: File, path: &str) -> Result<Self> {
         let unreadable = || format!("{path}: cannot be read");
-        let mut file = File::open(path).with_context(unreadable)?;
         let start = start(&mut file).with_context(unreadable)?;
         if start.starts_with(regular::POINTER) {
             bail!("{path}: {}", regular::IS_POINTER);
@@ -164,7 +177,12 @@ impl<'a> Source<'a> {
         let (start, reader) = match Packing::detect(&packed) {
             None => (packed, reader),
             Some(packing) => {
-                peeked(packing.unpack(reader).with_context(unreadable)?).with_context(unreadable)?
+                let reader = packing.unpack(reader).with_context(unreadable)?;
+                let (start, reader) = peeked(reader).with_context(unreadable)?;
+                if Packing::detect(&start).is_some() {
+                    bail!("{name}: {TWICE}");
+                }
+                (start, reader)
             }
         };
         if start.starts_with(b"PAR1") || start.starts_with(b"PK\x03\x04") {
@@ -220,8 +238,8 @@ impl<'a> Source<'a> {
     fn open_next(&mut self) -> Result<bool> {
         for path in self.rest.by_ref() {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            let Records::Parquet(rows, _) = Source::open(&path.display().to_string())?.records
-            else {
+            let open = || Source::open_regular(&path.display().to_string());
+            let Records::Parquet(rows, _) = open()?.records else {
                 bail!("{}: not a Parquet file", path.display());
             };
             let digest =
@@ -235,7 +253,7 @@ impl<'a> Source<'a> {
                 self.remark.get_or_insert_default().push_str(&repeated);
                 continue;
             }
-            self.records = Source::open(&path.display().to_string())?.records;
+            self.records = open()?.records;
             self.member = name;
             return Ok(true);
         }
@@ -248,7 +266,7 @@ impl<'a> Source<'a> {
             |place: Place, content: Content| Some(Record { place, content, is_whole: true });
         Ok(match &mut self.records {
             Records::Lines(lines) => {
-                match lines.next().transpose().with_context(|| name.clone())? {
+                match lines.next_filled().transpose().with_context(|| name.clone())? {
                     None => None,
                     Some(line) => Some(Record {
                         place: Place::Line(line.number),
