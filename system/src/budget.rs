@@ -33,7 +33,8 @@ pub(crate) const THREAD: &str = guard::THREAD;
 const STACK: usize = 256 << 20;
 
 thread_local! {
-    /// Bytes that this thread may still ask for, where it has a budget, and where it says that it asked for more.
+    /// Bytes that this thread may still ask for, where it has a budget, and where it says that it asked for more, or learns
+    /// that its time is over.
     static LEFT: Cell<Option<(i64, &'static AtomicBool)>> = const { Cell::new(None) };
 }
 
@@ -76,7 +77,8 @@ fn count(bytes: i64) {
         let Some((left, over)) = cell.get() else { return };
         let left = left.saturating_sub(bytes);
         cell.set(Some((left, over)));
-        if left < 0 && bytes > 0 {
+        // What is late stops here too, as nobody waits for it any more.
+        if bytes > 0 && (left < 0 || over.load(Ordering::Relaxed)) {
             over.store(true, Ordering::SeqCst);
             loop {
                 std::thread::sleep(Duration::MAX);
@@ -84,6 +86,26 @@ fn count(bytes: i64) {
         }
     });
 }
+
+/// The error of work that takes more time than it may.
+#[derive(Debug)]
+pub struct Late {
+    what: String,
+    time: Duration,
+}
+
+impl std::fmt::Display for Late {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{}: it takes longer than {} s, the limit",
+            self.what,
+            self.time.as_secs()
+        )
+    }
+}
+
+impl std::error::Error for Late {}
 
 /// Does `work` with at most `bytes` of memory, its result included. `what` is what the message calls it.
 ///
@@ -124,7 +146,8 @@ pub fn within_time<R: Send + 'static>(
                 bail!("{what}: it takes more than {} MB of memory, the limit", bytes >> 20)
             }
             Err(RecvTimeoutError::Timeout) if started.elapsed() > time => {
-                bail!("{what}: it takes longer than {} s, the limit", time.as_secs())
+                over.store(true, Ordering::SeqCst);
+                return Err(Late { what: what.to_owned(), time }.into());
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -172,6 +195,8 @@ fn malformed(what: &str) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
     use super::*;
 
     #[test]
@@ -187,6 +212,23 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(message.starts_with("the file"), "{message}");
+    }
+
+    #[test]
+    fn work_that_is_late_stops_where_it_next_asks_for_memory() {
+        static STEPS: AtomicU64 = AtomicU64::new(0);
+        let error = within_time("x", 1 << 20, Duration::from_millis(50), || -> Result<()> {
+            loop {
+                count(1);
+                count(-1);
+                STEPS.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        assert!(error.unwrap_err().is::<Late>());
+        std::thread::sleep(Duration::from_millis(100));
+        let steps = STEPS.load(Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(STEPS.load(Ordering::SeqCst), steps);
     }
 
     #[test]

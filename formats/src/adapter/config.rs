@@ -1,5 +1,6 @@
 //! The keys of PEFT's `adapter_config.json`, and which of them are not supported.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -48,14 +49,46 @@ pub(super) struct Config {
     pub(super) use_rslora: bool,
     #[serde(flatten)]
     other: serde_json::Map<String, Value>,
+    #[serde(skip)]
+    lists: Lists,
+}
+
+/// The lists that every module of a model is looked for in, and that may be long.
+#[derive(Default)]
+struct Lists {
+    targets: Option<HashSet<String>>,
+    excluded: Option<HashSet<String>>,
+    layers: HashSet<u64>,
+}
+
+impl Lists {
+    fn new(other: &serde_json::Map<String, Value>) -> Self {
+        let names = |key: &str| {
+            let names = other.get(key)?.as_array()?;
+            Some(names.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        };
+        let layers = match other.get("layers_to_transform") {
+            Some(Value::Array(layers)) => layers.iter().filter_map(Value::as_u64).collect(),
+            layer => layer.and_then(Value::as_u64).into_iter().collect(),
+        };
+        Self { targets: names("target_modules"), excluded: names("exclude_modules"), layers }
+    }
+}
+
+/// Whether a list has the name of `module`, or the end of it.
+fn is_listed(names: &HashSet<String>, module: &str) -> bool {
+    let ends = module.match_indices('.').map(|(at, _)| &module[at + 1..]);
+    std::iter::once(module).chain(ends).any(|end| names.contains(end))
 }
 
 impl Config {
     /// Reads the configuration of the adapter in `directory`.
     pub(super) fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(CONFIG);
-        serde_json::from_value(read_json(&path, MAX_CONFIG)?)
-            .with_context(|| format!("{}: not an adapter's configuration", path.display()))
+        let mut config: Self = serde_json::from_value(read_json(&path, MAX_CONFIG)?)
+            .with_context(|| format!("{}: not an adapter's configuration", path.display()))?;
+        config.lists = Lists::new(&config.other);
+        Ok(config)
     }
 
     /// Refuses an adapter of another kind, and one that computes nothing.
@@ -106,31 +139,53 @@ impl Config {
     /// Whether PEFT adapts `module` by this file; none where that cannot be told: by a regular expression of Python's,
     /// or by PEFT's own list for the kind of the model where there are no `target_modules`.
     pub(super) fn is_target(&self, module: &str) -> Option<bool> {
-        if !self.is_listed("target_modules", module)? {
+        if !is_listed(self.lists.targets.as_ref()?, module) {
             return Some(false);
         }
-        if self.is_set("exclude_modules") && self.is_listed("exclude_modules", module)? {
+        if self.is_set("exclude_modules") && is_listed(self.lists.excluded.as_ref()?, module) {
             return Some(false);
         }
         let layers = self.other.get("layers_to_transform").filter(|layers| match layers {
             Value::Array(layers) => !layers.is_empty(),
             layers => !layers.is_null(),
         });
-        let Some(layers) = layers else { return Some(true) };
+        if layers.is_none() {
+            return Some(true);
+        }
         if self.is_set("layers_pattern") {
             return None;
         }
         let layer = module.split('.').find_map(|part| part.parse::<u64>().ok())?;
-        let is_layer = |value: &Value| value.as_u64() == Some(layer);
-        Some(is_layer(layers) || layers.as_array().is_some_and(|all| all.iter().any(is_layer)))
+        Some(self.lists.layers.contains(&layer))
     }
+}
 
-    /// Whether the list at `key` has the name of `module`, or the end of it; none where there is no list.
-    fn is_listed(&self, key: &str, module: &str) -> Option<bool> {
-        let names = self.other.get(key)?.as_array()?;
-        Some(names.iter().filter_map(Value::as_str).any(|name| {
-            let before = module.strip_suffix(name);
-            before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
-        }))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_millions_of_names_costs_a_module_no_more_than_a_short_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut names: Vec<String> = (0..500_000).map(|i| format!("x{i}")).collect();
+        names.extend(["q_proj", "0.mlp.up_proj", "whole", "", "_proj"].map(str::to_owned));
+        let config = serde_json::json!({
+            "peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": names,
+            "exclude_modules": vec!["1.q_proj"; 500_000], "layers_to_transform": vec![0; 500_000],
+        });
+        std::fs::write(folder.path().join(CONFIG), config.to_string()).unwrap();
+        let config = Config::read(folder.path()).unwrap();
+        for (module, expected) in [
+            ("layers.0.q_proj", true),
+            ("layers.0.mlp.up_proj", true),
+            ("layers.1.q_proj", false),
+            ("layers.2.q_proj", false),
+            ("layers.0.k_proj", false),
+        ] {
+            // Each module read the whole list: hours for as many as these.
+            for _ in 0..10_000 {
+                assert_eq!(config.is_target(module), Some(expected), "{module}");
+            }
+        }
     }
 }

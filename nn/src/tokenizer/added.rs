@@ -1,6 +1,6 @@
 //! Tokens that `tokenizer.json` lacks and another file of the model adds, as transformers does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
@@ -13,6 +13,8 @@ use super::files::{CONFIG, TOKENS, TokenizerFiles};
 pub(super) const FILE: &str = "added_tokens.json";
 /// Most tokens that are added.
 const MAX: usize = 1 << 16;
+/// Most times that tokens are added: each builds the matcher of all of them anew.
+const MAX_ROUNDS: usize = 64;
 
 /// A token, and its id where a file has it.
 #[derive(Debug, Clone)]
@@ -52,7 +54,8 @@ impl TokenizerFiles {
             let own = own.filter_map(|(_, value)| token(value, true));
             special.extend(own.map(|token| Named::special(token, false)));
         }
-        let is_special = |text: &str| special.iter().any(|named| named.token.content == text);
+        let texts: HashSet<&str> = special.iter().map(|named| &*named.token.content).collect();
+        let is_special = |text: &str| texts.contains(text);
         let mut by_id: BTreeMap<u32, Named> = BTreeMap::new();
         let mut insert = |id: u32, token: AddedToken, has_marks: bool| {
             by_id.insert(id, Named { token, id: Some(id), is_new: true, has_marks });
@@ -94,31 +97,83 @@ fn token(value: &Value, is_special: bool) -> Option<AddedToken> {
 }
 
 /// Adds what a tokenizer lacks, or has with other marks; whether there was something. The ids are its own.
+///
+/// The tokens are added many at a time, as each time costs as much as there are tokens.
 pub(super) fn add(tokenizer: &mut tokenizers::Tokenizer, named: &[Named]) -> Result<bool> {
-    let mut has_added = false;
+    let own = tokenizer.get_added_tokens_decoder();
+    let size = tokenizer.get_vocab_size(false) as u32;
+    // The id of the next new token, as the library counts at the beginning of a round.
+    let mut next = own.keys().max().map_or(size, |top| size.max(top.saturating_add(1)));
+    let mut known: HashMap<String, AddedToken> =
+        own.into_values().map(|token| (token.content.clone(), token)).collect();
+    let (mut round, mut rounds, mut has_added) = (Round::default(), 0, false);
     for Named { token, id, is_new, has_marks } in named {
-        let known = tokenizer.get_added_tokens_decoder();
-        let own = known.values().find(|other| other.content == token.content);
-        let is_lacking = *is_new || tokenizer.token_to_id(&token.content).is_some();
+        let own = known.get(&token.content);
+        let place = tokenizer.token_to_id(&token.content);
+        let is_lacking = *is_new || place.is_some();
         if own.map_or(!is_lacking, |own| !has_marks || own == token) {
             continue;
         }
-        let added = match token.special {
-            true => tokenizer.add_special_tokens([token.clone()]),
-            false => tokenizer.add_tokens([token.clone()]),
-        };
-        added.map_err(|error| anyhow!("token `{}`: {error}", token.content))?;
-        let now = tokenizer.token_to_id(&token.content);
-        if let Some(id) = id.filter(|id| own.is_none() && now != Some(*id)) {
-            bail!(
-                "token `{}` is {id} by the files beside it, and {} in the tokenizer",
-                token.content,
-                now.map_or("none".to_owned(), |now| now.to_string())
-            );
+        match place {
+            _ if own.is_some() => {}
+            // The model's own token beyond its other ids: those of new tokens go on after it, from the next round.
+            Some(place) if place >= next => {
+                next = place.saturating_add(1);
+                round.has_moved = true;
+            }
+            Some(_) => {}
+            None => {
+                if round.has_moved {
+                    std::mem::take(&mut round).add(tokenizer)?;
+                    rounds += 1;
+                    if rounds == MAX_ROUNDS {
+                        bail!("the ids of its added tokens have more than {MAX_ROUNDS} gaps");
+                    }
+                }
+                next = next.saturating_add(1);
+            }
         }
+        round.ids.extend(id.filter(|_| own.is_none()).map(|id| (token.content.clone(), id)));
+        round.tokens.push(token.clone());
+        known.insert(token.content.clone(), token.clone());
         has_added = true;
     }
+    round.add(tokenizer)?;
     Ok(has_added)
+}
+
+/// Tokens that are added together.
+#[derive(Default)]
+struct Round {
+    tokens: Vec<AddedToken>,
+    /// What files say of the ids of some.
+    ids: Vec<(String, u32)>,
+    /// Whether the ids of new tokens go on elsewhere than the library counts in this round.
+    has_moved: bool,
+}
+
+impl Round {
+    fn add(self, tokenizer: &mut tokenizers::Tokenizer) -> Result<()> {
+        let (Some(first), Some(last)) = (self.tokens.first(), self.tokens.last()) else {
+            return Ok(());
+        };
+        let span = match self.tokens.len() {
+            1 => format!("token `{}`", first.content),
+            count => format!("{count} tokens from `{}` to `{}`", first.content, last.content),
+        };
+        // Each says itself whether it is special.
+        tokenizer.add_tokens(self.tokens).map_err(|error| anyhow!("{span}: {error}"))?;
+        for (text, id) in self.ids {
+            let now = tokenizer.token_to_id(&text);
+            if now != Some(id) {
+                bail!(
+                    "token `{text}` is {id} by the files beside it, and {} in the tokenizer",
+                    now.map_or("none".to_owned(), |now| now.to_string())
+                );
+            }
+        }
+        Ok(())
+    }
 }
 
 impl HubTokenizer {
@@ -186,6 +241,55 @@ mod tests {
         let message = with(FILE, r#"{"<go>": 9999}"#).err().unwrap();
         assert!(format!("{message:#}").contains("`<go>` is 9999"), "{message:#}");
         assert!(with(CONFIG, "{}").unwrap().with_added_tokens().unwrap().is_none());
+    }
+
+    #[test]
+    fn tens_of_thousands_of_tokens_are_added_at_once() {
+        let next = with("added_tokens.json", "{}").unwrap().id_end();
+        let text = |id: usize| format!("<{id}>");
+        let old: BTreeMap<String, usize> = (0..20_000).map(|i| (text(i), next + i)).collect();
+        let decoder: BTreeMap<String, Value> = (0..20_000)
+            .map(|i| {
+                let token = serde_json::json!({"content": text(i), "special": i % 2 == 0});
+                ((next + i).to_string(), token)
+            })
+            .collect();
+        let special: Vec<String> = (0..20_000).map(text).collect();
+        for (file, json) in [
+            (FILE, serde_json::json!(old)),
+            (CONFIG, serde_json::json!({"added_tokens_decoder": decoder})),
+            (CONFIG, serde_json::json!({"additional_special_tokens": special})),
+        ] {
+            let tokenizer = with(file, &json.to_string()).unwrap();
+            assert_eq!(tokenizer.id_end(), next + 20_000);
+            let ids = tokenizer.encode_completion("<0><19999>").unwrap();
+            assert_eq!(ids, [next as u32, next as u32 + 19_999]);
+        }
+    }
+
+    #[test]
+    fn new_ids_go_on_after_the_models_own_as_if_tokens_were_added_one_by_one() {
+        let plain = std::fs::read_to_string("../models/countdown/tokenizer.json").unwrap();
+        let mut json: Value = serde_json::from_str(&plain).unwrap();
+        for (text, id) in [("<far>", 100), ("<farther>", 102)] {
+            json["model"]["vocab"][text] = id.into();
+        }
+        let named = |text: &str, id: Option<u32>| Named {
+            token: AddedToken::from(text, true),
+            id,
+            is_new: true,
+            has_marks: false,
+        };
+        let all = [("<far>", 100), ("<a>", 101), ("<farther>", 102), ("<b>", 103), ("<c>", 104)];
+        let all: Vec<Named> = all.iter().map(|(text, id)| named(text, Some(*id))).collect();
+        let new = || tokenizers::Tokenizer::from_bytes(json.to_string().as_bytes()).unwrap();
+        let (mut together, mut alone) = (new(), new());
+        assert!(add(&mut together, &all).unwrap());
+        for one in &all {
+            alone.add_tokens([one.token.clone()]).unwrap();
+        }
+        assert_eq!(together.get_added_tokens_decoder(), alone.get_added_tokens_decoder());
+        assert!(!add(&mut together, &all).unwrap(), "all are there");
     }
 
     #[test]

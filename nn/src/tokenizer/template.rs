@@ -2,6 +2,7 @@
 //! memory and of what it writes.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use minijinja::syntax::SyntaxConfig;
@@ -23,6 +24,8 @@ const FUEL: u64 = 200_000;
 const MAX_OUTPUT: usize = 4 << 20;
 /// Memory for rendering one chat, besides that of its messages, in bytes.
 const MEMORY: usize = 256 << 20;
+/// Templates that took longer than they may: one that did is not run again for the next chat.
+static LATE: Mutex<Vec<(ChatTemplate, String)>> = Mutex::new(Vec::new());
 /// Marks the end of the text that a final assistant turn is continued from; the space shows whether a template trims.
 const CONTINUE: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
@@ -77,15 +80,23 @@ impl ChatTemplate {
 
     /// Renders messages the way transformers does, with or without the beginning of the assistant's next turn.
     pub(super) fn render(&self, chat: &Chat, generation_prompt: bool) -> Result<String> {
+        let late = || LATE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, message)) = late().iter().find(|(template, _)| template == self) {
+            bail!("{message}");
+        }
         let (template, chat) = (self.clone(), chat.clone());
         let given = serde_json::to_string(&chat)?.len();
         let limits = (
             MEMORY.saturating_add(given.saturating_mul(16)),
             MAX_OUTPUT.saturating_add(given.saturating_mul(2)),
         );
-        budget::within("the model's chat template", limits.0, move || {
+        let text = budget::within("the model's chat template", limits.0, move || {
             template.rendered(&chat, generation_prompt, limits.1)
-        })
+        });
+        if let Some(error) = text.as_ref().err().filter(|error| error.is::<budget::Late>()) {
+            late().push((self.clone(), error.to_string()));
+        }
+        text
     }
 
     fn rendered(&self, chat: &Chat, generation_prompt: bool, limit: usize) -> Result<String> {
@@ -253,6 +264,34 @@ mod tests {
         assert_eq!(written.replace("true", "True").replace("false", "False"), expected);
         assert!(template(source).reads("tools") && !template(source).reads("tool"));
         assert!(!template(source).reads("think"));
+    }
+
+    #[test]
+    fn a_small_value_of_endless_parts_is_refused_at_once() {
+        for made in ["{'a': n.x, 'b': n.x}", "[n.x, n.x]"] {
+            let doubled = "{% set n=namespace(x={'a': 1}) %}{% for i in range(60) %}{% set n.x="
+                .to_owned()
+                + made
+                + " %}{% endfor %}";
+            for written in [
+                "{{ {'a': n.x}|urlencode }}",
+                "{{ n.x|string }}",
+                "{{ n.x|replace('a', 'b') }}",
+                "{{ n.x }}",
+            ] {
+                let message = format!("{:#}", render(&(doubled.clone() + written)).unwrap_err());
+                assert!(message.contains("parts is written, the limit"), "{written}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_template_that_took_too_long_is_not_run_again() {
+        let source = "{{ 'late' }}";
+        assert_eq!(render(source).unwrap(), "late");
+        LATE.lock().unwrap().push((template(source), "it takes longer than 60 s".into()));
+        assert!(render(source).unwrap_err().to_string().contains("longer than 60 s"));
+        assert_eq!(render("{{ 'on time' }}").unwrap(), "on time");
     }
 
     #[test]

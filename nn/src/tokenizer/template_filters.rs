@@ -78,7 +78,7 @@ fn urlencode(value: &Value) -> Result<String, Error> {
         ValueKind::String | ValueKind::Number => filters::urlencode(value),
         ValueKind::Map => {
             let quoted = |part: &Value| -> Result<String, Error> {
-                let text = filters::urlencode(&shown(part).into())?;
+                let text = filters::urlencode(&shown(part)?.into())?;
                 Ok(text.replace("%20", "+").replace('/', "%2F"))
             };
             let pair =
@@ -90,12 +90,12 @@ fn urlencode(value: &Value) -> Result<String, Error> {
 }
 
 /// Replaces a part of a text, everywhere or so often.
-fn replace(value: &Value, from: &str, to: &str, most: Option<usize>) -> String {
-    let text = value.as_str().map_or_else(|| shown(value), str::to_owned);
-    match most {
+fn replace(value: &Value, from: &str, to: &str, most: Option<usize>) -> Result<String, Error> {
+    let text = value.as_str().map_or_else(|| shown(value), |text| Ok(text.to_owned()))?;
+    Ok(match most {
         Some(most) => text.replacen(from, to, most),
         None => text.replace(from, to),
-    }
+    })
 }
 
 /// The first `length` characters of a text, between words unless `killwords`, with an end that says so.

@@ -16,8 +16,8 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     environment.add_filter("tojson", template_json::tojson);
     template_filters::add(environment);
     environment.add_filter("string", |value: &Value| match value.kind() {
-        ValueKind::String => value.clone(),
-        _ => shown(value).into(),
+        ValueKind::String => Ok::<Value, Error>(value.clone()),
+        _ => Ok(shown(value)?.into()),
     });
     // Python's breaks lines by rules of its own.
     environment.remove_filter("pprint");
@@ -28,8 +28,8 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     environment.add_filter("center", |text: &str, width: Option<usize>| {
         padded(text, width.unwrap_or(80), ' ', Side::Both)
     });
-    environment.set_formatter(|out, state, value| match holds_float(value) {
-        true => Ok(out.write_str(&shown(value))?),
+    environment.set_formatter(|out, state, value| match holds_float(value)? {
+        true => Ok(out.write_str(&shown(value)?)?),
         false => escape_formatter(out, state, value),
     });
     environment.set_unknown_method_callback(method);
@@ -39,38 +39,49 @@ fn is_float(value: &Value) -> bool {
     value.kind() == ValueKind::Number && !value.is_integer()
 }
 
+/// Most parts of a value that is written, each as often as it stands there: more are more text than a template may
+/// write. A list that holds one list twice, sixty deep, is small in memory.
+const MAX_PARTS: usize = 1 << 21;
+
 /// Whether a number of this value is written otherwise in Python: a float, or one in a list or dictionary.
-fn holds_float(value: &Value) -> bool {
-    let holds = |items: &Value| {
-        items.try_iter().is_ok_and(|mut items| items.any(|item| holds_float(&item)))
-    };
-    match value.kind() {
-        ValueKind::Number => is_float(value),
-        ValueKind::Seq => holds(value),
-        ValueKind::Map => {
-            let values = |key: Value| value.get_item(&key).unwrap_or_default();
-            value
-                .try_iter()
-                .is_ok_and(|mut keys| keys.any(|key| is_float(&key) || holds_float(&values(key))))
+fn holds_float(value: &Value) -> Result<bool, Error> {
+    fn holds(value: &Value, left: &mut usize) -> Result<bool, Error> {
+        *left = left.checked_sub(1).ok_or_else(|| {
+            invalid(&format!("a value of more than {MAX_PARTS} parts is written, the limit"))
+        })?;
+        let is_map = match value.kind() {
+            ValueKind::Seq => false,
+            ValueKind::Map => true,
+            _ => return Ok(is_float(value)),
+        };
+        for item in value.try_iter().into_iter().flatten() {
+            let found = match is_map {
+                true => is_float(&item) || holds(&value.get_item(&item).unwrap_or_default(), left)?,
+                false => holds(&item, left)?,
+            };
+            if found {
+                return Ok(true);
+            }
         }
-        _ => false,
+        Ok(false)
     }
+    holds(value, &mut { MAX_PARTS })
 }
 
 /// A value as Python's `str` writes it.
-pub(super) fn shown(value: &Value) -> String {
-    if !holds_float(value) {
-        return value.to_string();
+pub(super) fn shown(value: &Value) -> Result<String, Error> {
+    if !holds_float(value)? {
+        return Ok(value.to_string());
     }
     // What stands in a list is written as Python's `repr`.
     let item = |value: &Value| match value.as_str() {
-        Some(_) => format!("{value:?}"),
+        Some(_) => Ok(format!("{value:?}")),
         None => shown(value),
     };
     let items = || value.try_iter().into_iter().flatten();
-    match value.kind() {
+    Ok(match value.kind() {
         ValueKind::Seq => {
-            let items: Vec<String> = items().map(|one| item(&one)).collect();
+            let items: Vec<String> = items().map(|one| item(&one)).collect::<Result<_, _>>()?;
             match (value.is_tuple(), items.as_slice()) {
                 (true, [one]) => format!("({one},)"),
                 (true, items) => format!("({})", items.join(", ")),
@@ -80,12 +91,13 @@ pub(super) fn shown(value: &Value) -> String {
         ValueKind::Map => {
             let entry = |key: Value| {
                 let value = value.get_item(&key).unwrap_or_default();
-                format!("{}: {}", item(&key), item(&value))
+                Ok(format!("{}: {}", item(&key)?, item(&value)?))
             };
-            format!("{{{}}}", items().map(entry).collect::<Vec<_>>().join(", "))
+            let entries: Vec<String> = items().map(entry).collect::<Result<_, Error>>()?;
+            format!("{{{}}}", entries.join(", "))
         }
         _ => f64::try_from(value.clone()).map_or_else(|_| value.to_string(), python_float),
-    }
+    })
 }
 
 /// A 64-bit number as Python writes it: `1e-05`, `1e+16`, `0.0001`, `2.0`.
