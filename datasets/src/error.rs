@@ -2,6 +2,11 @@
 
 use std::path::PathBuf;
 
+use tealight_core::display::shortened;
+
+/// Most characters of a name that are shown: a file may have given it.
+const SHOWN: usize = 300;
+
 /// Shorthand for results of this crate.
 pub type Result<T> = std::result::Result<T, DataError>;
 
@@ -69,7 +74,7 @@ pub enum DataError {
         what: String,
     },
     /// No verifier of that name, or an argument that it does not take.
-    #[error("verifier `{spec}`: {what}")]
+    #[error("verifier `{}`: {what}", shortened(spec, SHOWN))]
     Verifier {
         /// The name that was given.
         spec: String,

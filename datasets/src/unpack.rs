@@ -140,7 +140,8 @@ mod tests {
     fn generated_rows_that_differ_in_numbers_are_unpacked() {
         // Packed, they are 58 to 79 times smaller.
         let row = |i: u64| {
-            let words = "What is the sum of the numbers from one to this one, as a whole number? ".repeat(8);
+            let words = "What is the sum of the numbers from one to this one, as a whole number? "
+                .repeat(8);
             format!("{{\"question\": \"{words}{i}\", \"answer\": \"{}\"}}\n", i * (i + 1) / 2)
         };
         let text: String = (0..80_000).map(row).collect();

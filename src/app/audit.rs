@@ -99,8 +99,7 @@ pub fn run(options: &AuditOptions, process: &Process) -> Result<Audited> {
         files.iter().map(|file| options.grading.input(file)).collect::<Result<_>>()?;
     let verifier = options.verifier(dataset.as_ref(), &inputs)?;
     let second = options.second_verifier(&*verifier)?;
-    let sources: Vec<_> =
-        inputs.iter().map(Input::source).collect::<Result<_>>()?;
+    let sources: Vec<_> = inputs.iter().map(Input::source).collect::<Result<_>>()?;
     let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
     let output = destination.path();
     directory::refuse_run(output, existing)?;

@@ -179,7 +179,7 @@ fn unsupported_adapters_are_refused() {
         (("peft_type", "IA3".into()), "only LORA"),
         (("r", 5.into()), "the base and r = 5 make it"),
         (("r", 0.into()), "r is 0"),
-        (("lora_alpha", 1e300.into()), "no low-rank adapter"),
+        (("lora_alpha", 1e300.into()), "lora_alpha 1e300: no low-rank adapter"),
     ] {
         let error = load(&[changes], &matrices).expect_err(words);
         assert!(error.contains(words), "{error}");

@@ -8,6 +8,9 @@ use crate::{Problem, Verdict, Verifier};
 /// Most of a completion that is searched, from its end.
 const MAX_SEARCHED: usize = 1 << 20;
 
+/// Longest pattern that the reason to refuse it shows, in bytes.
+const MAX_SHOWN: usize = 200;
+
 /// Compares what a pattern finds with the answer, as text.
 #[derive(Debug, Clone)]
 pub struct Pattern {
@@ -17,8 +20,12 @@ pub struct Pattern {
 impl Pattern {
     /// Compiles a pattern.
     pub fn new(pattern: &str) -> Result<Self, String> {
-        let pattern = Regex::new(pattern).map_err(|error| error.to_string())?;
-        Ok(Self { pattern })
+        let why = |error: regex::Error| match error.to_string() {
+            // The pattern stands above the reason.
+            why if pattern.len() > MAX_SHOWN => why.lines().last().unwrap_or_default().to_owned(),
+            why => why,
+        };
+        Ok(Self { pattern: Regex::new(pattern).map_err(why)? })
     }
 }
 
@@ -40,6 +47,19 @@ impl Verifier for Pattern {
                 why: Some(format!("found `{}`", super::short(span))),
                 answer: Some(span.trim().into()),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_is_said_of_a_long_pattern_is_short() {
+        for pattern in ["(".repeat(10_000), "[a-".repeat(10_000), "a".repeat(300) + "{9}{9999999}"]
+        {
+            let error = crate::verify::open(&format!("regex:{pattern}")).err().expect("refused");
+            let error = error.to_string();
+            assert!(error.len() < 600 && !error.ends_with(": "), "{error}");
         }
     }
 }

@@ -107,7 +107,8 @@ impl Config {
             );
         }
         if self.r == 0 || !(self.lora_alpha as f32).is_finite() {
-            bail!("r is {} and lora_alpha {}: no low-rank adapter", self.r, self.lora_alpha);
+            // `{:?}` writes 1e308, not all of its digits.
+            bail!("r is {} and lora_alpha {:?}: no low-rank adapter", self.r, self.lora_alpha);
         }
         Ok(())
     }

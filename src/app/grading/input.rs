@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use tealight_core::display::shortened;
 use tealight_core::{Prompt, names, regular};
 use tealight_datasets::{Dataset, Problem, Verifier, verify};
 use tealight_eval::comparable::{PROMPTING, SAMPLING};
@@ -13,6 +14,9 @@ use tealight_eval::results::{Question, Results, SetResult};
 
 use super::GradingOptions;
 use crate::app::folder_settings::is_built_in;
+
+/// Most characters of a verifier that are shown: a stranger's file names it, and the user may repeat it.
+const SHOWN: usize = 300;
 
 /// A file of completions, with what the evaluation says of it that it is the samples of.
 pub(crate) struct Input {
@@ -130,7 +134,7 @@ impl GradingOptions {
             None if !rewards.verifiers.is_empty() => Ok(verify::open("math")?),
             None => bail!(
                 "{named}: was judged by {}, which is not built in or has settings: repeat it with --verifier",
-                spec.unwrap_or(&set.verifier)
+                shortened(spec.unwrap_or(&set.verifier), SHOWN)
             ),
         }
     }

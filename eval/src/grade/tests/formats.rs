@@ -1,6 +1,7 @@
 //! Every format that is read: the files of `tests/fixtures/grade` hold the same four completions, as each program wrote
 //! them or as `make.py` there lays them out.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -131,6 +132,33 @@ fn altered_archives_are_refused() {
     says("overlapping.eval", &restored, "whose members overlap");
     let message = Source::open(&folder.path().display().to_string()).err().unwrap().to_string();
     assert!(message.contains("a folder; name one of its files of completions"), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_a_folder_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("completions_00001.parquet");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    for refused in [
+        graded(folder.path().to_str().unwrap()).err(),
+        Source::open_regular(pipe.to_str().unwrap()).err(),
+    ] {
+        let error = format!("{:#}", refused.expect("refused"));
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_packed_twice_is_refused_by_that_reason() {
+    let once = std::fs::read(fixture("own.jsonl.gz")).unwrap();
+    let mut twice = Vec::new();
+    flate2::read::GzEncoder::new(&*once, flate2::Compression::fast())
+        .read_to_end(&mut twice)
+        .unwrap();
+    let error = Source::new(&*twice, "f.jsonl").err().expect("refused").to_string();
+    assert_eq!(error, "f.jsonl: packed twice: unpack it once");
 }
 
 /// Every prefix and single changed byte of binary fixtures is read or refused, never a panic.
