@@ -33,8 +33,8 @@ pub(crate) const THREAD: &str = guard::THREAD;
 const STACK: usize = 256 << 20;
 
 thread_local! {
-    /// Bytes that this thread may still ask for, where it has a budget, and where it says that it asked for more, or learns
-    /// that its time is over.
+    /// Bytes that this thread may still ask for, where it has a budget, and where it says that it asked for more, or
+    /// learns that its time is over.
     static LEFT: Cell<Option<(i64, &'static AtomicBool)>> = const { Cell::new(None) };
 }
 

@@ -36,7 +36,8 @@ pub(super) fn linked(text: &str) -> Option<String> {
     let places = PLACES.as_ref().filter(|_| may_be)?;
     let is_place = |found: &Captures<'_>| {
         let Some(plain) = found.name("plain") else { return true };
-        // `2 e x = 5` is an equation; between formulas or equations a letter is a word, and before a sign without a blank.
+        // `2 e x = 5` is an equation; between formulas or equations a letter is a word, and before a sign without a
+        // blank.
         let equations = text[..plain.start()].contains('=');
         let (before, behind) = (&found["before"], &found["behind"]);
         let is_formula = before == "$" && behind.starts_with(['$', '-']);

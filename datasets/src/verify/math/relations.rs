@@ -269,7 +269,8 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
             let is_linear = divides(modulus, minus(&at(0), residue));
             let size = Expr::power(step.clone(), Expr::integer(2));
             let square = Expr::power(modulus.clone(), Expr::integer(2));
-            // A family runs over its index: a choice's letter, `|x|` or a line `y = x + 7` is none, and modulo 1 all are one.
+            // A family runs over its index: a choice's letter, `|x|` or a line `y = x + 7` is none, and modulo 1 all
+            // numbers are one.
             let is_family = is_one_of(name, "k|l|m|n|j|t|q")
                 && rational(modulus, fuel)
                     .is_some_and(|modulus| !(-RBig::ONE..=RBig::ONE).contains(&modulus));

@@ -53,6 +53,36 @@ pub(super) fn ending(sentence: &str) -> Option<&str> {
     })
 }
 
+/// The formula on lines of its own that a text ends with: `\[x > 3\]`.
+pub(super) fn displayed(text: &str) -> Option<&str> {
+    let text = text.trim_end_matches(['.', ' ', '\n']);
+    let marks = [("\\[", "\\]"), ("$$", "$$")];
+    let formula = marks.iter().find_map(|(open, close)| {
+        let inner = text.strip_suffix(close)?;
+        let start = inner.rfind(open)?;
+        let inner = inner[start + open.len()..].trim().trim_end_matches('.');
+        aligned(inner).or((start > 0 && is_value(inner)).then_some(inner))
+    });
+    formula.or_else(|| aligned(text))
+}
+
+/// The last side of the steps that a text ends with: 5 of `\begin{align*} S &= 2 + 3 \\ &= 5 \end{align*}`. Rows with
+/// other left sides are several statements.
+fn aligned(text: &str) -> Option<&str> {
+    const STEPS: &str =
+        "align|align*|aligned|gather|gather*|equation|equation*|eqnarray|eqnarray*|split";
+    let (inner, name) = text.strip_suffix('}')?.rsplit_once("\\end{")?;
+    is_one_of(name, STEPS).then_some(())?;
+    let inner = &inner[inner.rfind("\\begin{")?..];
+    let (_, inner) = inner.split_once('}')?;
+    let mut rows = inner.rsplit("\\\\").map(str::trim).filter(|row| !row.is_empty());
+    let row = rows.next()?;
+    let (left, value) = row.rsplit_once('=')?;
+    let is_step = left.trim_matches(['&', ' ']).is_empty() || rows.next().is_none();
+    let value = value.trim_matches(['&', ' ', '.', ',']);
+    (is_step && is_value(value)).then_some(value)
+}
+
 /// Whether an end is formulas between dollars, or equations: `k = 1 or k = 4`.
 pub(super) fn are_formulas(value: &str) -> bool {
     let is_named = value.starts_with(char::is_alphabetic);

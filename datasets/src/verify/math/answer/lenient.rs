@@ -21,11 +21,11 @@ use super::concluded::{
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
-use super::endings::{are_formulas, ending};
+use super::endings::{are_formulas, displayed, ending};
 use super::sentences::{
     affirmed, choice, is_open, last_sentence, number_word, so_yes_or_no, words,
 };
-use super::values::{displayed, is_label, last_value, stated_value};
+use super::values::{is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.
