@@ -157,7 +157,8 @@ fn what_is_packed_twice_is_refused_by_that_reason() {
     flate2::read::GzEncoder::new(&*once, flate2::Compression::fast())
         .read_to_end(&mut twice)
         .unwrap();
-    let error = Source::new(&*twice, "f.jsonl").err().expect("refused").to_string();
+    let Err(error) = Source::new(&*twice, "f.jsonl") else { panic!("it is read") };
+    let error = error.to_string();
     assert_eq!(error, "f.jsonl: packed twice: unpack it once");
 }
 
