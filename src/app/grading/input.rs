@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tealight_core::display::shortened;
 use tealight_core::{Prompt, names, regular};
@@ -82,9 +82,8 @@ impl GradingOptions {
         let Some(samples) = &set.samples else {
             bail!("{named}: an evaluation that kept no samples; evaluate again with --output");
         };
-        let place = || Ok(regular::own(folder, &names::inside(folder, samples)?)?);
-        let path =
-            place().map_err(|why: anyhow::Error| why.context(format!("{named}: samples")))?;
+        let path = names::inside(folder, samples).with_context(|| format!("{named}: samples"))?;
+        let path = regular::own(folder, &path).with_context(|| path.display().to_string())?;
         let dataset = match self.dataset {
             Some(_) => None,
             None => Some(self.stored(named, &results, set)?),
