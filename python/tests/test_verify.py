@@ -82,7 +82,7 @@ def test_programs_judge_and_fail_openly():
 
 
 def test_bad_settings_are_refused():
-    for spec, why in [("nonsense", "none of that name"), ("regex:(", "regex"), ("numeric:x=1", "rel, abs")]:
+    for spec, why in [("nonsense", "not known; choose math"), ("regex:(", "regex"), ("numeric:x=1", "rel, abs")]:
         with pytest.raises(ValueError, match=why):
             tealight_rl.verify("1", "1", spec)
     with pytest.raises(ValueError, match="2 gold answers for 1 completions"):
