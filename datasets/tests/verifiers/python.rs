@@ -210,14 +210,18 @@ def both(gold, completion, prompt, messages):
     return [prompt, messages] == ["?", [{"role": "user", "content": "?"}]]
 "#;
 
-#[test]
-fn functions_of_trl_are_called_with_lists() {
-    if judge().is_none() {
-        return;
-    }
+/// A file with the reward functions, where Python is there.
+fn rewards() -> Option<(tempfile::TempDir, std::path::PathBuf)> {
+    judge()?;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rewards.py");
     std::fs::write(&file, TRL).unwrap();
+    Some((folder, file))
+}
+
+#[test]
+fn functions_of_trl_are_called_with_lists() {
+    let Some((_folder, file)) = rewards() else { return };
     let named = |name: &str| open(&format!("{}:{name}", file.display()));
     for name in ["texts", "conversations"] {
         let program = named(name).unwrap();
@@ -249,12 +253,7 @@ fn functions_of_trl_are_called_with_lists() {
 
 #[test]
 fn parameters_are_given_by_their_names_where_a_name_is_that_of_a_completion() {
-    if judge().is_none() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("rewards.py");
-    std::fs::write(&file, TRL).unwrap();
+    let Some((_folder, file)) = rewards() else { return };
     for (name, row) in [
         ("compute_score", json!({"data_source": "gsm8k", "extra_info": {"index": 3}})),
         (
@@ -292,12 +291,7 @@ fn the_trial_call_warns_of_a_gold_answer_that_is_incorrect() {
 
 #[test]
 fn prompts_and_golds_are_the_same_however_a_command_holds_them() {
-    if judge().is_none() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("rewards.py");
-    std::fs::write(&file, TRL).unwrap();
+    let Some((_folder, file)) = rewards() else { return };
     let program = open(&format!("{}:both", file.display())).unwrap();
     for prompt in [Prompt::Text("?".into()), Prompt::question("?"), Prompt::Text("?\n".into())] {
         let problem = Problem::new("p", prompt, "so \\boxed{7}");

@@ -1,11 +1,10 @@
 //! Words of other languages between the members of a list and between alternatives, `2 y -1` and `x = 2 или x = -1`, as
 //! "and" and "or", which the grammar reads.
 
-use std::sync::LazyLock;
-
-use regex::{Captures, Regex};
+use regex::Captures;
 
 use super::scan::is_one_of;
+use super::wording::pattern;
 
 /// Between the members of a list.
 const AND: &str = "und|et|y|e|и|i|ve|va|dan|oraz|en|và|og|och|和|与|及|と|및|그리고|और|و";
@@ -18,22 +17,17 @@ pub(super) fn is_link(word: &str) -> bool {
     is_one_of(word, "and|or") || is_one_of(word, AND) || is_one_of(word, OR)
 }
 
-/// A word between blanks or in `\text{}`, with the character before it and those behind it.
-static PLACES: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let words = format!("{AND}|{OR}");
-    Regex::new(&format!(
-        r"(?P<before>[0-9)}}\]$%]) *(?:\\text\{{ ?(?P<text>{words}) ?\}} *|(?: +(?P<plain>{words}) +))(?P<behind>[$\\(\[{{]|[-−]?[0-9$\\]|(?:[A-Za-z](?:_\{{?\w+\}}?|[₀-₉])? *[=<>≤≥]))"
-    ))
-    .ok()
-});
-
 /// A text with its words between values in English; none where it has no such words.
 pub(super) fn linked(text: &str) -> Option<String> {
     const MAX_BYTES: usize = 400;
     // Most texts have no blank or `\text` behind a value.
     let ends = |pair: &[u8]| b" \\".contains(&pair[1]) && b"0123456789)}]$%".contains(&pair[0]);
     let may_be = text.len() <= MAX_BYTES && text.as_bytes().windows(2).any(ends);
-    let places = PLACES.as_ref().filter(|_| may_be)?;
+    may_be.then_some(())?;
+    // A word between blanks or in `\text{}`, with the character before it and those behind it.
+    let places = pattern!(&format!(
+        r"(?P<before>[0-9)}}\]$%]) *(?:\\text\{{ ?(?P<text>{AND}|{OR}) ?\}} *|(?: +(?P<plain>{AND}|{OR}) +))(?P<behind>[$\\(\[{{]|[-−]?[0-9$\\]|(?:[A-Za-z](?:_\{{?\w+\}}?|[₀-₉])? *[=<>≤≥]))"
+    ));
     let is_place = |found: &Captures<'_>| {
         let Some(plain) = found.name("plain") else { return true };
         // `2 e x = 5` is an equation; between formulas or equations a letter is a word, and before a sign without a
