@@ -8,6 +8,7 @@ use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tealight_core::display::shortened;
+use tealight_core::run_folder::{FINAL, METRICS};
 use tealight_eval::inference::{Tested, TestedFamily};
 use tealight_eval::results::{Results, SetResult};
 use tealight_eval::transition::{Aligned, Change, align};
@@ -110,7 +111,7 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     Destination::check(options.output.as_deref(), existing)?;
     options.check_output(existing)?;
     for run in &options.runs {
-        if run.join("metrics.jsonl").exists() && !run.join("results.json").exists() {
+        if run.join(METRICS).exists() && !run.join("results.json").exists() {
             let shown = run.display();
             bail!(
                 "{shown} is a training run: evaluate it first, tealight eval --model {shown}/final ... --output {shown}/eval"
@@ -250,7 +251,7 @@ fn without_first(names: &[Vec<String>]) -> Vec<Vec<String>> {
 /// Without a last part that only says which folder of a run it is.
 fn without_last(names: &[Vec<String>]) -> Vec<Vec<String>> {
     let is_generic = |name: &[String]| {
-        name.len() > 1 && name.last().is_some_and(|last| last == "eval" || last == "final")
+        name.len() > 1 && name.last().is_some_and(|last| last == "eval" || last == FINAL)
     };
     names.iter().map(|name| name[..name.len() - usize::from(is_generic(name))].to_vec()).collect()
 }

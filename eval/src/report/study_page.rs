@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use tealight_core::run_folder::METRICS;
 use tealight_core::{names, regular};
 
 use super::differences::Differences;
@@ -40,7 +41,7 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
 /// # Errors
 /// A run without metrics, a folder that cannot be written.
 pub fn write_training(folder: &Path) -> Result<()> {
-    let metrics = Metrics::read(folder, &folder.join("metrics.jsonl"))?;
+    let metrics = Metrics::read(folder, &folder.join(METRICS))?;
     let metrics =
         metrics.or(Metrics::read(folder, &folder.join("evals.jsonl")).unwrap_or_default());
     let name = folder.file_name().map_or("this run".into(), |name| name.to_string_lossy());
@@ -115,7 +116,7 @@ fn metrics(study: &Study, folder: &Path) -> (Vec<(String, Metrics)>, Vec<StepFil
         // A link to another folder is none of the study's runs.
         let place = place.and_then(|place| regular::own(folder, &place).ok());
         let logged = place.as_ref().and_then(|place| {
-            let path = place.join("metrics.jsonl");
+            let path = place.join(METRICS);
             path.is_file().then(|| Metrics::read(place, &path).ok())?
         });
         let metrics = logged.unwrap_or_else(|| Metrics::from_training(run));

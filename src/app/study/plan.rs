@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use tealight_core::run_folder::METRICS;
 use tealight_datasets::Dataset;
 use tealight_eval::curve::{Power, Variances, plan};
 use tealight_eval::evaluate::EvalJob;
@@ -300,7 +301,7 @@ impl Prepared {
         };
         session.fine_tune(&self.train, &config, &setup)?;
         session.stop.check()?;
-        let times = tealight_datasets::read::table(&folder.path().join("metrics.jsonl"))?;
+        let times = tealight_datasets::read::table(&folder.path().join(METRICS))?;
         let step_time =
             |row: &serde_json::Map<String, serde_json::Value>| row.get("step_time")?.as_f64();
         let times: Vec<f64> = times.iter().filter_map(step_time).skip(1).collect();

@@ -7,6 +7,7 @@ use clap::Args;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tealight_core::json_file::{self, JsonFileError};
+use tealight_core::run_folder::METRICS;
 use tealight_eval::report::{self, Study};
 use tealight_eval::results::{MAX_RESULTS, Results};
 
@@ -47,7 +48,7 @@ fn study_of(directory: &Path) -> Option<&Path> {
     let is_sampled = entries.any(|entry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(STUDY_SAMPLES))
     });
-    let has_own_report = is_there("results.json") || is_there("metrics.jsonl");
+    let has_own_report = is_there("results.json") || is_there(METRICS);
     directory
         .parent()
         .filter(|study| is_sampled && !has_own_report && study.join("config.toml").exists())
@@ -63,7 +64,7 @@ fn is_study(directory: &Path) -> bool {
 /// Writes the report of a study, an evaluation or a training run again, by what its folder holds.
 fn write(directory: &Path) -> Result<()> {
     let path = directory.join("results.json");
-    if !path.exists() && !directory.join("metrics.jsonl").is_file() && is_study(directory) {
+    if !path.exists() && !directory.join(METRICS).is_file() && is_study(directory) {
         bail!(
             "{}: this study is not finished; continue it with `tealight study --resume {}`, or write the \
              report of one of its runs",
@@ -71,7 +72,7 @@ fn write(directory: &Path) -> Result<()> {
             as_argument(directory)
         );
     }
-    if !path.exists() && directory.join("metrics.jsonl").is_file() {
+    if !path.exists() && directory.join(METRICS).is_file() {
         return report::write_training(directory);
     }
     for (file, command) in [("audit.json", "audit"), ("compare.json", "compare")] {
