@@ -179,21 +179,3 @@ KERNEL(columns) {
     }
   END
 }
-
-// out (1) = x (0) with some of its N 0 values zero and the others times F 0: value i is dropped where the upper
-// half of a hash of the key (N 1 its lower half, N 2 its upper) plus i is below N 3.
-KERNEL(drop) {
-  BUFFER(REAL, x, 0);
-  BUFFER(REAL, out, 1);
-  THREADS
-    const uwide key = (uwide)(unsigned)N(1) | (uwide)(unsigned)N(2) << 32;
-    EACH_VALUE(i) {
-      // SplitMix64's finaliser.
-      uwide hash = key + (uwide)i + 0x9e3779b97f4a7c15u;
-      hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
-      hash = (hash ^ (hash >> 27)) * 0x94d049bb133111ebu;
-      hash = hash ^ (hash >> 31);
-      STORE(out, i, (unsigned)(hash >> 32) < (unsigned)N(3) ? 0.0f : LOAD(x, i) * F(0));
-    }
-  END
-}

@@ -1,4 +1,4 @@
-TWO(add_norm) TWO(add) TWO(add_bias) TWO(add_biases) TWO(rope) TWO(gated) TWO(store_rows) TWO(pick_rows) TWO(rope_store) TWO(columns) TWO(drop)
+TWO(add_norm) TWO(add) TWO(add_bias) TWO(add_biases) TWO(rope) TWO(gated) TWO(store_rows) TWO(pick_rows) TWO(rope_store) TWO(columns)
 TWO(attention)
 TENSOR_CORES(64) TENSOR_CORES(80) TENSOR_CORES(96) TENSOR_CORES(128) TENSOR_CORES(256)
 TENSOR_CORES(queries_64) TENSOR_CORES(queries_80) TENSOR_CORES(queries_96) TENSOR_CORES(queries_128)

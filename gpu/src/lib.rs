@@ -28,9 +28,6 @@ pub mod self_check;
 mod sizes;
 pub mod workspace;
 
-#[cfg(feature = "nccl")]
-pub use cuda::nccl::Communicator;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, bail};

@@ -187,7 +187,7 @@ fn self_test(device: &str) -> Result<String> {
         .iter()
         .map(|one| Sequence { prompt: prompt.clone(), completion: one.tokens.clone() })
         .collect();
-    let forward = policy.forward(&rows, 1.0, None)?;
+    let forward = policy.forward(&rows, 1.0)?;
     let computed = by_row(forward.logp(), &rows)?;
     let apart = samples
         .iter()

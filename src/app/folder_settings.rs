@@ -28,7 +28,6 @@ pub(crate) const FREE: &[&str] = &[
     "dtype",
     "filter_overlong_prompts",
     "gradient_checkpointing",
-    "gradient_link",
     "importance_correction",
     "instruction",
     "kernels",

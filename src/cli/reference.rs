@@ -114,6 +114,6 @@ mod tests {
         let sections: Vec<&str> = described.split("\n## tealight ").skip(1).collect();
         assert_eq!(sections.len(), commands::names().count());
         assert!(sections.iter().all(|section| section.contains("`--config`")), "{described}");
-        assert!(described.contains("- `--gradient-link <PLACE>`: "));
+        assert!(described.contains("- `--objective <OBJECTIVE>`: "));
     }
 }

@@ -33,6 +33,10 @@ const HINTS: &[(&str, &str)] = &[
     ),
     ("warmup-ratio", "use --warmup-steps"),
     (
+        "lora-dropout",
+        "adapters are trained without dropout, so that the policy that is trained is the one that sampled",
+    ),
+    (
         "max-prompt-length",
         "prompts are never cut; --filter-overlong-prompts leaves out those that do not fit the context",
     ),

@@ -97,7 +97,7 @@ fn divergences_and_entropies_have_their_values_and_their_gradients() {
             let distributions = result.distributions;
             let base = Base { decoder: base.decoder(), distributions, divergence };
             let forward =
-                policy.forward_compared(&rows(), TEMPERATURE, None, Some(&base)).expect("a pass");
+                policy.forward_compared(&rows(), TEMPERATURE, Some(&base)).expect("a pass");
             let apart = forward.divergence().expect("asked for");
             for (ours, (exact, what)) in [forward.entropy(), apart]
                 .into_iter()
@@ -130,8 +130,7 @@ fn self_divergence_and_its_gradient_are_zero() {
         let parts: Vec<_> = parts.iter().collect();
         let distributions = tealight::nn::policy::Distributions::joined(&parts).expect("memory");
         let base = Base { decoder: policy.decoder(), distributions, divergence };
-        let forward =
-            policy.forward_compared(&rows(), TEMPERATURE, None, Some(&base)).expect("a pass");
+        let forward = policy.forward_compared(&rows(), TEMPERATURE, Some(&base)).expect("a pass");
         let apart = by_row(forward.divergence().expect("asked for"), &rows()).expect("values");
         assert_eq!(apart.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1, 2]);
         // Half of what rounding moves log-ratios by is total variation; the others are of its square.

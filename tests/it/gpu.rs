@@ -237,7 +237,7 @@ fn decoding_with_an_adapter_allocates_nothing() {
     let modules = lora::modules(architecture, &["q_proj".to_owned(), "down_proj".to_owned()]);
     let adapter = lora::fresh(&modules, 4, 1, &Device::Cpu).expect("an adapter");
     // Its matrices are f32 where the model is bf16.
-    let scaling = Scaling { r: 4, lora_alpha: 6.0, use_rslora: false, lora_dropout: 0.0 };
+    let scaling = Scaling { r: 4, lora_alpha: 6.0, use_rslora: false };
     let own = (&scaling, &adapter);
     let policy =
         Policy::adapting_on(BackendKind::Gpu, architecture, &weights.collect(), own).expect("fits");
@@ -330,7 +330,7 @@ fn a_wrong_cuda_graph_is_detected() {
 fn train_on(policy: &Policy, grads: &mut GradAccumulator) -> anyhow::Result<()> {
     let rows = [[5u32, 6, 7], [8, 9, 10]]
         .map(|completion| Sequence { prompt: vec![1, 2, 3], completion: completion.to_vec() });
-    let pass = policy.forward(&rows, 1.0, None)?;
+    let pass = policy.forward(&rows, 1.0)?;
     let loss = pass.logp().sum_all()?;
     Ok(policy.backward(pass, &loss, grads)?)
 }

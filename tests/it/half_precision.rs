@@ -54,7 +54,7 @@ fn gradients_in_bf16_point_where_those_in_f64_do() {
             if is_again {
                 policy = policy.recomputing();
             }
-            let (logp, found) = gradients(&policy, (&rows(), 0.9), None, mean);
+            let (logp, found) = gradients(&policy, (&rows(), 0.9), mean);
             for (ours, exact) in logp.iter().zip(&exact_logp) {
                 assert!((f64::from(*ours) - exact).abs() < 0.1, "{ours} is not {exact}");
             }
@@ -75,7 +75,7 @@ fn weights_stay_f32_and_steps_too_small_for_bf16_add_up() {
         let architecture = architecture("qwen2");
         let fresh = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
         let policy = backend.policy(&architecture, &backend.halves(&fresh));
-        let value = || gradients(&policy, (&rows(), 0.9), None, mean).0;
+        let value = || gradients(&policy, (&rows(), 0.9), mean).0;
         assert!(policy.weights().values().all(|var| var.dtype() == DType::F32));
         let is_gpu = backend.kind == BackendKind::Gpu;
         assert_eq!(policy.decoder().dtype(), if is_gpu { DType::BF16 } else { DType::F32 });

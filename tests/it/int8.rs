@@ -83,7 +83,7 @@ fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
             let own = (&adapter.scaling, &adapter.weights);
             let policy =
                 Policy::adapting_on(BackendKind::Cpu, &model.architecture, &model.weights, own);
-            support::gradients(&policy.expect("a policy"), (&rows, 0.7), None, Tensor::sum_all)
+            support::gradients(&policy.expect("a policy"), (&rows, 0.7), Tensor::sum_all)
         });
         let [(logp, gradients), (exact, exact_gradients)] = &found;
         for (ours, exact) in logp.iter().zip(exact) {

@@ -132,14 +132,14 @@ fn layers_agree_with_the_graph_in_f64() {
         for backend in backends() {
             let policy = backend.policy(architecture, &weights);
             let again = backend.policy(architecture, &weights).recomputing();
-            let (ours, found) = gradients(&policy, (&rows, 0.8), None, loss);
+            let (ours, found) = gradients(&policy, (&rows, 0.8), loss);
             close(&wide(&ours), &exact, "log-probabilities");
             assert_eq!(found.len(), weights.len());
             for (name, exact) in &exact_grads {
                 close(&flat(&found[name]), &flat(exact), name);
             }
             // Computing layers again gives the same bits.
-            let (repeated, twice) = gradients(&again, (&rows, 0.8), None, loss);
+            let (repeated, twice) = gradients(&again, (&rows, 0.8), loss);
             assert_eq!(ours, repeated);
             for (name, gradient) in &found {
                 assert!(flat(gradient) == flat(&twice[name]), "{name} is not the same");
@@ -321,7 +321,7 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
                 .collect();
             let counted = Tensor::from_slice(&mask, mask.len(), &backend.device).expect("a mask");
             let loss = |logp: &Tensor| (logp.sqr()? * &counted)?.sum_all();
-            let (logp, found) = gradients(&policy, (rows, 0.8), None, loss);
+            let (logp, found) = gradients(&policy, (rows, 0.8), loss);
             let mut logp = logp.into_iter();
             let rows = rows.iter().map(|row| logp.by_ref().take(row.completion.len()).collect());
             (rows.collect::<Vec<Vec<f32>>>(), found)

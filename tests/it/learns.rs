@@ -92,7 +92,6 @@ fn train(config: &RlvrConfig) -> Trained {
             rewarding: &rewarding,
         },
         ranks: &Ranks::alone(),
-        device_link: None,
     };
     let mut optimizer = AdamW::new(config.settings.adamw, policy.weights()).expect("memory");
     let (mut history, mut state) = (Vec::new(), State::default());

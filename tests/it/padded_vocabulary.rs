@@ -75,8 +75,7 @@ fn padding_changes_no_sample_no_probability_and_no_gradient() {
                 assert_eq!(rows, sampled(plain.decoder(), filters, temperature));
             }
             let rows = sampled(padded.decoder(), Filters::default(), 1.0);
-            let sum =
-                |policy: &Policy| support::gradients(policy, (&rows, 1.0), None, Tensor::sum_all);
+            let sum = |policy: &Policy| support::gradients(policy, (&rows, 1.0), Tensor::sum_all);
             let ((logp, grads), (plain_logp, plain_grads)) = (sum(&padded), sum(&plain));
             let close = |a: f32, b: f32| (a - b).abs() <= if backend.is_exact { 0.0 } else { 1e-4 };
             assert!(logp.iter().zip(&plain_logp).all(|(a, b)| close(*a, *b)));
@@ -111,7 +110,7 @@ fn the_importance_ratio_of_a_padded_model_begins_at_one() {
             let key = RngKey { seed: 2, step: 0 };
             for completion in support::sampled(&sampler, &[request], &params, key).concat() {
                 let row = Sequence { prompt: vec![3, 7, 11], completion: completion.tokens };
-                let forward = policy.forward(&[row], 1.0, None).expect("a pass");
+                let forward = policy.forward(&[row], 1.0).expect("a pass");
                 let logp: Vec<f32> = forward.logp().to_vec1().expect("values");
                 let most = if backend.is_exact { 0.0 } else { 1e-4 };
                 let mut both = logp.iter().zip(&completion.logp);

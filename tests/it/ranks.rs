@@ -171,17 +171,6 @@ fn a_stop_of_the_first_rank_saves_and_ends_all() {
     assert!(run.path.join("latest").exists() && rows(&run.path).len() < 3);
 }
 
-#[test]
-#[cfg(not(feature = "nccl"))]
-fn nccl_is_refused_where_it_was_not_built() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let output = RunDirectory::new(folder.path().join("run"));
-    let settings: TrainOptions = options(&format!("{SMALL} --gradient-link nccl"));
-    let error = training::run(&settings, &output, &Process::alone(), None).expect_err("no NCCL");
-    assert!(error.to_string().contains("--features nccl"), "{error}");
-    assert!(!output.path.exists());
-}
-
 /// Results but for what the clock and the folder's name say.
 fn results(folder: &Path) -> Value {
     let mut found: Value = serde_json::from_slice(&bytes(&folder.join("results.json"))).unwrap();

@@ -11,7 +11,7 @@ use super::CONFIG;
 use tealight_system::files::{MAX_CONFIG, read_json};
 
 /// Keys that change nothing of what a trained adapter computes. Any other that is not off may, as `use_dora` does.
-const HARMLESS: [&str; 18] = [
+const HARMLESS: [&str; 19] = [
     "auto_mapping",
     "corda_config",
     "ensure_weight_tying",
@@ -22,6 +22,7 @@ const HARMLESS: [&str; 18] = [
     "layers_pattern",
     "layers_to_transform",
     "loftq_config",
+    "lora_dropout",
     "lora_ga_config",
     "megatron_core",
     "peft_version",
@@ -43,8 +44,6 @@ pub(super) struct Config {
     pub(super) base_model_name_or_path: Option<String>,
     pub(super) r: usize,
     pub(super) lora_alpha: f64,
-    #[serde(default)]
-    pub(super) lora_dropout: f64,
     #[serde(default)]
     pub(super) use_rslora: bool,
     #[serde(flatten)]

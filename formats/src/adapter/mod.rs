@@ -46,10 +46,6 @@ pub struct LoraOptions {
     /// The adapter's output is multiplied by this number divided by --lora-r.
     #[arg(long, default_value_t = 32.0, add = above(0.0).at_most(1e6), help_heading = "LoRA")]
     pub lora_alpha: f64,
-    /// Dropout probability of the adapter's inputs. Above 0, the policy that is trained differs from the policy that
-    /// sampled.
-    #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "LoRA")]
-    pub lora_dropout: f64,
     /// Projections to adapt: all-linear, or some of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj.
     #[arg(long, value_delimiter = ',', default_value = ALL_LINEAR, help_heading = "LoRA")]
     pub lora_target_modules: Vec<String>,
@@ -59,7 +55,7 @@ impl LoraOptions {
     /// A fresh adapter for a model of `architecture`; `None` where all weights are to be trained.
     ///
     /// # Errors
-    /// A rank of 0, a dropout outside `[0, 1)`, a projection that does not exist.
+    /// A rank of 0, a projection that does not exist.
     pub fn adapter(
         &self,
         architecture: &Architecture,
@@ -78,12 +74,7 @@ impl LoraOptions {
         }
         let adapter = Adapter {
             base: base.to_owned(),
-            scaling: Scaling {
-                r: self.lora_r,
-                lora_alpha: self.lora_alpha,
-                use_rslora: false,
-                lora_dropout: self.lora_dropout,
-            },
+            scaling: Scaling { r: self.lora_r, lora_alpha: self.lora_alpha, use_rslora: false },
             targets,
             weights: Weights::new(),
         };
@@ -140,16 +131,12 @@ impl LoraOptions {
     pub fn check(&self) -> Result<()> {
         let is_default = self.lora_r == 16
             && self.lora_alpha == 32.0
-            && self.lora_dropout == 0.0
             && self.lora_target_modules == [ALL_LINEAR];
         if !self.use_peft && !is_default {
             bail!("--lora-* have no effect without --use-peft: add it");
         }
         if self.lora_r == 0 {
             bail!("lora-r must be at least 1");
-        }
-        if !(0.0..1.0).contains(&self.lora_dropout) {
-            bail!("lora-dropout must be at least 0 and below 1, not {}", self.lora_dropout);
         }
         if !(self.lora_alpha > 0.0 && self.lora_alpha.is_finite()) {
             bail!("lora-alpha must be above 0, not {}", self.lora_alpha);
@@ -315,12 +302,8 @@ impl Adapter {
                 file.display()
             );
         }
-        let scaling = Scaling {
-            r: config.r,
-            lora_alpha: config.lora_alpha,
-            use_rslora: config.use_rslora,
-            lora_dropout: config.lora_dropout,
-        };
+        let scaling =
+            Scaling { r: config.r, lora_alpha: config.lora_alpha, use_rslora: config.use_rslora };
         let base = config.base_model_name_or_path.unwrap_or_default();
         Ok(Self { base, scaling, targets: targets.into_iter().collect(), weights })
     }
@@ -348,7 +331,7 @@ impl Adapter {
             "base_model_name_or_path": self.base,
             "r": self.scaling.r,
             "lora_alpha": self.scaling.lora_alpha,
-            "lora_dropout": self.scaling.lora_dropout,
+            "lora_dropout": 0.0,
             "use_rslora": self.scaling.use_rslora,
             "target_modules": self.targets,
             "bias": "none",

@@ -2,8 +2,6 @@
 
 pub(crate) mod graph;
 pub(crate) mod memory;
-#[cfg(feature = "nccl")]
-pub(crate) mod nccl;
 mod program;
 
 use std::collections::BTreeMap;

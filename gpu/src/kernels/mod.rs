@@ -178,19 +178,3 @@ pub fn gated(gate: &dyn Operand, up: &dyn Operand, through: Gate) -> Result<Arra
     launch("gated", Some(gate), count.div_ceil(ELEMENTS), &tensors, &ints, &floats)?;
     Ok(out)
 }
-
-/// `x` with values dropped: value `i` is zero where the upper half of SplitMix64's hash of `key + i` is below
-/// `limit`, and times `scale` where it is not.
-pub fn drop_values(x: &dyn Operand, key: u64, limit: u32, scale: f32) -> Result<Array> {
-    let out = new_empty(x, x.tensor().shape(), x.tensor().dtype())?;
-    let x = x.tensor();
-    let count = x.elem_count();
-    let mut params = Params::default();
-    let Ok(values) = i32::try_from(count) else { bail!("drop: {count} values are too many") };
-    // Bits, not numbers.
-    params.n[..4].copy_from_slice(&[values, key as i32, (key >> 32) as i32, limit as i32]);
-    params.f[0] = scale;
-    let name = format!("drop{}", suffix(x)?);
-    Call { name, groups: count.div_ceil(ELEMENTS), tensors: &[x, out.tensor()], params }.run()?;
-    Ok(out)
-}

@@ -138,24 +138,6 @@ pub(super) fn columns(call: &Call<'_>) -> Result<()> {
     call.put(1, &Tensor::cat(&parts, 1)?)
 }
 
-pub(super) fn drop_values(call: &Call<'_>) -> Result<()> {
-    let bits = |at: usize| u64::from(call.params.n[at] as u32);
-    let (key, limit) = (bits(1) | bits(2) << 32, bits(3));
-    let x = call.wide(0)?;
-    // SplitMix64's finaliser.
-    let hashed = |index: u64| {
-        let hash = key.wrapping_add(index).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (hash ^ (hash >> 31)) >> 32
-    };
-    let scale = call.params.f[0];
-    let count = x.elem_count();
-    let factor = |index: usize| if hashed(index as u64) < limit { 0.0 } else { scale };
-    let factors: Vec<f32> = (0..count).map(factor).collect();
-    call.put(1, &(x * Tensor::from_vec(factors, count, call.device())?)?)
-}
-
 pub(super) fn norm_inputs(call: &Call<'_>) -> Result<()> {
     let width = call.n(0);
     let (x, grad) = (call.rows(0, width)?, call.rows(2, width)?);

@@ -30,7 +30,6 @@ pub(crate) fn run(call: &Call<'_>) -> Result<()> {
         "store_rows" => layers::store_rows,
         "pick_rows" => layers::pick_rows,
         "columns" => layers::columns,
-        "drop" => layers::drop_values,
         "norm_inputs" => layers::norm_inputs,
         "norm_weights" => layers::norm_weights,
         "column_sums" => layers::column_sums,

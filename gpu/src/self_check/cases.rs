@@ -97,7 +97,7 @@ impl On<'_> {
         kernels::norm_back(&x, gain, &y, &dx, Some(&sums))
     }
 
-    /// Sums, copies, positions, dropout; more rows than one part of a sum over tokens.
+    /// Sums, copies, positions; more rows than one part of a sum over tokens.
     fn elementwise(&self) -> Result<()> {
         let hidden = self.shapes.hidden;
         let (x, y) = (self.x(&[TOKENS, hidden], 0.7)?, self.x(&[TOKENS, hidden], 0.3)?);
@@ -110,7 +110,6 @@ impl On<'_> {
         kernels::add_to(&self.single(&[ELEMENTS + 7], 0.1)?, &self.x(&[ELEMENTS + 7], 0.6)?)?;
         kernels::narrow(&self.single(&[ELEMENTS + 7], 0.1)?, &self.x(&[ELEMENTS + 7], 0.6)?)?;
         let long = self.x(&[ELEMENTS + 7], 0.2)?;
-        kernels::drop_values(&long, 0x1234_5678_9abc, 1 << 30, 1.3)?;
         kernels::scaled(&long, 0.7)?;
         kernels::columns(&x, hidden, 1..hidden - 1)?;
         kernels::joined(&[&x, &z], &[hidden, 7])?;

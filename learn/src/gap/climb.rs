@@ -121,7 +121,7 @@ impl Climb {
     pub(super) fn gradients(&self, policy: &Policy, active: &[Active]) -> Result<GradAccumulator> {
         let mut gradients = GradAccumulator::default();
         for problem in active {
-            let forward = policy.forward(&problem.rows, self.temperature, None)?;
+            let forward = policy.forward(&problem.rows, self.temperature)?;
             let tokens: Vec<f32> = forward.logp().to_vec1()?;
             let mut tokens = tokens.iter().map(|x| f64::from(*x));
             let lengths = problem.rows.iter().map(|row| row.completion.len());

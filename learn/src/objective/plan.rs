@@ -233,14 +233,6 @@ impl Plan {
         }
     }
 
-    /// Whether anything reads the policy's log-probabilities of rollouts before the one pass that trains on them.
-    pub fn reads_policy_first(&self) -> bool {
-        self.needs_reference()
-            || self.updates() > 1
-            || self.reads_in_rule("logp")
-            || self.reads_in_rule("rank")
-    }
-
     fn reads_in_rule(&self, name: &str) -> bool {
         self.rule.as_ref().is_some_and(|rule| rule.reads(name))
     }

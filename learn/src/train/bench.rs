@@ -53,7 +53,7 @@ pub fn step(
         device.synchronize()?;
         parts.reference += start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let forward = policy.forward(share, 1.0, None)?;
+        let forward = policy.forward(share, 1.0)?;
         let loss = plan.loss(&LossInputs {
             completions: &Completions::new(lengths(share), device)?,
             policy_logp: forward.logp(),

@@ -1,4 +1,4 @@
-//! Parts of an optimizer step: micro-batches, flat columns as tensors, the dropout counter.
+//! Parts of an optimizer step: micro-batches, flat columns as tensors.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -50,23 +50,6 @@ pub(super) fn column(values: &[f64], device: &Device) -> anyhow::Result<Tensor> 
 /// Tokens of each completion.
 pub(super) fn lengths<S: Borrow<Sequence>>(rows: &[S]) -> Vec<usize> {
     rows.iter().map(|row| row.borrow().completion.len()).collect()
-}
-
-/// Counts the training passes of a step. The count keys the dropout of adapters and depends on the step alone, whatever
-/// ran before.
-#[derive(Debug)]
-pub(super) struct DropoutCounter(u64);
-
-impl DropoutCounter {
-    pub(super) fn of_step(seed: u64, step: usize) -> Self {
-        Self((seed << 40) ^ ((step as u64) << 16))
-    }
-
-    pub(super) fn next(&mut self) -> Option<u64> {
-        let number = self.0;
-        self.0 = number.wrapping_add(1);
-        Some(number)
-    }
 }
 
 #[cfg(test)]

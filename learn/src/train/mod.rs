@@ -5,7 +5,6 @@
 mod adamw;
 pub mod bench;
 pub mod checkpoint;
-mod device_link;
 mod inventory;
 pub mod memory;
 mod micro_batches;
@@ -16,5 +15,4 @@ mod schedule;
 pub mod sft;
 
 pub use adamw::{AdamW, AdamWConfig};
-pub use device_link::DeviceLink;
 pub use schedule::{Schedule, Scheduler};

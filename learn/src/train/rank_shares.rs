@@ -8,8 +8,7 @@ use anyhow::{Context, Result};
 use bytemuck::Pod;
 use candle_core::{DType, Var};
 
-use super::device_link::{self, DeviceLink};
-use super::micro_batches::{DropoutCounter, micro_batches};
+use super::micro_batches::micro_batches;
 use tealight_core::ranks::Ranks;
 use tealight_nn::policy::{GradAccumulator, Sequence};
 
@@ -31,24 +30,15 @@ fn shares<S: Borrow<Sequence>>(rows: &[S], ranks: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The micro-batches of this rank's rows, each with its dropout counter, which no other rank has.
+/// The micro-batches of this rank's rows.
 pub(super) fn rank_passes<S: Borrow<Sequence>>(
     rows: &[S],
     tokens: usize,
     ranks: &Ranks,
-    dropout_counter: &mut DropoutCounter,
-) -> Vec<(Range<usize>, Option<u64>)> {
-    let mut passes = Vec::new();
-    for (rank, share) in shares(rows, ranks.size()).into_iter().enumerate() {
-        for range in micro_batches(&rows[share.clone()], tokens) {
-            // Every rank counts the passes of all, so that no two have the same mask.
-            let pass = dropout_counter.next();
-            if rank == ranks.rank() {
-                passes.push((share.start + range.start..share.start + range.end, pass));
-            }
-        }
-    }
-    passes
+) -> Vec<Range<usize>> {
+    let share = shares(rows, ranks.size()).swap_remove(ranks.rank());
+    let passes = micro_batches(&rows[share.clone()], tokens);
+    passes.into_iter().map(|pass| share.start + pass.start..share.start + pass.end).collect()
 }
 
 /// A flat column of numbers of every completion token: each rank computes those of its own rows, whose range `compute`
@@ -60,9 +50,7 @@ pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
     mut compute: impl FnMut(&[S], Range<usize>) -> Result<Vec<T>>,
 ) -> Result<Vec<T>> {
     let mut column = Vec::new();
-    let share = shares(rows, ranks.size()).swap_remove(ranks.rank());
-    for range in micro_batches(&rows[share.clone()], tokens) {
-        let range = share.start + range.start..share.start + range.end;
+    for range in rank_passes(rows, tokens, ranks) {
         column.extend(compute(&rows[range.clone()], range)?);
     }
     match ranks.size() {
@@ -72,12 +60,10 @@ pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
 }
 
 /// Replaces gradients by their sums over all ranks; a rank without a gradient of a weight adds nothing to the sum.
-/// With a link between the ranks' GPUs they are summed there.
 pub(super) fn sum_gradients(
     grads: &mut GradAccumulator,
     weights: &BTreeMap<String, Var>,
     ranks: &Ranks,
-    link: Option<&dyn DeviceLink>,
 ) -> Result<()> {
     // A rank without rows has no gradients: all must still sum the same weights in the same order.
     let has: Vec<u8> = weights.keys().map(|name| u8::from(grads.get(name).is_some())).collect();
@@ -86,10 +72,7 @@ pub(super) fn sum_gradients(
     let given = weights.iter().enumerate().filter(|(place, _)| is_given(*place));
     let given: Vec<(&str, &Var)> =
         given.map(|(_, (name, weight))| (name.as_str(), weight)).collect();
-    match link {
-        Some(link) => grads.change_on_gpu(&given, &mut |sums| device_link::sum(link, sums)),
-        None => grads.change(&given, &mut |sums| ranks.sum(sums)),
-    }
+    grads.change(&given, &mut |sums| ranks.sum(sums))
 }
 
 /// Fails where the ranks' weights differ: they have taken the same steps from the same start.
@@ -141,20 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_one_pass_and_one_dropout_counter() {
+    fn every_row_has_one_pass() {
         let rows = rows(&[(1, 4), (1, 9), (2, 2), (2, 6), (3, 8), (4, 1)]);
-        let (mut seen, mut numbers) = (vec![0; rows.len()], Vec::new());
+        let mut seen = vec![0; rows.len()];
         for ranks in tealight_core::ranks::threads(3) {
-            let mut dropout_counter = DropoutCounter::of_step(1, 2);
-            for (range, number) in rank_passes(&rows, 12, &ranks, &mut dropout_counter) {
-                range.for_each(|row| seen[row] += 1);
-                numbers.push(number);
-            }
+            rank_passes(&rows, 12, &ranks).into_iter().flatten().for_each(|row| seen[row] += 1);
         }
         assert_eq!(seen, [1; 6]);
-        let count = numbers.len();
-        numbers.sort_unstable();
-        numbers.dedup();
-        assert_eq!(numbers.len(), count);
     }
 }

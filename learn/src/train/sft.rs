@@ -5,7 +5,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::checkpoint::State;
-use super::micro_batches::{DropoutCounter, micro_batches};
+use super::micro_batches::micro_batches;
 use super::{AdamW, AdamWConfig, Schedule, Scheduler, order};
 use tealight_nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_system::range::{COUNT, LIMIT_OR_ZERO, SEED, at_least};
@@ -110,13 +110,12 @@ pub fn run(
         }
         let step = state.global_step;
         let rows = examples(step, config.batch_size)?;
-        let (mut dropout_counter, mut grads) =
-            (DropoutCounter::of_step(config.seed, step), GradAccumulator::default());
+        let mut grads = GradAccumulator::default();
         let tokens: usize = rows.iter().map(|row| row.completion.len()).sum();
         let (mut loss, mut entropy) = (0.0, 0.0);
         for range in micro_batches(&rows, config.micro_batch_tokens) {
             let part: usize = rows[range.clone()].iter().map(|row| row.completion.len()).sum();
-            let forward = policy.forward(&rows[range], 1.0, dropout_counter.next())?;
+            let forward = policy.forward(&rows[range], 1.0)?;
             // Divided by the step's tokens and not the pass's, so that passes add up to the mean over the step.
             let share = (forward.logp().sum_all()? * (-1.0 / tokens as f64))?;
             loss += f64::from(share.to_scalar::<f32>()?);

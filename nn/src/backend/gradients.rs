@@ -144,22 +144,6 @@ impl GradAccumulator {
         Ok(())
     }
 
-    /// Has `change` write other sums of these weights, zeros where there are none yet, in place on the GPU.
-    pub fn change_on_gpu(
-        &mut self,
-        weights: &[(&str, &Var)],
-        change: &mut dyn FnMut(&Tensor) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        self.insert_zeros(weights)?;
-        for (name, _) in weights {
-            match &self.sums[*name] {
-                Gradient::Gpu(sums) => change(sums)?,
-                Gradient::Cpu(_) => anyhow::bail!("the gradient of `{name}` is not on a GPU"),
-            }
-        }
-        Ok(())
-    }
-
     /// All of them by name, flat.
     pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
         let flat = |gradient: &Gradient| match gradient {

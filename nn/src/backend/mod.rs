@@ -9,7 +9,6 @@
 pub mod cpu;
 mod delta;
 mod distributions;
-mod dropout;
 pub mod gpu;
 mod gradients;
 pub mod int8;
@@ -26,7 +25,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) use delta::Delta;
 pub use delta::DeltaSizes;
 pub(crate) use distributions::{Anchor, Divergences, LogpGrads, Targets, TokenLogp};
-pub(crate) use dropout::{Dropout, hashed};
 pub use gradients::GradAccumulator;
 pub use gradients::Gradient;
 pub use packed::{PackedSequences, Segment};
@@ -292,8 +290,6 @@ pub(crate) trait Backend {
     fn add(&self, x: &mut Self::Array, y: &Self::Array) -> Result<()>;
     /// Multiplies `x` by a number.
     fn scale(&self, x: &mut Self::Array, by: f64) -> Result<()>;
-    /// `x` with some values zero and the others scaled up.
-    fn dropout(&self, x: &Self::Array, dropout: Dropout) -> Result<Self::Array>;
 
     /// `[N, D]`, to be read outside.
     fn to_tensor(&self, x: Self::Array, width: usize) -> Result<Tensor>;

@@ -54,11 +54,11 @@ impl Attention {
 
     pub(super) fn forward<B: Backend>(
         &self,
-        At { backend, pass, number }: At<'_, B>,
+        At { backend, pass }: At<'_, B>,
         x: &B::Array,
         cache: Option<&mut B::Cache<'_>>,
     ) -> Result<SavedAttention<B>> {
-        let [mut q, mut k, mut v] = self.qkv.forward(backend, x, number)?;
+        let [mut q, mut k, mut v] = self.qkv.forward(backend, x)?;
         let mut gate = None;
         if let Some(dim) = self.gated {
             // Query and gate of each head stand side by side: [N, H, 2 dim].
@@ -92,7 +92,7 @@ impl Attention {
     /// Backward: dL/dy -> dL/dx; accumulates weight gradients.
     pub(super) fn backward<B: Backend>(
         &self,
-        At { backend, pass, number }: At<'_, B>,
+        At { backend, pass }: At<'_, B>,
         saved: SavedAttention<B>,
         grad: B::Array,
         x: impl FnOnce() -> Result<B::Array>,
@@ -125,7 +125,7 @@ impl Attention {
         if let (Some(dim), Some(d_gate)) = (self.gated, d_gate) {
             dq = backend.joined(&[&dq, &d_gate], &[dim, dim])?;
         }
-        self.qkv.backward(backend, x()?, [dq, dk, dv], number, grads)
+        self.qkv.backward(backend, x()?, [dq, dk, dv], grads)
     }
 
     pub(super) fn linears(&self) -> &[Linear] {

@@ -45,11 +45,11 @@ impl DeltaRule {
 
     pub(super) fn forward<B: Backend>(
         &self,
-        At { backend, pass, number }: At<'_, B>,
+        At { backend, pass }: At<'_, B>,
         x: &B::Array,
         mut cache: Option<&mut B::Cache<'_>>,
     ) -> Result<SavedDelta<B>> {
-        let inputs = self.inputs.forward(backend, x, number)?;
+        let inputs = self.inputs.forward(backend, x)?;
         let [raw, _, b, a] = &inputs;
         let mixed = backend.convolution(pass, raw, &self.kernel, cache.as_deref_mut())?;
         let result = backend.delta_rule(pass, &self.rule, [&mixed, b, a], cache)?;
@@ -70,7 +70,7 @@ impl DeltaRule {
     /// Backward: dL/dy -> dL/dx; accumulates weight gradients.
     pub(super) fn backward<B: Backend>(
         &self,
-        At { backend, pass, number }: At<'_, B>,
+        At { backend, pass }: At<'_, B>,
         saved: SavedDelta<B>,
         grad: B::Array,
         x: impl FnOnce() -> Result<B::Array>,
@@ -89,7 +89,7 @@ impl DeltaRule {
         drop((mixed, d_result));
         let d_raw = backend.convolution_backward(pass, &raw, &self.kernel, &d_mixed, grads)?;
         drop((raw, d_mixed));
-        self.inputs.backward(backend, x()?, [d_raw, gate, d_b, d_a], number, grads)
+        self.inputs.backward(backend, x()?, [d_raw, gate, d_b, d_a], grads)
     }
 
     pub(super) fn linears(&self) -> &[Linear] {

@@ -158,23 +158,16 @@ impl Decoder {
         run::last_norm(self, gpu, &mut stream)
     }
 
-    /// The same without a cache, and what [`Decoder::backward`] reads; `number` is that of a training pass, which
-    /// keys what adapters drop.
-    pub(crate) fn forward(
-        &self,
-        ids: &[u32],
-        packed: &PackedSequences,
-        number: Option<u64>,
-    ) -> Result<(Tensor, Trace)> {
+    /// The same without a cache, and what [`Decoder::backward`] reads.
+    pub(crate) fn forward(&self, ids: &[u32], packed: &PackedSequences) -> Result<(Tensor, Trace)> {
         self.check(ids.len(), packed)?;
         match &self.backend {
             AnyBackend::Cpu(cpu) => {
-                let (hidden, saved) =
-                    rayon::scope(|_| run::forward(self, cpu, ids, packed, number))?;
+                let (hidden, saved) = rayon::scope(|_| run::forward(self, cpu, ids, packed))?;
                 Ok((hidden, Trace::Cpu(saved)))
             }
             AnyBackend::Gpu(gpu) => {
-                let (hidden, saved) = run::forward(self, gpu, ids, packed, number)?;
+                let (hidden, saved) = run::forward(self, gpu, ids, packed)?;
                 Ok((hidden, Trace::Gpu(saved)))
             }
         }

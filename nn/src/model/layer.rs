@@ -89,16 +89,16 @@ impl Block {
     /// Adds what the block computes from `x` to the stream; returns what a norm of it reads.
     fn add_result<B: Backend>(
         &self,
-        At { backend, number, .. }: At<'_, B>,
+        At { backend, .. }: At<'_, B>,
         x: &B::Array,
         stream: &mut B::Stream,
     ) -> Result<Option<B::Array>> {
         if self.after.is_none() && self.scale == 1.0 {
-            self.output.forward_residual(backend, x, stream, number)?;
+            self.output.forward_residual(backend, x, stream)?;
             return Ok(None);
         }
         // stream += s norm(x W^T + b); the norm's gradient reads its input, which is returned.
-        let mut out = self.output.forward(backend, x, number)?;
+        let mut out = self.output.forward(backend, x)?;
         let mut raw = None;
         if let Some(norm) = &self.after {
             let normed = backend.norm(&out, norm)?;
@@ -114,15 +114,15 @@ impl Block {
     /// Backward: dL/d(stream) -> dL/dx; accumulates weight gradients.
     fn result_backward<B: Backend>(
         &self,
-        At { backend, number, .. }: At<'_, B>,
+        At { backend, .. }: At<'_, B>,
         x: &B::Array,
         raw: Option<B::Array>,
         dx: &B::Array,
         grads: &mut GradAccumulator,
     ) -> Result<B::Array> {
         if self.after.is_none() && self.scale == 1.0 {
-            self.output.weight_backward(backend, x, dx, number, grads)?;
-            return self.output.input_backward(backend, dx, None, number);
+            self.output.weight_backward(backend, x, dx, grads)?;
+            return self.output.input_backward(backend, dx, None);
         }
         // A copy: `dx` itself goes on to the layers before, by the residual connection.
         let mut grad = backend.copy(dx)?;
@@ -134,8 +134,8 @@ impl Block {
             backend.norm_backward(&raw, norm, &grad, &mut d_raw, grads)?;
             grad = d_raw;
         }
-        self.output.weight_backward(backend, x, &grad, number, grads)?;
-        self.output.input_backward(backend, &grad, None, number)
+        self.output.weight_backward(backend, x, &grad, grads)?;
+        self.output.input_backward(backend, &grad, None)
     }
 
     /// Adds to `dx` the gradient of the stream for that of what the block read of it.
@@ -278,7 +278,7 @@ impl Layer {
         cache: Option<&mut B::Cache<'_>>,
         saves: bool,
     ) -> Result<Option<SavedActivations<B>>> {
-        let At { backend, number, .. } = at;
+        let At { backend, .. } = at;
         let saved = |stream: &mut B::Stream| saves.then(|| backend.saved(stream)).transpose();
 
         // h = x + mix(norm(x)), then y = h + W_down (act(W_gate n) W_up n) with n = norm(h).
@@ -292,7 +292,7 @@ impl Layer {
 
         let x = self.feed_forward.input(backend, stream)?;
         let middle = saved(stream)?;
-        let gate_up = self.gate_up.forward(backend, &x, number)?;
+        let gate_up = self.gate_up.forward(backend, &x)?;
         drop(x);
         let gated = backend.gated(self.activation, &gate_up[0], &gate_up[1])?;
         let of_feed_forward = self.feed_forward.add_result(at, &gated, stream)?;
@@ -312,7 +312,7 @@ impl Layer {
         dx: &mut B::Array,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        let At { backend, number, .. } = at;
+        let At { backend, .. } = at;
         let input = saved.input;
         let inside = match saved.inside {
             Some(inside) => inside,
@@ -337,7 +337,7 @@ impl Layer {
         backend.gated_backward(self.activation, &mut gate, &mut up, &d_gated)?;
         drop(d_gated);
         let x = block.input_again(backend, &middle)?;
-        let dx_of_block = self.gate_up.backward(backend, x, [gate, up], number, grads)?;
+        let dx_of_block = self.gate_up.backward(backend, x, [gate, up], grads)?;
         block.input_backward(backend, &middle, &dx_of_block, dx, grads)?;
         drop((middle, dx_of_block));
 

@@ -10,8 +10,6 @@ use crate::backend::{Backend, Norm, Parameter};
 pub(super) struct At<'a, B: Backend> {
     pub(super) backend: &'a B,
     pub(super) pass: &'a B::Pass,
-    /// Of a training pass.
-    pub(super) number: Option<u64>,
 }
 
 impl<B: Backend> Clone for At<'_, B> {

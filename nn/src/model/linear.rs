@@ -15,14 +15,9 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// `x` `[N, in]` to `[N, out]`. A training pass has a number, which keys the adapter's dropout.
-    pub(super) fn forward<B: Backend>(
-        &self,
-        backend: &B,
-        x: &B::Array,
-        pass: Option<u64>,
-    ) -> Result<B::Array> {
-        let [out] = of_each(backend, std::array::from_ref(self), x, pass)?;
+    /// `x` `[N, in]` to `[N, out]`.
+    pub(super) fn forward<B: Backend>(&self, backend: &B, x: &B::Array) -> Result<B::Array> {
+        let [out] = of_each(backend, std::array::from_ref(self), x)?;
         Ok(out)
     }
 
@@ -32,11 +27,10 @@ impl Linear {
         backend: &B,
         x: &B::Array,
         stream: &mut B::Stream,
-        pass: Option<u64>,
     ) -> Result<()> {
         backend.linear_residual(x, &self.weight, self.bias.as_ref(), stream)?;
         if let Some(adapter) = &self.adapter {
-            let low = adapter.down(backend, x, pass)?;
+            let low = adapter.down(backend, x)?;
             backend.linear_residual(&low, &adapter.b, None, stream)?;
         }
         Ok(())
@@ -49,11 +43,10 @@ impl Linear {
         backend: &B,
         x: &B::Array,
         grad: &B::Array,
-        pass: Option<u64>,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
         if let Some(adapter) = &self.adapter {
-            adapter.weight_backward(backend, x, grad, pass, grads)?;
+            adapter.weight_backward(backend, x, grad, grads)?;
         }
         if !self.weight.is_trained {
             return Ok(());
@@ -67,13 +60,12 @@ impl Linear {
         backend: &B,
         grad: &B::Array,
         to: Option<B::Array>,
-        pass: Option<u64>,
     ) -> Result<B::Array> {
         // y = x W^T + s (x A^T) B^T: dx = dy W + s (dy B) A.
         let dx = backend.linear_backward(grad, &self.weight, to)?;
         match &self.adapter {
             None => Ok(dx),
-            Some(adapter) => adapter.input_backward(backend, grad, dx, pass),
+            Some(adapter) => adapter.input_backward(backend, grad, dx),
         }
     }
 
@@ -116,16 +108,11 @@ impl<const N: usize> Joined<N> {
     }
 
     /// `x` `[N, in]` to each projection of it.
-    pub(super) fn forward<B: Backend>(
-        &self,
-        backend: &B,
-        x: &B::Array,
-        pass: Option<u64>,
-    ) -> Result<[B::Array; N]> {
+    pub(super) fn forward<B: Backend>(&self, backend: &B, x: &B::Array) -> Result<[B::Array; N]> {
         match self {
-            Self::Separate(linears) => of_each(backend, linears, x, pass),
+            Self::Separate(linears) => of_each(backend, linears, x),
             Self::Fused { linear, widths } => {
-                let all = linear.forward(backend, x, pass)?;
+                let all = linear.forward(backend, x)?;
                 let total = widths.iter().sum();
                 let mut at = 0;
                 each(widths, |width| {
@@ -143,26 +130,25 @@ impl<const N: usize> Joined<N> {
         backend: &B,
         x: B::Array,
         results: [B::Array; N],
-        pass: Option<u64>,
         grads: &mut GradAccumulator,
     ) -> Result<B::Array> {
         let mut dx = None;
         match self {
             Self::Separate(linears) => {
                 for (linear, grad) in linears.iter().zip(&results) {
-                    linear.weight_backward(backend, &x, grad, pass, grads)?;
+                    linear.weight_backward(backend, &x, grad, grads)?;
                 }
                 drop(x);
                 for (linear, grad) in linears.iter().zip(results) {
-                    dx = Some(linear.input_backward(backend, &grad, dx, pass)?);
+                    dx = Some(linear.input_backward(backend, &grad, dx)?);
                 }
             }
             Self::Fused { linear, widths } => {
                 let grad = backend.joined(&results.each_ref(), widths)?;
                 drop(results);
-                linear.weight_backward(backend, &x, &grad, pass, grads)?;
+                linear.weight_backward(backend, &x, &grad, grads)?;
                 drop(x);
-                dx = Some(linear.input_backward(backend, &grad, None, pass)?);
+                dx = Some(linear.input_backward(backend, &grad, None)?);
             }
         }
         Ok(dx.expect("one projection at least"))
@@ -188,13 +174,12 @@ fn of_each<B: Backend, const N: usize>(
     backend: &B,
     linears: &[Linear; N],
     x: &B::Array,
-    pass: Option<u64>,
 ) -> Result<[B::Array; N]> {
     let weights = linears.each_ref().map(|linear| (&linear.weight, linear.bias.as_ref()));
     let mut all = backend.linears(x, &weights)?;
     for (linear, out) in linears.iter().zip(&mut all) {
         if let Some(adapter) = &linear.adapter {
-            let low = adapter.down(backend, x, pass)?;
+            let low = adapter.down(backend, x)?;
             backend.linear_add(&low, &adapter.b, out)?;
         }
     }

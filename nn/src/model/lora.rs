@@ -2,7 +2,6 @@
 //!
 //! The base's weights stay as they are and are shared, so the reference of a run costs no second copy.
 //! Scaling is PEFT's: `alpha / r`, or `alpha / sqrt(r)` for rank-stabilised adapters (arXiv 2312.03732).
-//! Dropout masks are values of (pass, module, element), so that a resumed run draws the same.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::Architecture;
 use super::weights::Weights;
 use crate::backend::cpu::product::matrix_product;
-use crate::backend::{Backend, Dropout, GradAccumulator, Parameter, hashed};
+use crate::backend::{Backend, GradAccumulator, Parameter};
 
 /// The projections of a layer that can be adapted in one family or another, by the last parts of their names.
 pub const LEAVES: [&str; 16] = [
@@ -44,8 +43,6 @@ pub struct Scaling {
     pub lora_alpha: f64,
     /// Whether the scale falls with the root of the rank.
     pub use_rslora: bool,
-    /// Share of the values that go into A which training drops.
-    pub lora_dropout: f64,
 }
 
 impl Scaling {
@@ -106,9 +103,6 @@ pub(super) struct LowRank {
     /// Up-projection `[out, r]`, zero at first.
     pub(super) b: Parameter,
     scale: f64,
-    dropout: f64,
-    /// Keys the dropout of this projection apart from the others'.
-    key: u64,
 }
 
 impl LowRank {
@@ -117,9 +111,7 @@ impl LowRank {
         if b.dims2()?.1 != rank {
             bail!("adapter of `{module}`: A is {:?}, B {:?}", a.values.dims(), b.values.dims());
         }
-        let (scale, dropout) = (scaling.scale(), scaling.lora_dropout);
-        let key = hashed(u64::from(crc32fast::hash(module.as_bytes())));
-        Ok(Self { a, b, scale, dropout, key })
+        Ok(Self { a, b, scale: scaling.scale() })
     }
 
     /// The same adapter with a copy of its matrices that products read fastest.
@@ -137,38 +129,8 @@ impl LowRank {
         product * self.scale
     }
 
-    /// The dropout of pass number `pass`. Pass and projection are hashed together: passes are numbered in a row, and
-    /// keys in a row would shift one mask.
-    fn dropout(&self, pass: Option<u64>) -> Option<Dropout> {
-        let pass = pass.filter(|_| self.dropout > 0.0)?;
-        Some(Dropout::new(hashed(pass ^ self.key), self.dropout))
-    }
-
-    /// Calls `work` with `x` as A sees it.
-    fn with_dropped<B: Backend, R>(
-        &self,
-        backend: &B,
-        x: &B::Array,
-        pass: Option<u64>,
-        work: impl FnOnce(&B::Array) -> Result<R>,
-    ) -> Result<R> {
-        match self.dropout(pass) {
-            None => work(x),
-            Some(dropout) => work(&backend.dropout(x, dropout)?),
-        }
-    }
-
     /// `s A x` `[N, r]`.
-    pub(super) fn down<B: Backend>(
-        &self,
-        backend: &B,
-        x: &B::Array,
-        pass: Option<u64>,
-    ) -> Result<B::Array> {
-        self.with_dropped(backend, x, pass, |x| self.scaled_product(backend, x))
-    }
-
-    fn scaled_product<B: Backend>(&self, backend: &B, x: &B::Array) -> Result<B::Array> {
+    pub(super) fn down<B: Backend>(&self, backend: &B, x: &B::Array) -> Result<B::Array> {
         let mut low = backend.linears(x, &[(&self.a, None)])?.swap_remove(0);
         backend.scale(&mut low, self.scale)?;
         Ok(low)
@@ -187,16 +149,13 @@ impl LowRank {
         backend: &B,
         x: &B::Array,
         grad: &B::Array,
-        pass: Option<u64>,
         grads: &mut GradAccumulator,
     ) -> Result<()> {
-        self.with_dropped(backend, x, pass, |x| {
-            // With y = s B A x: dB = dy^T (s A x), dA = (s dy B)^T x. [N, r] is cheap to compute again.
-            let low = self.scaled_product(backend, x)?;
-            backend.weight_backward(&low, grad, &self.b, None, grads)?;
-            let d_low = self.low_gradient(backend, grad)?;
-            backend.weight_backward(x, &d_low, &self.a, None, grads)
-        })
+        // With y = s B A x: dB = dy^T (s A x), dA = (s dy B)^T x. [N, r] is cheap to compute again.
+        let low = self.down(backend, x)?;
+        backend.weight_backward(&low, grad, &self.b, None, grads)?;
+        let d_low = self.low_gradient(backend, grad)?;
+        backend.weight_backward(x, &d_low, &self.a, None, grads)
     }
 
     /// Adds the gradient of `x` to `dx`.
@@ -204,50 +163,9 @@ impl LowRank {
         &self,
         backend: &B,
         grad: &B::Array,
-        mut dx: B::Array,
-        pass: Option<u64>,
+        dx: B::Array,
     ) -> Result<B::Array> {
         let low = self.low_gradient(backend, grad)?;
-        let Some(dropout) = self.dropout(pass) else {
-            return backend.linear_backward(&low, &self.a, Some(dx));
-        };
-        // The mask of the forward pass, from the same key.
-        let more = backend.dropout(&backend.linear_backward(&low, &self.a, None)?, dropout)?;
-        backend.add(&mut dx, &more)?;
-        Ok(dx)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn masks_of_neighbouring_passes_and_of_modules_are_independent() {
-        let scaling = Scaling { r: 1, lora_alpha: 1.0, use_rslora: false, lora_dropout: 0.5 };
-        let zeros = |shape: (usize, usize)| {
-            Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu).unwrap()
-        };
-        let matrix = |shape| Parameter::trained("matrix", zeros(shape));
-        let adapter =
-            |name: &str| LowRank::new([matrix((1, 8)), matrix((8, 1))], &scaling, name).unwrap();
-        let count = 4096;
-        let mask = |low: &LowRank, pass: u64| -> Vec<bool> {
-            let dropout = low.dropout(Some(pass)).unwrap();
-            (0..count).map(|i| dropout.factor(i) == 0.0).collect()
-        };
-        let agree = |a: &[bool], b: &[bool]| {
-            a.iter().zip(b).filter(|(a, b)| a == b).count() as f64 / a.len().min(b.len()) as f64
-        };
-        let (q, v) = (adapter("q_proj"), adapter("v_proj"));
-        let first = mask(&q, 7);
-        // Not each other, nor each other shifted by a few elements.
-        for other in [mask(&q, 8), mask(&q, 6), mask(&v, 7)] {
-            for shift in 0..4 {
-                assert!((agree(&first[shift..], &other) - 0.5).abs() < 0.05, "shift {shift}");
-                assert!((agree(&first, &other[shift..]) - 0.5).abs() < 0.05, "shift {shift}");
-            }
-        }
-        assert_eq!(first, mask(&q, 7));
+        backend.linear_backward(&low, &self.a, Some(dx))
     }
 }

@@ -15,7 +15,6 @@ use crate::backend::{Backend, GradAccumulator, PackedSequences};
 pub(crate) struct SavedLayers<B: Backend> {
     ids: Vec<u32>,
     pass: B::Pass,
-    number: Option<u64>,
     layers: Vec<SavedActivations<B>>,
     /// The stream before the last norm.
     last: B::Array,
@@ -42,7 +41,7 @@ pub(super) fn layers<B: Backend>(
 ) -> Result<()> {
     for (index, layer) in decoder.layers.iter().enumerate() {
         let cache = caches.as_mut().map(|caches| &mut caches[index]);
-        layer.forward(At { backend, pass, number: None }, stream, cache)?;
+        layer.forward(At { backend, pass }, stream, cache)?;
     }
     Ok(())
 }
@@ -78,19 +77,18 @@ pub(super) fn forward<B: Backend>(
     backend: &B,
     ids: &[u32],
     packed: &PackedSequences,
-    number: Option<u64>,
 ) -> Result<(Tensor, SavedLayers<B>)> {
     let pass = pass(decoder, backend, packed, None)?;
     let mut stream =
         backend.embed(&decoder.embedding, ids, decoder.architecture.embedding_scale)?;
     let mut layers = Vec::with_capacity(decoder.layers.len());
     for layer in &decoder.layers {
-        let saved = layer.forward_saved(At { backend, pass: &pass, number }, &mut stream)?;
+        let saved = layer.forward_saved(At { backend, pass: &pass }, &mut stream)?;
         layers.push(if decoder.recomputes { saved.input_only() } else { saved });
     }
     let hidden = hidden_states(decoder, backend, &mut stream)?;
     let last = backend.saved(&mut stream)?;
-    Ok((hidden, SavedLayers { ids: ids.to_vec(), pass, number, layers, last }))
+    Ok((hidden, SavedLayers { ids: ids.to_vec(), pass, layers, last }))
 }
 
 /// Adds the gradients of all weights for the gradient `grad` `[N, D]` of the hidden states.
@@ -101,7 +99,7 @@ pub(super) fn backward<B: Backend>(
     grad: &Tensor,
     grads: &mut GradAccumulator,
 ) -> Result<()> {
-    let SavedLayers { ids, pass, number, layers, last } = saved;
+    let SavedLayers { ids, pass, layers, last } = saved;
     let architecture = &decoder.architecture;
     let mut grad = backend.of_tensor(grad)?;
     if architecture.logits_scale != 1.0 {
@@ -112,7 +110,7 @@ pub(super) fn backward<B: Backend>(
     backend.norm_backward(&last, &decoder.norm, &grad, &mut dx, grads)?;
     drop((grad, last));
     for (layer, saved) in decoder.layers.iter().zip(layers).rev() {
-        layer.backward(At { backend, pass: &pass, number }, saved, &mut dx, grads)?;
+        layer.backward(At { backend, pass: &pass }, saved, &mut dx, grads)?;
     }
     if !decoder.embedding.is_trained {
         return Ok(());

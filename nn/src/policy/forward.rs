@@ -70,15 +70,9 @@ impl Forward {
 }
 
 impl Policy {
-    /// Log-probabilities of completions with what their gradient needs; `number` is that of a training pass, which
-    /// keys the dropout of adapters: the same number, the same mask.
-    pub fn forward<S: Borrow<Sequence>>(
-        &self,
-        rows: &[S],
-        temperature: f64,
-        number: Option<u64>,
-    ) -> Result<Forward> {
-        self.forward_compared(rows, temperature, number, None)
+    /// Log-probabilities of completions with what their gradient needs.
+    pub fn forward<S: Borrow<Sequence>>(&self, rows: &[S], temperature: f64) -> Result<Forward> {
+        self.forward_compared(rows, temperature, None)
     }
 
     /// The same, compared with a base over the full vocabulary.
@@ -89,11 +83,10 @@ impl Policy {
         &self,
         rows: &[S],
         temperature: f64,
-        number: Option<u64>,
         base: Option<&Base<'_>>,
     ) -> Result<Forward> {
         let batch = Batch::new(rows)?;
-        let (hidden, trace) = self.decoder.forward(&batch.ids, &batch.packed, number)?;
+        let (hidden, trace) = self.decoder.forward(&batch.ids, &batch.packed)?;
         let hidden = batch.predicting(&hidden)?;
         let targets = Targets { tokens: &batch.targets, temperature };
         let outputs = self.decoder.logp(&hidden, targets)?;

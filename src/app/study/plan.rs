@@ -296,7 +296,6 @@ impl Prepared {
             held_out: None,
             path: None,
             engine: None,
-            device_link: None,
             correction: ImportanceCorrection::default(),
         };
         session.fine_tune(&self.train, &config, &setup)?;

@@ -185,7 +185,6 @@ impl StudyOptions {
                 held_out: None,
                 path: self.path_points(config.settings.max_steps),
                 engine: None,
-                device_link: None,
                 correction: ImportanceCorrection::default(),
             };
             let tuned = session.fine_tune(train, config, &setup)?;

@@ -108,7 +108,6 @@ impl Session<'_> {
                 rewarding: &rewarding,
             },
             ranks: &self.ranks,
-            device_link: setup.device_link,
         };
         let mut recorder = Recorder::new(self, &run, setup, &checkpoints, state.global_step)?;
         let end = rlvr::train(&run, &mut state, &mut optimizer, self.stop, &mut |step| {

@@ -2,7 +2,6 @@
 
 mod dry_run;
 pub(crate) mod fine_tune;
-mod gradient_link;
 pub(crate) mod held_out;
 mod journal;
 pub(crate) mod path;
@@ -28,7 +27,6 @@ use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{data_file, lengths};
 use crate::solvers::remote::EngineOptions;
 pub use dry_run::{DryRun, dry_run};
-pub use gradient_link::GradientLink;
 pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
 pub use setup::OnStep;
@@ -65,11 +63,6 @@ pub struct TrainOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub held_out: HeldOutOptions,
-    /// Sum the ranks' gradients on the host, or with NCCL (nccl): one GPU for each rank, and a build with the feature
-    /// nccl. The results are bit-identical.
-    #[arg(long, value_enum, default_value_t, help_heading = "Optimizer", value_name = "PLACE")]
-    #[serde(default)]
-    pub gradient_link: GradientLink,
 }
 
 /// A run that is done.
@@ -121,12 +114,10 @@ pub fn run(
     if matches!(start, Start::Resume(_)) && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; starting from the beginning", output.display());
     }
-    options.agree(ranks)?;
     let options = &options.dated(run_directory, ranks)?;
     let (mut dataset, mut held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
-    let link = options.gradient_link.join(ranks, &device)?;
     let options = &options.with_length(&mut dataset, held_out.as_mut(), &base)?;
     stop.saves();
     let session = options.session(&mut base, device, stop)?.with_ranks(ranks);
@@ -142,7 +133,6 @@ pub fn run(
         held_out: held_out.as_ref(),
         path: None,
         engine: options.engine.remote.engine.is_some().then_some(&options.engine),
-        device_link: link.as_deref(),
         correction: options.engine.correction(),
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup);
@@ -247,11 +237,6 @@ impl TrainOptions {
         Ok(())
     }
 
-    /// Refuses ranks that were told otherwise.
-    fn agree(&self, ranks: &Ranks) -> Result<()> {
-        ranks.agree(self.gradient_link as u64, "values of --gradient-link")
-    }
-
     /// A session that holds the base where training uses it.
     fn session<'s>(
         &self,
@@ -269,7 +254,6 @@ impl TrainOptions {
     /// Refuses settings that would have no effect.
     fn check(&self) -> Result<()> {
         self.rlvr.settings.check()?;
-        self.gradient_link.check()?;
         self.rlvr.objective.open(self.rlvr.settings.num_generations)?;
         if let Some(start) =
             self.rlvr.settings.initial_policy.as_ref().filter(|start| !start.is_dir())

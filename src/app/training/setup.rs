@@ -8,7 +8,6 @@ use super::held_out::HeldOutSet;
 use super::path::PathPoints;
 use crate::solvers::remote::EngineOptions;
 use tealight_learn::objective::ImportanceCorrection;
-use tealight_learn::train::DeviceLink;
 
 /// Called with the row of metrics of every step.
 pub type OnStep<'a> = dyn Fn(&serde_json::Value) -> Result<()> + 'a;
@@ -31,8 +30,6 @@ pub(crate) struct RunSetup<'a> {
     pub(crate) path: Option<PathPoints>,
     /// The servers that sample in place of this process.
     pub(crate) engine: Option<&'a EngineOptions>,
-    /// The link between the GPUs of all ranks, where gradients are summed there.
-    pub(crate) device_link: Option<&'a dyn DeviceLink>,
     /// How samples of a server, or of a rounded policy, are weighted.
     pub(crate) correction: ImportanceCorrection,
 }

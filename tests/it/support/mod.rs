@@ -110,10 +110,9 @@ pub(crate) fn flat(x: &Tensor) -> Vec<f64> {
 pub(crate) fn gradients(
     policy: &Policy,
     (rows, temperature): (&[Sequence], f64),
-    number: Option<u64>,
     loss: impl Fn(&Tensor) -> candle_core::Result<Tensor>,
 ) -> (Vec<f32>, BTreeMap<String, Tensor>) {
-    let forward = policy.forward(rows, temperature, number).expect("a pass");
+    let forward = policy.forward(rows, temperature).expect("a pass");
     let values = forward.logp().to_vec1().expect("values");
     let loss = loss(forward.logp()).expect("a loss");
     let mut grads = GradAccumulator::default();

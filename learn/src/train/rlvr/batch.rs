@@ -2,46 +2,34 @@
 
 use std::ops::Range;
 
-use anyhow::{Context, Result};
-use candle_core::Tensor;
+use anyhow::Result;
 
-use super::scored::{BaseScores, Deferred, ScoredGroups, log_ratios, widened};
-use crate::objective::{
-    Mismatch, Normaliser, Offsets, Plan, Rule, advantages, subtract_penalty_to_go,
-};
+use super::scored::{BaseScores, ScoredGroups};
+use crate::objective::{Normaliser, Offsets, Plan, Rule, advantages, subtract_penalty_to_go};
 use tealight_core::ranks::Ranks;
-use tealight_nn::policy::{Distributions, Sequence, on_host};
+use tealight_nn::policy::{Distributions, Sequence};
 
-/// The completions of one step with flat columns of their tokens. Only [`TokenBatch::finish`] gives them to the loss.
+/// The completions of one step with flat columns of their tokens.
 pub(super) struct TokenBatch {
     pub(super) sequences: Vec<Sequence>,
     /// The base's distributions at every completion's tokens, where the loss compares with them and this rank has them.
     pub(super) base: Option<Vec<Distributions>>,
     /// The completions of each mini-batch, one optimizer step each.
     pub(super) mini_batches: Vec<Range<usize>>,
-    groups: Vec<Range<usize>>,
     columns: Columns,
-    deferred: Deferred,
 }
 
 /// The flat columns that the loss of rollouts reads: one number a token, completions one after the other.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Columns {
     pub(super) offsets: Offsets,
-    /// Log-probabilities under the policy before the step, or under the sampler where nothing corrects for it.
+    /// Log-probabilities under the policy before the step.
     pub(super) behavior_logp: Vec<f32>,
     /// Log-probabilities under the base, where the objective reads them.
     pub(super) base_logp: Option<Vec<f32>>,
     pub(super) advantage: Vec<f64>,
     /// Weight of each token in the step's loss.
     pub(super) weight: Vec<f64>,
-}
-
-/// The completions of one pass with every column that their loss reads.
-pub(super) struct MicroBatch {
-    pub(super) columns: Columns,
-    /// The ratios that the pass found, where importance weights were deferred.
-    pub(super) ratios: Option<SamplerRatios>,
 }
 
 impl TokenBatch {
@@ -70,54 +58,14 @@ impl TokenBatch {
         let (base_logp, base) = base.unzip();
         let mut columns = Columns { offsets, behavior_logp, base_logp, advantage, weight };
         if let Some(costs) = &scored.costs {
-            for group in groups.iter().cloned() {
+            for group in groups {
                 columns.subtract_penalty_to_go(group, costs, plan.beta());
             }
         }
         if let Some(importance) = &scored.importance {
             columns.multiply_weights(importance);
         }
-        Ok(Self {
-            sequences: scored.sequences,
-            base: base.flatten(),
-            mini_batches,
-            groups,
-            columns,
-            deferred: scored.deferred,
-        })
-    }
-
-    /// Some completions with all that their loss reads, given what the pass over them computed, `[N]` each: their
-    /// log-probabilities, and divergences from the base where the pass compared with it.
-    pub(super) fn finish(
-        &self,
-        plan: &Plan,
-        completions: &[usize],
-        logp: &Tensor,
-        divergence: Option<&Tensor>,
-    ) -> Result<MicroBatch> {
-        let (mut columns, mut ratios) = (self.columns.gather(completions), None);
-        if let Some(correction) = self.deferred.importance {
-            let policy_logp = on_host(&logp.detach())?;
-            // With one update a step and no dropout, the training pass has the policy before the step.
-            let log_ratios = log_ratios(&policy_logp, &columns.behavior_logp);
-            let weights = correction.weigh(&columns.offsets, &log_ratios);
-            columns.behavior_logp = policy_logp;
-            columns.multiply_weights(&weights.factor);
-            let (lengths, counts) = (columns.offsets.lengths(), weights.counts);
-            ratios = Some(SamplerRatios { lengths, log_ratios, counts });
-        }
-        if self.deferred.costs {
-            let costs = divergence.context("no divergences in the pass; this is a bug")?;
-            let costs = widened(&on_host(&costs.detach())?);
-            for group in &self.groups {
-                if let Some(first) = completions.iter().position(|row| *row == group.start) {
-                    let group = first..first + group.len();
-                    columns.subtract_penalty_to_go(group, &costs, plan.beta());
-                }
-            }
-        }
-        Ok(MicroBatch { columns, ratios })
+        Ok(Self { sequences: scored.sequences, base: base.flatten(), mini_batches, columns })
     }
 
     /// Whether the gradient of a completion is zero under `plan`: its tokens have no weight, or no advantage where the
@@ -144,9 +92,15 @@ impl TokenBatch {
         self.columns.offsets.span(completions).len()
     }
 
-    /// The advantage of each completion's first token.
+    /// The advantage of each completion's first token; 0 where it has none.
     pub(super) fn first_advantages(&self) -> Vec<f64> {
-        self.columns.first_advantages()
+        let completions = self.columns.offsets.split(&self.columns.advantage);
+        completions.map(|values| values.first().copied().unwrap_or(0.0)).collect()
+    }
+
+    /// The columns of some completions, in the order given.
+    pub(super) fn columns(&self, completions: &[usize]) -> Columns {
+        self.columns.gather(completions)
     }
 }
 
@@ -175,34 +129,6 @@ impl Columns {
         let (span, offsets) = (self.offsets.span(group.clone()), self.offsets.slice(group));
         let advantage = &mut self.advantage[span.clone()];
         subtract_penalty_to_go(&offsets, &costs[span], beta, advantage, None);
-    }
-
-    /// The advantage of each completion's first token; 0 where it has none.
-    pub(super) fn first_advantages(&self) -> Vec<f64> {
-        let completions = self.offsets.split(&self.advantage);
-        completions.map(|values| values.first().copied().unwrap_or(0.0)).collect()
-    }
-}
-
-/// `log(pi / b)` of tokens that another model sampled.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct SamplerRatios {
-    lengths: Vec<usize>,
-    log_ratios: Vec<f64>,
-    counts: Vec<bool>,
-}
-
-impl SamplerRatios {
-    /// Takes in those of a further pass.
-    pub(super) fn extend(&mut self, more: &Self) {
-        self.lengths.extend(&more.lengths);
-        self.log_ratios.extend(&more.log_ratios);
-        self.counts.extend(&more.counts);
-    }
-
-    /// The distance of the model that sampled from the policy.
-    pub(super) fn mismatch(&self) -> Mismatch {
-        Mismatch::new(&Offsets::new(self.lengths.iter().copied()), &self.log_ratios, &self.counts)
     }
 }
 
@@ -238,13 +164,10 @@ fn completion_weights(
 
 #[cfg(test)]
 mod tests {
-    use candle_core::Device;
-
     use super::*;
-    use crate::objective::{GroupStats, ImportanceCorrection, Objective};
+    use crate::objective::{GroupStats, Objective};
 
     const LENGTHS: [usize; 4] = [2, 1, 3, 2];
-    const CORRECTION: ImportanceCorrection = ImportanceCorrection::TokenTruncate(2.0);
 
     fn plan(text: &str) -> Plan {
         text.parse::<Objective>().unwrap().plan
@@ -273,19 +196,7 @@ mod tests {
             base: None,
             importance: None,
             costs: None,
-            deferred: Deferred::default(),
         }
-    }
-
-    fn tensor(values: &[f64]) -> Tensor {
-        let values: Vec<f32> = values.iter().map(|x| *x as f32).collect();
-        Tensor::from_slice(&values, values.len(), &Device::Cpu).unwrap()
-    }
-
-    /// The columns of all completions after a pass with these outputs.
-    fn finished(plan: &Plan, batch: &TokenBatch, outputs: [&[f64]; 2]) -> Columns {
-        let [logp, divergence] = outputs.map(tensor);
-        batch.finish(plan, &[0, 1, 2, 3], &logp, Some(&divergence)).unwrap().columns
     }
 
     #[test]
@@ -304,36 +215,23 @@ mod tests {
         assert_eq!(batch.first_advantages(), [1.0, -1.0, 1.0, -1.0]);
     }
 
-    /// A pass before the step and the training pass give the same columns.
     #[test]
-    fn deferred_columns_are_those_that_were_scored_before() {
-        let outputs: [&[f64]; 2] = [
-            &[-0.5, -0.25, -1.0, -0.5, -2.0, -1.0, -0.75, -0.125],
-            &[0.25, 0.5, 1.0, 2.0, 0.125, 0.75, 0.5, 0.25],
-        ];
-        let [logp, divergence] = outputs;
-        let policy_logp: Vec<f32> = logp.iter().map(|x| *x as f32).collect();
-        let sampler_logp = scored().behavior_logp;
-        let ratios = log_ratios(&policy_logp, &sampler_logp);
-        let importance = CORRECTION.weigh(&Offsets::new(LENGTHS), &ratios);
-        let (factor, costs) = (Some(importance.factor), Some(divergence.to_vec()));
-        let scored_first = [
-            ScoredGroups { importance: factor, behavior_logp: policy_logp, ..scored() },
-            ScoredGroups { costs, ..scored() },
-        ];
-        let deferred = [
-            Deferred { importance: Some(CORRECTION), costs: false },
-            Deferred { importance: None, costs: true },
-        ];
-        let deferred = deferred.map(|deferred| ScoredGroups { deferred, ..scored() });
-        let steps = scored_first.into_iter().zip(deferred);
-        for (text, (known, late)) in ["rloo", "kl-full:0.25"].into_iter().zip(steps) {
-            let plan = plan(text);
-            let known = TokenBatch::new(&plan, known, 4, &Ranks::alone()).unwrap();
-            let late = TokenBatch::new(&plan, late, 4, &Ranks::alone()).unwrap();
-            assert_ne!(late.columns, known.columns, "{text}: nothing was deferred");
-            assert_eq!(finished(&plan, &late, outputs), finished(&plan, &known, outputs), "{text}");
-        }
+    fn importance_multiplies_weights_and_costs_lower_the_advantages_before_them() {
+        let columns = |text: &str, groups| {
+            TokenBatch::new(&plan(text), groups, 4, &Ranks::alone()).unwrap().columns
+        };
+        let plain = columns("rloo", scored());
+        let importance = vec![0.5, 2.0, 1.0, 0.0, 1.5, 1.0, 0.25, 1.0];
+        let product = plain.weight.iter().zip(&importance).map(|(weight, x)| weight * x).collect();
+        let weighted = columns("rloo", ScoredGroups { importance: Some(importance), ..scored() });
+        assert_eq!(weighted, Columns { weight: product, ..plain });
+        // Beta times the costs after each token, less those of the group's other completion after its own.
+        let costs = vec![0.25, 0.5, 1.0, 2.0, 0.125, 0.75, 0.5, 0.25];
+        let lower = [-0.125, 0.0, 0.125, -0.15625, -0.1875, 0.0, 0.15625, 0.1875];
+        let plain = columns("kl-full:0.25", scored());
+        let sum = plain.advantage.iter().zip(lower).map(|(advantage, x)| advantage + x).collect();
+        let lowered = columns("kl-full:0.25", ScoredGroups { costs: Some(costs), ..scored() });
+        assert_eq!(lowered, Columns { advantage: sum, ..plain });
     }
 
     #[test]

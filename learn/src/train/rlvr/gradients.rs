@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 use candle_core::{Device, Tensor};
 
-use super::batch::{Columns, MicroBatch, SamplerRatios, TokenBatch};
+use super::batch::{Columns, TokenBatch};
 use super::metrics::{RolloutStats, StoredStats, Update, UpdateStats, scalar};
 use super::run::Run;
 use super::training_data::StoredCompletion;
@@ -16,7 +16,7 @@ use crate::objective::{
     VocabularyInputs,
 };
 use crate::train::checkpoint::State;
-use crate::train::micro_batches::{DropoutCounter, column, lengths};
+use crate::train::micro_batches::{column, lengths};
 use crate::train::{order, rank_shares};
 use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
 
@@ -27,7 +27,6 @@ const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
 struct UpdateGradient<'a> {
     run: &'a Run<'a>,
     update: Update,
-    dropout_counter: &'a mut DropoutCounter,
     grads: GradAccumulator,
     stats: UpdateStats,
 }
@@ -39,10 +38,9 @@ pub(super) fn gradients(
     batch: Option<&TokenBatch>,
     update: Update,
     state: &State,
-    dropout_counter: &mut DropoutCounter,
 ) -> Result<(GradAccumulator, UpdateStats)> {
     let (grads, stats) = (GradAccumulator::default(), UpdateStats::default());
-    let mut sum = UpdateGradient { run, update, dropout_counter, grads, stats };
+    let mut sum = UpdateGradient { run, update, grads, stats };
     // Rehearsed beside rollouts, or trained on alone.
     let coefficient = match run.plan.rehearsal_loss() {
         Some((_, coefficient)) => Some(coefficient),
@@ -64,7 +62,7 @@ pub(super) fn gradients(
     let UpdateGradient { mut grads, mut stats, .. } = sum;
     if run.ranks.size() > 1 {
         let (started, weights) = (Instant::now(), run.models.policy.weights());
-        rank_shares::sum_gradients(&mut grads, weights, run.ranks, run.device_link)?;
+        rank_shares::sum_gradients(&mut grads, weights, run.ranks)?;
         stats.sum(run.ranks)?;
         stats.reduction_time = Some(started.elapsed().as_secs_f64());
     }
@@ -83,16 +81,12 @@ impl UpdateGradient<'_> {
             .clone()
             .partition(|row| !plan.reads_vocabulary(bonus) && batch.is_zero_gradient(*row, plan));
         let mut measured = RolloutStats { count: active.len(), ..RolloutStats::default() };
-        let mut ratios = None;
-        for (completions, number) in self.passes(batch, &active) {
+        for completions in self.passes(batch, &active) {
             let sequences = at(&batch.sequences, &completions);
             let base = batch.base.as_ref().map(|base| at(base, &completions));
             let base = run.compared(&sequences, base)?;
-            let forward =
-                policy.forward_compared(&sequences, temperature, number, base.as_ref())?;
-            let micro_batch =
-                batch.finish(plan, &completions, forward.logp(), forward.divergence())?;
-            let tensors = self.tensors(&completions, &micro_batch, &mut ratios)?;
+            let forward = policy.forward_compared(&sequences, temperature, base.as_ref())?;
+            let tensors = LossTensors::new(plan, &batch.columns(&completions), run.device())?;
             let vocabulary = VocabularyInputs {
                 entropy: forward.entropy(),
                 divergence: forward.divergence(),
@@ -112,12 +106,11 @@ impl UpdateGradient<'_> {
             measured.see_difference(update, &forward.logp().detach(), &tensors.behavior_logp)?;
             policy.backward(forward, &loss.total, &mut self.grads)?;
         }
-        for (completions, _) in self.passes(batch, &zero_gradient) {
+        for completions in self.passes(batch, &zero_gradient) {
             let sequences = at(&batch.sequences, &completions);
             // These completions only count in the logged means: a forward pass is enough.
             let scores = token_logp(policy.decoder(), &sequences, temperature)?;
-            let micro_batch = batch.finish(plan, &completions, &scores.logp, None)?;
-            let tensors = self.tensors(&completions, &micro_batch, &mut ratios)?;
+            let tensors = LossTensors::new(plan, &batch.columns(&completions), run.device())?;
             measured.clipped += scalar(&plan.loss(&tensors.inputs(&scores.logp))?.clipped)?;
             measured.entropy += scalar(&scores.entropy.sum_all()?)?;
             measured.see_difference(update, &scores.logp, &tensors.behavior_logp)?;
@@ -132,41 +125,19 @@ impl UpdateGradient<'_> {
         let each = 1.0 / (batch.tokens(mini_batch) * update.count) as f64;
         measured.entropy *= each;
         measured.clipped *= each;
-        self.stats.mismatch = ratios.map(|ratios| ratios.mismatch());
         self.stats.rollouts = Some(measured);
         Ok(())
     }
 
-    /// Some completions of a batch in this rank's micro-batches, each with its dropout counter.
-    fn passes(
-        &mut self,
-        batch: &TokenBatch,
-        completions: &[usize],
-    ) -> Vec<(Vec<usize>, Option<u64>)> {
-        self.ranges(&at(&batch.sequences, completions))
-            .into_iter()
-            .map(|(range, number)| (completions[range].to_vec(), number))
-            .collect()
+    /// Some completions of a batch in this rank's micro-batches.
+    fn passes(&self, batch: &TokenBatch, completions: &[usize]) -> Vec<Vec<usize>> {
+        let ranges = self.ranges(&at(&batch.sequences, completions));
+        ranges.into_iter().map(|range| completions[range].to_vec()).collect()
     }
 
-    fn ranges(&mut self, sequences: &[&Sequence]) -> Vec<(Range<usize>, Option<u64>)> {
+    fn ranges(&self, sequences: &[&Sequence]) -> Vec<Range<usize>> {
         let tokens = self.run.config.settings.micro_batch_tokens;
-        rank_shares::rank_passes(sequences, tokens, self.run.ranks, self.dropout_counter)
-    }
-
-    /// The tensors of a micro-batch, whose advantages and ratios are noted.
-    fn tensors(
-        &mut self,
-        completions: &[usize],
-        MicroBatch { columns, ratios: more }: &MicroBatch,
-        ratios: &mut Option<SamplerRatios>,
-    ) -> Result<LossTensors> {
-        if let Some(more) = more {
-            ratios.get_or_insert_default().extend(more);
-        }
-        let advantages = completions.iter().copied().zip(columns.first_advantages());
-        self.stats.advantages.extend(advantages);
-        LossTensors::new(self.run.plan, columns, self.run.device())
+        rank_shares::rank_passes(sequences, tokens, self.run.ranks)
     }
 
     /// Adds the gradient of stored completions times `coefficient`: of every token, averaged as the objective averages
@@ -179,9 +150,9 @@ impl UpdateGradient<'_> {
         let tokens = batch.tokens * self.update.count;
         // Samples of a target count whole, rehearsed completions token by token.
         let divisor = if matching.is_some() { items.len() } else { tokens };
-        for (range, number) in self.ranges(sequences) {
+        for range in self.ranges(sequences) {
             let (items, sequences) = (&items[range.clone()], &sequences[range]);
-            let forward = policy.forward(sequences, settings.temperature, number)?;
+            let forward = policy.forward(sequences, settings.temperature)?;
             let base_logp: Vec<f32> = items.iter().flat_map(|item| &item.logp).copied().collect();
             let base_logp = Tensor::from_slice(&base_logp, base_logp.len(), device)?;
             let lengths = lengths(sequences);

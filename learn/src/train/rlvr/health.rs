@@ -143,7 +143,7 @@ impl Health {
                 "ratio",
                 format!(
                     "step {step}: rollout and training differ by {:.1e} in a log-probability, so that the importance \
-                     ratio is not 1: expected with --lora-dropout, a bug otherwise",
+                     ratio is not 1; this is a bug",
                     metrics.logp_difference
                 ),
             ));

@@ -156,7 +156,6 @@ impl Metrics {
         if let Some(seconds) = stats.reduction_time {
             *self.reduction_time.get_or_insert(0.0) += seconds;
         }
-        self.mismatch = stats.mismatch.or(self.mismatch);
         if let Some(rollouts) = &stats.rollouts {
             self.step_gradients.0 += rollouts.count;
             self.entropy += rollouts.entropy;
@@ -239,10 +238,6 @@ pub(super) struct UpdateStats {
     pub(super) loss: f64,
     pub(super) rollouts: Option<RolloutStats>,
     pub(super) stored: Option<StoredStats>,
-    /// The distance of the model that sampled from the policy, where the update's passes measured it.
-    pub(super) mismatch: Option<Mismatch>,
-    /// The advantage of the first token of completions whose advantages the update completed.
-    pub(super) advantages: Vec<(usize, f64)>,
     /// Seconds in which they were summed over ranks.
     pub(super) reduction_time: Option<f64>,
     /// Whether stored completions were rehearsed, and do not stand for a target.

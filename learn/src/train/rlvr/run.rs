@@ -9,7 +9,6 @@ use super::settings::LogKl;
 use super::training_data::TrainingData;
 use crate::objective::{ImportanceCorrection, Plan};
 use crate::rollout::Encoded;
-use crate::train::DeviceLink;
 use crate::train::checkpoint::State;
 use tealight_core::ranks::Ranks;
 use tealight_nn::generate::Engine;
@@ -32,8 +31,6 @@ pub struct Run<'a> {
     pub data: Data<'a>,
     /// The processes that train together.
     pub ranks: &'a Ranks,
-    /// The link between their GPUs over which gradients are summed; over that of the processes where there is none.
-    pub device_link: Option<&'a dyn DeviceLink>,
 }
 
 /// The models of a run.

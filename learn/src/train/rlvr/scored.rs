@@ -9,12 +9,10 @@ use anyhow::{Context, Result, bail};
 use super::metrics::Metrics;
 use super::run::Run;
 use super::settings::LogKl;
-use crate::objective::{
-    Estimator, GroupStats, ImportanceCorrection, Mismatch, Offsets, shaped_reward,
-};
+use crate::objective::{Estimator, GroupStats, Mismatch, Offsets, shaped_reward};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
-use crate::train::micro_batches::{lengths, micro_batches};
+use crate::train::micro_batches::lengths;
 use crate::train::rank_shares::token_column;
 use tealight_nn::generate::Finish;
 use tealight_nn::model::Decoder;
@@ -33,16 +31,14 @@ pub(super) struct ScoredGroups {
     pub(super) stats: Vec<GroupStats>,
     /// Whether each completion counts in the loss.
     pub(super) counts: Vec<bool>,
-    /// Log-probabilities under the policy before the step; under the sampler where importance weights are deferred.
+    /// Log-probabilities under the policy before the step.
     pub(super) behavior_logp: Vec<f32>,
     /// Scores under the base, where the objective reads them or the log has all.
     pub(super) base: Option<BaseScores>,
-    /// Importance weights of tokens that another model sampled, where a pass before the step gave them.
+    /// Importance weights of tokens that another model sampled.
     pub(super) importance: Option<Vec<f64>>,
-    /// The regulariser's cost at every position, which enters advantages of earlier tokens, where a pass before the
-    /// step gave it.
+    /// The regulariser's cost at every position, where it enters advantages of earlier tokens.
     pub(super) costs: Option<Vec<f64>>,
-    pub(super) deferred: Deferred,
 }
 
 /// Scores of completions under the base.
@@ -66,12 +62,9 @@ pub(super) fn score(
     let sequences = sequences(run, groups);
     let offsets = Offsets::new(lengths(&sequences));
     let ranges = ranges(groups);
-    let deferred = Deferred::new(run, step, &sequences, &ranges);
     let logp = rollouts().flat_map(|rollout| &rollout.completion.logp);
     let (mut behavior_logp, mut importance): (Vec<f32>, _) = (logp.copied().collect(), None);
-    if let Some(correction) = run.models.sampling.correction
-        && deferred.importance.is_none()
-    {
+    if let Some(correction) = run.models.sampling.correction {
         let policy_logp = run.logp(run.models.policy.decoder(), &sequences)?;
         let ratios = log_ratios(&policy_logp, &behavior_logp);
         let weights = correction.weigh(&offsets, &ratios);
@@ -92,7 +85,6 @@ pub(super) fn score(
     }
     let costs = match (plan.penalty_to_go(), &base) {
         (None, _) => None,
-        (Some(_), _) if deferred.costs => None,
         // One sample's estimate of the token's reverse KL; otherwise the divergence of whole distributions.
         (Some(regulariser), Some(base)) if regulariser.estimator == Estimator::K2 => {
             Some(log_ratios(&behavior_logp, &base.logp))
@@ -111,7 +103,6 @@ pub(super) fn score(
         base,
         importance,
         costs,
-        deferred,
     })
 }
 
@@ -128,40 +119,6 @@ fn sequences(run: &Run<'_>, groups: &[Group]) -> Vec<Sequence> {
 fn ranges(groups: &[Group]) -> Vec<Range<usize>> {
     let groups = Offsets::new(groups.iter().map(|group| group.rollouts.len()));
     (0..groups.completions()).map(|group| groups.span(group..group + 1)).collect()
-}
-
-/// What the training pass over each completion is left to compute. Where each completion passes through the model once,
-/// as it was sampled, that pass computes what a pass of its own would: a tenth to a fifth of a step of `kl-full` is
-/// saved.
-#[derive(Default)]
-pub(super) struct Deferred {
-    /// The importance correction of tokens that another model sampled.
-    pub(super) importance: Option<ImportanceCorrection>,
-    /// Whether the penalty-to-go is still to be subtracted from advantages.
-    pub(super) costs: bool,
-}
-
-impl Deferred {
-    /// Of a step with these completions and groups. Importance weights of the first step are not deferred:
-    /// [`check_engine`] reads them before anything is trained on.
-    fn new(run: &Run<'_>, step: usize, sequences: &[Sequence], groups: &[Range<usize>]) -> Self {
-        let (plan, settings) = (run.plan, &run.config.settings);
-        if plan.updates() > 1 || run.ranks.size() > 1 || settings.lora.lora_dropout > 0.0 {
-            return Self::default();
-        }
-        let reads_first = step == 0 || run.logs_kl(step) || plan.reads_policy_first();
-        // The baseline of the penalty-to-go is the mean of the group's others, which must be in the same pass.
-        let is_in_one_pass = |passes: &[Range<usize>], group: &Range<usize>| {
-            passes.iter().any(|pass| pass.start <= group.start && group.end <= pass.end)
-        };
-        Self {
-            importance: run.models.sampling.correction.filter(|_| !reads_first),
-            costs: plan.vocabulary_regulariser().is_some() && {
-                let passes = micro_batches(sequences, settings.micro_batch_tokens);
-                groups.iter().all(|group| is_in_one_pass(&passes, group))
-            },
-        }
-    }
 }
 
 /// Refuses an engine that samples from another model than the policy.

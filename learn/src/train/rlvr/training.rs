@@ -14,7 +14,6 @@ use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
-use crate::train::micro_batches::DropoutCounter;
 use crate::train::{AdamW, rank_shares};
 use tealight_nn::generate::EngineLost;
 use tealight_system::stop::Stop;
@@ -115,24 +114,21 @@ fn step(
     phase("sampling");
     let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
     phase("updating");
-    let mut dropout_counter = DropoutCounter::of_step(run.config.seed, step);
     if step == 0 {
         check_stored(run)?;
     }
     metrics.entropy_bonus = run.plan.entropy.target.map(|_| run.entropy_bonus(state));
     metrics.learning_rate = settings.schedule.rate(step, settings.max_steps);
     metrics.coefficient = (run.plan.beta() > 0.0).then(|| run.plan.beta());
-    let mut advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
+    let advantages = batch.as_ref().map(TokenBatch::first_advantages).unwrap_or_default();
     // Advantages are those under the policy that sampled, in all updates; the trust region bounds how far later ones
     // go.
     for update in updates(run, batch.as_ref()) {
-        let (gradients, stats) =
-            gradients(run, batch.as_ref(), update, state, &mut dropout_counter)?;
+        let (gradients, stats) = gradients(run, batch.as_ref(), update, state)?;
         if step == 0 && update.number == 0 {
             check_ratio(run, &stats)?;
         }
         metrics.add(&stats, update);
-        stats.advantages.iter().for_each(|(row, advantage)| advantages[*row] = *advantage);
         metrics.grad_norm = f64::NAN;
         // A step that is not finite would destroy the moments as well as the weights.
         if metrics.loss.is_finite() {

@@ -6,9 +6,8 @@ use candle_core::{Device, Result, Tensor, bail};
 use tealight_matmul::{Matrix, Output, multiply};
 
 use super::super::{
-    Anchor, Angles, Backend, Buffer, Delta, Divergences, Dropout, GradAccumulator, Heads,
-    LogpGrads, Norm, PackedSequences, Parameter, RolloutDtype, Targets, TokenLogp, Turn, WithBias,
-    check_tokens,
+    Anchor, Angles, Backend, Buffer, Delta, Divergences, GradAccumulator, Heads, LogpGrads, Norm,
+    PackedSequences, Parameter, RolloutDtype, Targets, TokenLogp, Turn, WithBias, check_tokens,
 };
 use super::pass::Pass;
 use super::product::{add_bias, quantized, with_weight};
@@ -311,14 +310,6 @@ impl Backend for Cpu {
     fn scale(&self, x: &mut Buffer, by: f64) -> Result<()> {
         x.iter_mut().for_each(|x| *x *= by as f32);
         Ok(())
-    }
-
-    fn dropout(&self, x: &Buffer, dropout: Dropout) -> Result<Buffer> {
-        let mut out = self.pool.take(x.len());
-        for (index, (out, x)) in out.iter_mut().zip(x.iter()).enumerate() {
-            *out = x * dropout.factor(index);
-        }
-        Ok(out)
     }
 
     fn to_tensor(&self, x: Buffer, width: usize) -> Result<Tensor> {

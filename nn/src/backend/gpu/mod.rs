@@ -16,7 +16,7 @@ use tealight_gpu::workspace::{Array, Destination, Workspace};
 use tealight_gpu::{kernels, products};
 
 use super::{
-    Anchor, Angles, Backend, Delta, Divergences, Dropout, GradAccumulator, Heads, LogpGrads, Norm,
+    Anchor, Angles, Backend, Delta, Divergences, GradAccumulator, Heads, LogpGrads, Norm,
     PackedSequences, Parameter, Prepacked, RolloutDtype, Targets, TokenLogp, Turn, WithBias,
     check_tokens,
 };
@@ -313,11 +313,6 @@ impl Backend for Gpu {
     fn scale(&self, x: &mut Array, by: f64) -> Result<()> {
         *x = kernels::scaled(x, by)?;
         Ok(())
-    }
-
-    fn dropout(&self, x: &Array, dropout: Dropout) -> Result<Array> {
-        let Dropout { key, limit, scale } = dropout;
-        kernels::drop_values(x, key, limit, scale)
     }
 
     fn to_tensor(&self, x: Array, _: usize) -> Result<Tensor> {
