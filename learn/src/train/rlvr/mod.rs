@@ -5,8 +5,8 @@
 //! | `source`, `rollouts` | prompts | `Rollouts`: judged groups |
 //! | `scored` | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
 //! | `monitor` | `ScoredGroups` | measures that only the log reads |
-//! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights; of each pass a `MicroBatch` |
-//! | `gradients` | `MicroBatch`, and the base's stored completions (`training_data`) | the gradient of one update |
+//! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights |
+//! | `gradients` | `TokenBatch`, and the base's stored completions (`training_data`) | the gradient of one update |
 //! | `training` | all of them | optimizer steps |
 //!
 //! Supervised objectives train on stored completions alone.
