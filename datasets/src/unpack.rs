@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 
-/// Bytes that any file may unpack to: so much of the shortest rows takes about a GiB of memory.
-const FREE: u64 = 32 << 20;
+/// Bytes that any file may unpack to: so much of the shortest rows takes about 150 MB of memory.
+const FREE: u64 = 4 << 20;
 /// Beyond that, most unpacked bytes for each packed one. Text reaches thirty, completions that repeat themselves fifty
 /// and generated rows that differ in a number a hundred.
 const MAX_RATIO: u64 = 200;

@@ -235,7 +235,8 @@ impl OverProblems<'_> {
     }
 
     fn sum(&self, count: fn(&Tally) -> usize) -> usize {
-        self.tallies.iter().map(count).sum()
+        // A folder of results may say any count.
+        self.tallies.iter().map(count).fold(0, usize::saturating_add)
     }
 
     /// A count for each sample of which it is known; unknown is not zero.

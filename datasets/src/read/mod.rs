@@ -44,7 +44,7 @@ use layout::Layout;
 use problem::Read as RowRead;
 use text::{file, text};
 
-pub use self::csv::{row_error, separator};
+pub use self::csv::{check_columns, row_error, separator};
 pub use better_answer::REFERENCES;
 pub(crate) use folder::files_in;
 pub(crate) use gold_value::is_same;

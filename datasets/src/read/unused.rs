@@ -90,10 +90,13 @@ fn text_length(value: &Value) -> Option<usize> {
         // A chat is the question in another form.
         Value::Array(_) if chat::is_chat(value) => None,
         Value::Array(items) => {
-            let length = |item: &Value| item.as_str().map(str::len).or_else(|| text_length(item));
-            let lengths: Vec<usize> = items.iter().filter_map(length).collect();
+            // Once for each item: two calls a level would take 2^depth steps.
+            let inner: Vec<Option<usize>> = items.iter().map(text_length).collect();
+            let length =
+                |(item, inner): (&Value, &Option<usize>)| item.as_str().map(str::len).or(*inner);
+            let lengths: Vec<usize> = items.iter().zip(&inner).filter_map(length).collect();
             // A word alone in its list is a tag.
-            let is_text = lengths.len() > 1 || items.iter().any(|item| text_length(item).is_some());
+            let is_text = lengths.len() > 1 || inner.iter().any(Option::is_some);
             is_text.then_some(lengths.iter().sum()).filter(|sum| *sum > 0)
         }
         _ => None,

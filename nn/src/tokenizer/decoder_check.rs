@@ -1,17 +1,18 @@
-//! Limits of a tokenizer's decoder, checked before it is built.
+//! Limits of a tokenizer's rules, checked before it is built.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-/// Refuses decoders that make much of little, or take long: a chain of replacements doubles a completion as often as it
-/// is long, and each rule goes through all of the tokens. How many bytes one may become.
+/// Refuses rules that make much of little, or take long: a chain of replacements doubles a text as often as it is long,
+/// and each rule goes through all that those before it made. How many bytes the decoder may make of one.
 pub(super) fn check(bytes: &[u8]) -> Result<f64> {
     /// Most bytes that the rules of a decoder may make of one.
     const MOST: f64 = 64.0;
-    /// Most rules of a decoder.
+    /// Most rules of a part.
     const MOST_RULES: usize = 64;
-    fn count(rule: &Value) -> usize {
-        1 + rule["decoders"].as_array().into_iter().flatten().map(count).sum::<usize>()
+    fn count(rule: &Value, members: &str) -> usize {
+        let inner = rule[members].as_array().into_iter().flatten();
+        1 + inner.map(|rule| count(rule, members)).sum::<usize>()
     }
     fn growth(rule: &Value) -> f64 {
         match rule["type"].as_str() {
@@ -35,14 +36,25 @@ pub(super) fn check(bytes: &[u8]) -> Result<f64> {
         }
     }
     #[derive(serde::Deserialize)]
+    #[serde(default)]
+    #[derive(Default)]
     struct File {
-        #[serde(default)]
+        normalizer: Value,
+        pre_tokenizer: Value,
+        post_processor: Value,
         decoder: Value,
     }
     let file: File = serde_json::from_slice(bytes)?;
-    let rules = count(&file.decoder);
-    if rules > MOST_RULES {
-        bail!("its decoder has {rules} rules; {MOST_RULES} are the limit");
+    for (name, part, members) in [
+        ("normalizer", &file.normalizer, "normalizers"),
+        ("pre-tokenizer", &file.pre_tokenizer, "pretokenizers"),
+        ("post-processor", &file.post_processor, "processors"),
+        ("decoder", &file.decoder, "decoders"),
+    ] {
+        let rules = count(part, members);
+        if rules > MOST_RULES {
+            bail!("its {name} has {rules} rules; {MOST_RULES} are the limit");
+        }
     }
     match growth(&file.decoder) {
         most if most <= MOST => Ok(most),
@@ -79,7 +91,11 @@ mod tests {
         let endless = json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "", "cleanup": true});
         assert!(refused(vec![endless]).contains("bytes of one"));
         let pieces = json!({"type": "WordPiece", "prefix": "##", "cleanup": false});
-        assert!(refused(vec![pieces; 100]).contains("101 rules"));
+        assert!(refused(vec![pieces; 100]).contains("decoder has 101 rules"));
+        let nested = json!({"type": "Sequence", "normalizers": vec![json!({"type": "NFD"}); 65]});
+        let file = json!({"normalizer": {"type": "Sequence", "normalizers": [nested]}}).to_string();
+        let error = check(file.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("normalizer has 67 rules"), "{error}");
     }
 
     #[test]

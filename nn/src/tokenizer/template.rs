@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use minijinja::syntax::SyntaxConfig;
@@ -24,6 +25,9 @@ const FUEL: u64 = 200_000;
 const MAX_OUTPUT: usize = 4 << 20;
 /// Memory for rendering one chat, besides that of its messages, in bytes.
 const MEMORY: usize = 256 << 20;
+/// How long one prompt may take: fuel counts steps, and one step may compare or sort values of any size. Usual templates
+/// take milliseconds.
+const TIME: Duration = Duration::from_secs(5);
 /// Templates that took longer than they may: one that did is not run again for the next chat.
 static LATE: Mutex<Vec<(ChatTemplate, String)>> = Mutex::new(Vec::new());
 /// Marks the end of the text that a final assistant turn is continued from; the space shows whether a template trims.
@@ -90,7 +94,7 @@ impl ChatTemplate {
             MEMORY.saturating_add(given.saturating_mul(16)),
             MAX_OUTPUT.saturating_add(given.saturating_mul(2)),
         );
-        let text = budget::within("the model's chat template", limits.0, move || {
+        let text = budget::within_time("the model's chat template", limits.0, TIME, move || {
             template.rendered(&chat, generation_prompt, limits.1)
         });
         if let Some(error) = text.as_ref().err().filter(|error| error.is::<budget::Late>()) {

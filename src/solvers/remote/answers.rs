@@ -1,6 +1,6 @@
 //! The body of a server's answer to completions. Every choice in it is a sample, also one without a text.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tealight_eval::Completion;
 use tealight_eval::completion::{Reading, reason};
@@ -18,6 +18,9 @@ pub(super) struct ServerSample {
     /// The versions of the weights that its tokens were drawn from, where the server gives them.
     pub(super) versions: Vec<String>,
 }
+
+/// Most completions in a response body.
+const MAX_CHOICES: usize = 1 << 16;
 
 /// A response body.
 pub(super) struct Answers {
@@ -64,6 +67,7 @@ pub(super) fn read(body: &Value) -> Result<Answers> {
         return Ok(Answers::new(None, all.iter().map(native).collect()));
     }
     let choices = body["choices"].as_array().context("no `choices`")?;
+    ensure!(choices.len() <= MAX_CHOICES, "{} choices; {MAX_CHOICES} are the limit", choices.len());
     // Servers give the tokens of all choices together.
     let tokens = token_count(&body["usage"]["completion_tokens"]);
     let each = tokens / choices.len().max(1);

@@ -67,7 +67,8 @@ impl Subscriber for Terminal {
             true => prefix.to_owned(),
             false => format!("\u{1b}[{colour}m{prefix}\u{1b}[0m"),
         };
-        drop(writeln!(std::io::stderr(), "{prefix}{}", escaped(&text)));
+        // Further lines are indented: a name in a stranger's file begins no line that looks like one of these.
+        drop(writeln!(std::io::stderr(), "{prefix}{}", escaped(&text).replace('\n', "\n  ")));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -21,7 +21,7 @@ use super::budget::{Budget, STEPS_A_LOOK};
 use super::functions;
 
 use crate::Database;
-use tealight_core::names;
+use tealight_core::{names, regular};
 
 /// Most bytes of a text or a row: what one call of a function takes grows with it.
 const MAX_TEXT: i32 = 64 << 10;
@@ -145,7 +145,8 @@ impl Databases {
     }
 }
 
-/// Opens `FOLDER/NAME/NAME.sqlite` or `FOLDER/NAME.sqlite`, read-only.
+/// Opens `FOLDER/NAME/NAME.sqlite` or `FOLDER/NAME.sqlite`, read-only: as a file that nothing changes, so that no locks
+/// and logs are written beside it.
 pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
     if name.contains('/') {
         return Err(format!("`{name}` is no name of a database"));
@@ -159,8 +160,24 @@ pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
     let Some(path) = tried.iter().find(|path| path.is_file()) else {
         return Err(format!("{}: there is no such database", tried[0].display()));
     };
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(path, flags).map_err(|error| format!("{}: {error}", path.display()))
+    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let place = regular::own(folder, path).map_err(|error| told(&error))?;
+    let log = PathBuf::from(format!("{}-wal", place.display()));
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        return Err(told(
+            &"its changes are still in a -wal file beside it: `sqlite3 FILE .dump > /dev/null` moves them",
+        ));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let escaped = |c: char| match c {
+        '%' | '?' | '#' => format!("%{:02x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    let path_of_uri: String = place.display().to_string().chars().map(escaped).collect();
+    let uri = format!("file:{path_of_uri}?immutable=1");
+    Connection::open_with_flags(uri, flags).map_err(|error| told(&error))
 }
 
 /// The statements that made the tables of a database.

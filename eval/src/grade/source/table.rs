@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use serde_json::{Map, Value};
 use tealight_core::lines::MAX_LINE;
-use tealight_datasets::read::{row_error, separator};
+use tealight_datasets::read::{check_columns, row_error, separator};
 
 /// Rows of a CSV file with a header, each within the limit of a line; an empty cell is none.
 pub(super) struct Csv<'a> {
@@ -30,6 +30,7 @@ impl<'a> Csv<'a> {
         let limited: Box<dyn Read + 'a> = Box::new(Limited { reader, left: left.clone() });
         let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(limited);
         let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+        check_columns(header.len()).map_err(Error::msg)?;
         let mut seen = HashSet::new();
         if let Some(twice) = header.iter().find(|name| !seen.insert(name.as_str())) {
             bail!("the column `{}` occurs twice in the header", twice.escape_debug());
