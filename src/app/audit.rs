@@ -36,8 +36,8 @@ pub struct AuditOptions {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     #[serde(default)]
     pub names: Vec<String>,
-    /// Completions of the base with another seed, by which the noise of sampling is measured. Default: the
-    /// base's own samples are split.
+    /// Completions of the base with another seed, to measure resampling noise. Default: the base's own samples are
+    /// split.
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_draw: Option<String>,

@@ -81,12 +81,12 @@ pub struct GradingOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub rewards: RewardOptions,
-    /// Say that the prompts ended with <think>, so completions begin inside a thought. A completion without </think> is
-    /// then an unfinished thought and has no answer; a file in which no completion closes a thought is read as it is.
+    /// The prompts ended with <think>: completions begin inside a thought. A completion without </think> is then an
+    /// unfinished thought and has no answer; a file in which no completion closes a thought is read as it is.
     #[arg(long)]
     #[serde(default)]
     pub prefilled_thinking: bool,
-    /// Exit with status 3 if more than this share of the completions could not be judged.
+    /// Exit with status 3 if more than this share of the completions is unjudged.
     #[arg(long, default_value_t = 0.05, add = at_least(0.0).at_most(1.0))]
     pub max_unjudged: f64,
 }

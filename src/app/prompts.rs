@@ -9,11 +9,9 @@ use serde_json::{Value, json};
 use tealight_datasets::prompting::{Template, choose};
 use tealight_datasets::{Problem, Prompting};
 
-use tealight_system::files::read_limited;
+use crate::app::templates::MAX_TEMPLATE;
+use tealight_system::files::read_text;
 use tealight_system::range::at_least;
-
-/// Largest template, in bytes.
-const MAX_TEMPLATE: u64 = 1 << 20;
 
 /// The text of prompts besides the question.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
@@ -32,8 +30,8 @@ pub struct PromptOptions {
     #[arg(long, value_name = "N", default_value_t = 0, add = at_least(0.0).at_most(1000.0), help_heading = "Prompts")]
     #[serde(default)]
     pub few_shot: usize,
-    /// Dataset for the few-shot examples; its problems need worked solutions, as a training split has. All problems get
-    /// the same examples, a random choice of them.
+    /// Dataset for the few-shot examples; its problems need worked solutions, as a training split has. The same
+    /// randomly chosen examples precede every problem.
     #[arg(long, value_name = "DATASET", help_heading = "Prompts")]
     pub few_shot_dataset: Option<String>,
 }
@@ -48,8 +46,7 @@ impl PromptOptions {
         let template = match &self.prompt_template {
             None => None,
             Some(path) => {
-                let text = String::from_utf8(read_limited(path, MAX_TEMPLATE)?)
-                    .map_err(|_| anyhow!("{}: not UTF-8", path.display()))?;
+                let text = read_text(path, MAX_TEMPLATE)?;
                 Some(Template::new(&path.display().to_string(), &text)?)
             }
         };
@@ -75,8 +72,7 @@ impl PromptOptions {
         }
         let mut record = json!(self);
         if let Some(path) = &self.prompt_template {
-            let text = read_limited(path, MAX_TEMPLATE)?;
-            record["prompt_template"] = json!(String::from_utf8_lossy(&text));
+            record["prompt_template"] = json!(read_text(path, MAX_TEMPLATE)?);
         }
         Ok(record)
     }

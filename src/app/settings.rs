@@ -350,7 +350,7 @@ pub struct DecodingOptions {
     /// Drop tokens whose probability is below this share of the most likely token's; 0 disables the filter.
     #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Decoding")]
     pub min_p: f64,
-    /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion. Default: the rest of the context after the prompt, at most 512.
     #[arg(long, add = TOKENS, help_heading = "Decoding")]
     pub max_completion_length: Option<usize>,
 }

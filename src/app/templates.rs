@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use tealight_core::ranks::Ranks;
 use tealight_nn::tokenizer::{Rendering, TemplateDate};
-use tealight_system::files::{MAX_SETTINGS, own_file, read_limited, read_text};
+use tealight_system::files::{MAX_SETTINGS, own_file, read_text};
 
 /// Largest template, in bytes.
-const MAX_TEMPLATE: u64 = 1 << 20;
+pub(super) const MAX_TEMPLATE: u64 = 1 << 20;
 
 /// The chat template, where it is not the model's own, and its date.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
@@ -28,9 +28,9 @@ pub struct TemplateOptions {
     #[arg(long, value_name = "DATE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_date: Option<TemplateDate>,
-    /// Variable of the chat template in every prompt, such as enable_thinking=false; several times for several. VALUE
-    /// is JSON or Python's True, False or None, or else text. It wins over the same variable in a row's
-    /// chat_template_kwargs. A variable that the template does not read is refused.
+    /// Variable of the chat template in every prompt, such as enable_thinking=false; repeat the option for several
+    /// variables. VALUE is JSON or Python's True, False or None, or else text. It takes precedence over the same
+    /// variable in a row's chat_template_kwargs. A variable that the template does not read is refused.
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub template_kwargs: Vec<String>,
@@ -40,8 +40,7 @@ impl TemplateOptions {
     /// The text of the chat template that is given.
     pub(crate) fn text(&self) -> Result<Option<String>> {
         let Some(path) = &self.chat_template else { return Ok(None) };
-        let text = String::from_utf8(read_limited(path, MAX_TEMPLATE)?);
-        text.map(Some).map_err(|_| anyhow!("{}: not UTF-8", path.display()))
+        read_text(path, MAX_TEMPLATE).map(Some)
     }
 
     /// How chats are rendered.

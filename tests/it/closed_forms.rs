@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tealight::learn::objective::target::{
-    Target, bernoulli_kl, best_value, beta_for, cost, log_partition, validity_of,
+    Target, best_value, beta_for, cost, log_partition, validity_of,
 };
 
 /// A base over some outputs, which of them are correct (at least one, not all), and another policy.
@@ -125,7 +125,7 @@ proptest! {
         let (tilted, q) = (case.tilted(), &case.policy);
         let (mu, m) = (case.mass(&tilted, true), case.mass(q, true));
         let (target, wrong) = (case.given(&case.base, true), case.given(&case.base, false));
-        let split = bernoulli_kl(m, mu)
+        let split = cost(mu, m)
             + m * kl(&case.given(q, true), &target)
             + (1.0 - m) * kl(&case.given(q, false), &wrong);
         // Where nearly all of p_beta is correct, 1 - mu has few digits left.

@@ -35,7 +35,7 @@ const ALL_LINEAR: &str = "all-linear";
 /// How an adapter is to be trained; names are TRL's.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]
 pub struct LoraOptions {
-    /// Train a low-rank adapter (LoRA) instead of all weights. The base without the adapter is the reference.
+    /// Train a low-rank adapter (LoRA) instead of all weights. The base without the adapter is the reference model.
     #[arg(long, help_heading = "LoRA")]
     #[serde(default)]
     pub use_peft: bool,
@@ -43,7 +43,7 @@ pub struct LoraOptions {
     #[arg(long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0), help_heading = "LoRA",
           alias = "lora-rank")]
     pub lora_r: usize,
-    /// The adapter's output is multiplied by this number divided by --lora-r.
+    /// Scale of the adapter: its output is multiplied by lora-alpha / lora-r.
     #[arg(long, default_value_t = 32.0, add = above(0.0).at_most(1e6), help_heading = "LoRA")]
     pub lora_alpha: f64,
     /// Projections to adapt: all-linear, or some of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj.

@@ -40,4 +40,4 @@ pub use plan::{
 };
 pub use pointwise::PointwiseLoss;
 pub use rule::{FUNCTION, HELP as RULES, Rule};
-pub use tealight_divergence::{Divergence, MAX_LOG_RATIO, expression};
+pub use tealight_divergence::{Divergence, expression};

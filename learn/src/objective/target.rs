@@ -75,14 +75,9 @@ pub fn beta_for(base: f64, target: f64) -> Result<f64> {
 /// `KL(p_beta || a)` in nats, the price of validity `mu`: the Bernoulli KL of `mu` and `A`. At
 /// `mu = 1` it is `-log A = KL(p* || a)`.
 pub fn cost(base: f64, mu: f64) -> f64 {
-    bernoulli_kl(mu, base)
-}
-
-/// `m log(m / n) + (1 - m) log((1 - m) / (1 - n))`.
-pub fn bernoulli_kl(m: f64, n: f64) -> f64 {
-    // 0 log 0 = 0: a validity of 1 has the finite cost -log n.
+    // mu log(mu / A) + (1 - mu) log((1 - mu) / (1 - A)), with 0 log 0 = 0.
     let term = |m: f64, n: f64| if m == 0.0 { 0.0 } else { m * (m / n).ln() };
-    term(m, n) + term(1.0 - m, 1.0 - n)
+    term(mu, base) + term(1.0 - mu, 1.0 - base)
 }
 
 /// `log(p / (1 - p))`.

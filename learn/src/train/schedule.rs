@@ -25,7 +25,7 @@ pub struct Schedule {
     /// Learning-rate schedule after the warm-up.
     #[arg(long, value_enum, default_value_t = Scheduler::Constant, help_heading = "Optimizer")]
     pub lr_scheduler_type: Scheduler,
-    /// Steps over which the learning rate rises from 0.
+    /// Number of warm-up steps, in which the learning rate rises linearly to --learning-rate.
     #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(1e12), help_heading = "Optimizer")]
     pub warmup_steps: usize,
 }

@@ -145,10 +145,8 @@ pub(crate) trait Backend {
     fn stream(&self, x: &Self::Array) -> Result<Self::Stream>;
     /// The root-mean-square norm of the stream, what was added to it included.
     fn add_norm(&self, stream: &mut Self::Stream, norm: &Norm) -> Result<Self::Array>;
-    /// The norm of the rows of `x`.
+    /// The norm of every stretch of `x` that is as wide as the weight: of its rows, or of its heads.
     fn norm(&self, x: &Self::Array, norm: &Norm) -> Result<Self::Array>;
-    /// The norm of every stretch of `x` `[N, heads * head_dim]` that is as wide as the weight.
-    fn head_norm(&self, x: &Self::Array, norm: &Norm) -> Result<Self::Array>;
     /// Adds to `dx` the gradient of a norm's input `x` for that of its result, and to `grads` that of its weight.
     fn norm_backward(
         &self,

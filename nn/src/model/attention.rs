@@ -67,7 +67,7 @@ impl Attention {
         }
         let mut raw = None;
         if let Some([q_norm, k_norm]) = &self.qk_norm {
-            let normed = [backend.head_norm(&q, q_norm)?, backend.head_norm(&k, k_norm)?];
+            let normed = [backend.norm(&q, q_norm)?, backend.norm(&k, k_norm)?];
             let [normed_q, normed_k] = normed;
             raw = Some([std::mem::replace(&mut q, normed_q), std::mem::replace(&mut k, normed_k)]);
         }

@@ -63,7 +63,7 @@ impl DeltaRule {
         saved: &SavedDelta<B>,
         read: impl FnOnce(&B::Array) -> Result<R>,
     ) -> Result<R> {
-        let normed = backend.head_norm(&saved.result, &self.norm)?;
+        let normed = backend.norm(&saved.result, &self.norm)?;
         read(&backend.gated(Activation::Silu, &saved.inputs[1], &normed)?)
     }
 
@@ -79,7 +79,7 @@ impl DeltaRule {
         // Of silu(z) norm(delta(conv(x W^T))), factor by factor from the outside.
         let SavedDelta { inputs: [raw, mut gate, b, a], mixed, result } = saved;
         // Computed again from the rule's result, which the norm's gradient reads in any case.
-        let mut normed = backend.head_norm(&result, &self.norm)?;
+        let mut normed = backend.norm(&result, &self.norm)?;
         backend.gated_backward(Activation::Silu, &mut gate, &mut normed, &grad)?;
         let mut d_result = backend.zeros_like(&result)?;
         backend.norm_backward(&result, &self.norm, &normed, &mut d_result, grads)?;

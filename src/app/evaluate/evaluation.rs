@@ -1,4 +1,4 @@
-//! One evaluation: opened, which writes and samples nothing, and run, set by set.
+//! One evaluation: opened, which writes and samples nothing, then set by set.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use tealight_system::claim::Claim;
 use tealight_system::process::Process;
 
 /// An evaluation that can begin.
-pub struct Evaluation<'a> {
+pub(super) struct Evaluation<'a> {
     /// The settings, with every default resolved.
     options: EvalOptions,
     /// Treatment of the files that the directory has.
@@ -40,10 +40,11 @@ pub struct Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     /// Checks the settings, opens the sets, and loads the model or asks the server.
-    ///
-    /// # Errors
-    /// Settings that exclude each other; a set, model or server that cannot be opened.
-    pub fn open(options: &EvalOptions, existing: Existing, process: &'a Process) -> Result<Self> {
+    pub(super) fn open(
+        options: &EvalOptions,
+        existing: Existing,
+        process: &'a Process,
+    ) -> Result<Self> {
         let mut options = options.clone();
         Destination::check(options.output.as_deref(), existing)?;
         options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
@@ -73,10 +74,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Draws the missing samples, judges all, and writes the results.
-    ///
-    /// # Errors
-    /// Samples of other settings in the directory; whatever goes wrong in sampling, judging or writing.
-    pub fn run(self) -> Result<Judged> {
+    pub(super) fn run(self) -> Result<Judged> {
         let Self { options, process, engine, .. } = &self;
         let ranks = &process.ranks;
         let sets = eval_sets(&self.sets, &self.datasets, &options.decoding.temperature)?;

@@ -16,7 +16,7 @@ mod set;
 use anyhow::Result;
 
 use crate::app::directory::Existing;
-pub use evaluation::Evaluation;
+use evaluation::Evaluation;
 pub use options::EvalOptions;
 pub use outcome::{Doubtful, Judged};
 use tealight_system::process::Process;

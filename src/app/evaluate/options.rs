@@ -38,7 +38,7 @@ pub struct EvalOptions {
     #[arg(long, conflicts_with = "dataset")]
     pub suite: Option<String>,
     /// Name of the evaluated set in the results. tealight compare matches sets by name, otherwise by file, otherwise by
-    /// problems. Default: the dataset as it is given.
+    /// problems. Default: the value of --dataset.
     #[arg(long, conflicts_with = "suite")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -86,11 +86,10 @@ pub struct EvalOptions {
     #[serde(flatten)]
     pub remote: RemoteOptions,
     /// Directory for the results, the report and the samples. Without --output the table is printed and nothing is
-    /// saved. If the directory has an earlier evaluation, that one is continued, gets more samples for a larger -n, or
-    /// is judged again.
+    /// saved. An earlier evaluation there is continued, extended (larger -n) or judged again.
     #[arg(long)]
     pub output: Option<PathBuf>,
-    /// Exit with status 3 if more than this share of the completions could not be judged.
+    /// Exit with status 3 if more than this share of the completions is unjudged.
     #[arg(long, default_value_t = 0.05, add = at_least(0.0).at_most(1.0))]
     pub max_unjudged: f64,
     /// Print the results as JSON instead of as a table.

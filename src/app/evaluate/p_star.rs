@@ -34,7 +34,10 @@ pub(crate) fn enumerated(
         let texts = answers.iter().map(String::as_str);
         let texts = EndedTexts::new(&prompt, texts, tokenizer)?;
         let of_base = texts.logps(base.decoder, temperature)?;
-        let of_model = texts.logps(decoder, temperature)?;
+        let of_model = match std::ptr::eq(base.decoder, decoder) {
+            true => of_base.clone(),
+            false => texts.logps(decoder, temperature)?,
+        };
         tally.kl_pstar = Some(kl_from_filtered(&of_base, &of_model));
     }
     Ok(())

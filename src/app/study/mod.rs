@@ -29,7 +29,7 @@ use tealight_eval::report::{self, Study};
 
 use crate::app::directory::{self, Start};
 use crate::app::folder_settings;
-use crate::app::session::Session;
+use crate::app::session::{SamplingRequest, Session};
 use crate::app::settings::{self, DataOptions, ModelOptions};
 use crate::app::{lengths, recorded_settings};
 use configuration::Configuration;
@@ -41,6 +41,7 @@ use sets::{SetOptions, StudySet};
 use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::train::rlvr::{Rewarding, Settings};
+use tealight_nn::generate::SamplingParams;
 use tealight_system::claim::Claim;
 use tealight_system::files::write_atomic;
 use tealight_system::process::Process;
@@ -85,12 +86,12 @@ pub struct StudyOptions {
     #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds, help_heading = "Optimizer")]
     #[serde(deserialize_with = "read_seeds")]
     pub seeds: Vec<Seeds>,
-    /// Seeds of the runs that choose among the configurations of an objective, none of --seeds.
+    /// Seeds of the tuning runs, disjoint from --seeds.
     #[arg(long, value_delimiter = ',', default_value = "100,101", value_parser = seeds, help_heading = "Optimizer")]
     #[serde(default = "seeds::of_tuning", deserialize_with = "read_seeds")]
     pub tuning_seeds: Vec<Seeds>,
-    /// Smallest mean Pass@1 on --eval-dataset of a checkpoint that may be chosen by its distinct correct answers. The
-    /// configuration with the most of them is chosen; if none reaches this Pass@1, the one with the largest.
+    /// Mean Pass@1 on --eval-dataset that a configuration must reach. Of those that do, the one with the most distinct
+    /// correct answers is chosen; if none does, the one with the largest Pass@1.
     #[arg(long, add = above(0.0).below(1.0), help_heading = "Objective")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tuning_pass_at_1: Option<f64>,
@@ -119,13 +120,13 @@ pub struct StudyOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub settings: Settings,
-    /// Steps between the checkpoints that curves are made of: every run has --max-steps / N at equal distances,
-    /// evaluated on the first held-out set. 0 disables curves.
+    /// Steps between evaluated checkpoints, the points of the curves: every run has --max-steps / N, evaluated on the
+    /// first held-out set. 0 disables curves.
     #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, value_name = "N", help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_steps: usize,
-    /// Problems that choose among the configurations of an objective, neither trained on nor tested. Default: the
-    /// split `valid` of a generated task.
+    /// Validation problems, on which tuning chooses the configuration of each objective. Default: the split `valid` of
+    /// a generated task.
     #[arg(long, help_heading = "Evaluation")]
     #[serde(default)]
     pub eval_dataset: Option<String>,
@@ -275,6 +276,12 @@ impl StudyOptions {
             let text = settings::record_config(self, output)?;
             folder_settings::remember(self, output, &text)
         })
+    }
+
+    /// How the runs of a seed are sampled: by random numbers that they share, so that they compare well, and that other
+    /// seeds do not, so that a mean over seeds has less noise. The base has those of the first seed.
+    fn draw<'p>(&self, params: &'p SamplingParams, seed: u64) -> SamplingRequest<'p> {
+        SamplingRequest { n: self.n, params, seed, max_num_seqs: self.settings.max_num_seqs }
     }
 
     /// The largest k of the tables.

@@ -16,7 +16,7 @@ use super::listed_set::ListedSet;
 use super::runs::{averaged_model, last_weights};
 use super::sets::{Model, StudySet};
 use super::{Prepared, StudyOptions, curves};
-use crate::app::session::{SamplingRequest, Session};
+use crate::app::session::Session;
 use crate::app::training::path::PathPoints;
 use tealight_nn::generate::SamplingParams;
 use tealight_nn::model::{Decoder, averages};
@@ -113,15 +113,6 @@ impl<'a> PathSet<'a> {
         self.listed.is_some()
     }
 
-    fn draw(&self, seed: u64) -> SamplingRequest<'_> {
-        SamplingRequest {
-            n: self.options.n,
-            params: self.params,
-            seed,
-            max_num_seqs: self.options.settings.max_num_seqs,
-        }
-    }
-
     /// What a model answers.
     fn evaluate(
         &self,
@@ -131,8 +122,12 @@ impl<'a> PathSet<'a> {
         folder: &Path,
     ) -> Result<Vec<Answers>> {
         let Some(listed) = self.listed else {
-            let tallies =
-                self.set.sampled(session, model, (&self.draw(seed), temperature), folder)?;
+            let tallies = self.set.sampled(
+                session,
+                model,
+                (&self.options.draw(self.params, seed), temperature),
+                folder,
+            )?;
             return Ok(tallies.iter().map(|tally| Answers::Sampled(tally.into())).collect());
         };
         let problems = scored(listed, session, model, (temperature, folder))?;
@@ -143,7 +138,7 @@ impl<'a> PathSet<'a> {
     fn settle(&mut self, session: &Session<'_>, model: &Model<'_>, folder: &Path) -> Result<()> {
         let Some(listed) = self.listed else { return Ok(()) };
         let problems = scored(listed, session, model, (self.set.temperature, folder))?;
-        let draw = self.draw(self.seed);
+        let draw = self.options.draw(self.params, self.seed);
         let sampled = self.set.sampled(session, model, (&draw, self.set.temperature), folder)?;
         if !curves::is_whole(&problems, &sampled) {
             tracing::warn!(

@@ -19,7 +19,6 @@ use crate::app::directory::{self, Existing};
 use crate::app::evaluate::progress::EvalBar;
 use crate::app::session::{SamplingRequest, Session};
 use crate::app::training::setup::RunSetup;
-use tealight_learn::objective::ImportanceCorrection;
 use tealight_system::process::Process;
 use tealight_system::telemetry::ReportTo;
 
@@ -287,17 +286,7 @@ impl Prepared {
         (settings.max_steps, settings.save_steps, settings.log_completions) = (STEPS, 0, 0);
         settings.report_to = vec![ReportTo::None];
         let folder = tempfile::tempdir().context("no room for a training step")?;
-        let setup = RunSetup {
-            label: "a training step",
-            output: folder.path(),
-            resume: None,
-            begin: &|| Ok(()),
-            on_step: None,
-            held_out: None,
-            path: None,
-            engine: None,
-            correction: ImportanceCorrection::default(),
-        };
+        let setup = RunSetup::plain("a training step", folder.path());
         session.fine_tune(&self.train, &config, &setup)?;
         session.stop.check()?;
         let times = tealight_datasets::read::table(&folder.path().join(METRICS))?;

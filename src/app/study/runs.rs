@@ -16,7 +16,6 @@ use crate::app::session::Session;
 use crate::app::training::setup::RunSetup;
 use tealight_formats::adapter;
 use tealight_formats::pretrained::Pretrained;
-use tealight_learn::objective::ImportanceCorrection;
 use tealight_learn::train::checkpoint;
 use tealight_learn::train::rlvr::RlvrConfig;
 use tealight_nn::device::{Dtype, Precision};
@@ -175,17 +174,10 @@ impl StudyOptions {
         } else {
             let label = format!("train {} seed {seed}", configuration.label());
             let resume = checkpoint::find(folder, "")?;
-            let resume = resume.as_deref();
             let setup = RunSetup {
-                label: &label,
-                output: folder,
-                resume,
-                begin: &|| Ok(()),
-                on_step: None,
-                held_out: None,
+                resume: resume.as_deref(),
                 path: self.path_points(config.settings.max_steps),
-                engine: None,
-                correction: ImportanceCorrection::default(),
+                ..RunSetup::plain(&label, folder)
             };
             let tuned = session.fine_tune(train, config, &setup)?;
             session.stop.check()?;

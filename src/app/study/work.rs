@@ -13,7 +13,7 @@ use super::paths::PathSet;
 use super::runs::{Run, history, of_all, own_runs};
 use super::sets::StudySet;
 use super::{Prepared, StudyOptions, curves, tuning};
-use crate::app::session::{SamplingRequest, Session};
+use crate::app::session::Session;
 use tealight_nn::generate::SamplingParams;
 use tealight_nn::model::Decoder;
 
@@ -131,18 +131,6 @@ impl<'a> Work<'a> {
         Ok(FinishedRun { label, measured, training, paths })
     }
 
-    /// How the runs of a seed are sampled: by random numbers that they share, so that they compare well, and that other
-    /// seeds do not, so that a mean over seeds has less noise. The base has those of the first seed.
-    fn draw(&self, seed: u64) -> SamplingRequest<'_> {
-        let options = &self.study.options;
-        SamplingRequest {
-            n: options.n,
-            params: &self.params,
-            seed,
-            max_num_seqs: options.settings.max_num_seqs,
-        }
-    }
-
     fn measured(
         &self,
         session: &Session<'_>,
@@ -150,8 +138,9 @@ impl<'a> Work<'a> {
         (model, seed): ((&Decoder, &str), u64),
         folder: &Path,
     ) -> Result<Measured> {
-        let options = &self.study.options.sets;
-        let tallies = set.tallies(session, model, &self.draw(seed), !options.no_greedy, folder)?;
+        let options = &self.study.options;
+        let draw = options.draw(&self.params, seed);
+        let tallies = set.tallies(session, model, &draw, !options.sets.no_greedy, folder)?;
         let samples = folder.strip_prefix(self.output).unwrap_or(folder).join(set.samples_file());
         Ok(Measured {
             summary: Summary::new(&tallies, &self.grid)?,

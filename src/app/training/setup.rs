@@ -33,3 +33,20 @@ pub(crate) struct RunSetup<'a> {
     /// How samples of a server, or of a rounded policy, are weighted.
     pub(crate) correction: ImportanceCorrection,
 }
+
+impl<'a> RunSetup<'a> {
+    /// A fresh run in this process that is evaluated when it has ended.
+    pub(crate) fn plain(label: &'a str, output: &'a Path) -> Self {
+        Self {
+            label,
+            output,
+            resume: None,
+            begin: &|| Ok(()),
+            on_step: None,
+            held_out: None,
+            path: None,
+            engine: None,
+            correction: ImportanceCorrection::default(),
+        }
+    }
+}

@@ -56,7 +56,7 @@ pub(in crate::cli) struct GenerateOptions {
     /// Drop tokens whose probability is below this share of the most likely token's.
     #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Decoding")]
     min_p: f64,
-    /// Maximum new tokens of a completion. Default: the room that the context leaves, up to 512.
+    /// Maximum new tokens of a completion. Default: the rest of the context after the prompt, at most 512.
     #[arg(long, add = TOKENS, help_heading = "Decoding")]
     max_completion_length: Option<usize>,
     /// Seed of the samples.

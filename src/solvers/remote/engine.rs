@@ -17,13 +17,12 @@ pub struct EngineOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Directory that the servers load the adapter, or all weights, from before every step. It has the same path on all
-    /// machines.
-    /// Default: a directory in --output.
+    /// Directory from which the servers load the adapter or all weights before every step; the same path on all
+    /// machines. Default: a directory in --output.
     #[arg(long, value_name = "DIR", help_heading = "Engine", requires = "engine")]
     #[serde(default)]
     pub engine_folder: Option<PathBuf>,
-    /// Staleness in steps: 0 samples every step from the current weights, 1 samples the next step while this step
+    /// Policy lag in optimizer steps: 0 samples from the current weights, 1 samples the next step while this step
     /// trains.
     #[arg(long, default_value_t = 0, value_name = "STEPS", add = at_least(0.0).at_most(64.0), help_heading = "Engine")]
     #[serde(default)]

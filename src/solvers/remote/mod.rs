@@ -50,7 +50,7 @@ pub struct RemoteOptions {
     /// Name of the model on the server. Default: --model.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_model: Option<String>,
-    /// Kind of server, which decides the names of sampling filters in requests. Default: the server is asked.
+    /// Kind of server, which decides the names of sampling filters in requests. Default: detected from the server.
     #[arg(long, help_heading = "Engine", requires = "engine")]
     pub engine_dialect: Option<Dialect>,
     /// Maximum number of concurrent requests.

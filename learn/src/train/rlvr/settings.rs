@@ -26,7 +26,7 @@ pub struct Settings {
     /// values retain more of the base's answers.
     #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub beta: Option<f64>,
-    /// Number of completions for each prompt of a step.
+    /// Number of completions for each prompt of a step (group size).
     #[arg(long, default_value_t = 8, add = at_least(1.0).at_most(65_536.0), help_heading = "Rollout")]
     pub num_generations: usize,
     /// Number of prompts in a step.
@@ -35,13 +35,13 @@ pub struct Settings {
     /// Number of training steps; each step samples its own rollouts.
     #[arg(long, default_value_t = 100, add = at_least(1.0).at_most(1e12), help_heading = "Optimizer")]
     pub max_steps: usize,
-    /// Maximum new tokens of a completion; a truncated one counts as incorrect unless --truncated judged. Default: what
-    /// the context leaves, up to 512.
+    /// Maximum new tokens of a completion; a truncated one counts as incorrect unless --truncated judged. Default: the
+    /// rest of the context after the prompt, at most 512.
     #[arg(long, add = TOKENS, help_heading = "Rollout")]
     pub max_completion_length: Option<usize>,
     /// Rule for completions that were truncated at the length limit, in rollouts and in evaluations of the run: wrong
     /// (no reward, so that the policy learns to end), or judged (the verifier decides). Stored samples of the base
-    /// always count by `wrong`.
+    /// always use `wrong`.
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>(),
           help_heading = "Objective")]
     #[serde(default)]
@@ -52,15 +52,15 @@ pub struct Settings {
     /// Number of completions of the base for each prompt, if the objective needs them.
     #[arg(long, default_value_t = 16, add = at_least(1.0).at_most(65_536.0), help_heading = "Objective")]
     pub num_presamples: usize,
-    /// Directory of the base's completions, for several runs: the first samples them into it, later ones read them.
-    /// Default: a directory in --output.
+    /// Directory of stored completions of the base: the first run writes them, later runs read them. Default: a
+    /// directory in --output.
     #[arg(long, help_heading = "Objective")]
     pub presamples: Option<PathBuf>,
     /// Number of stored completions of the base in each step, if the objective trains on them.
     #[arg(long, default_value_t = 64, add = COUNT, help_heading = "Objective")]
     pub rehearsal_batch_size: usize,
-    /// How to log the KL to the base for objectives that do not compute it: estimate uses 32 completions of every
-    /// fifth step, all uses all completions, off disables it. true stands for all, false for off.
+    /// How to log the KL to the base for objectives that do not compute the KL anyway: estimate uses 32 completions of
+    /// every fifth step, all uses all completions, off disables it. true stands for all, false for off.
     #[arg(long, value_enum, default_value_t = LogKl::Estimate, help_heading = "Output")]
     pub log_kl: LogKl,
     /// Start the policy from other weights of the model: a directory in Hub layout, such as RUN/final of an earlier run

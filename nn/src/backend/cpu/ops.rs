@@ -85,10 +85,6 @@ impl Backend for Cpu {
         Ok(out)
     }
 
-    fn head_norm(&self, x: &Buffer, norm: &Norm) -> Result<Buffer> {
-        self.norm(x, norm)
-    }
-
     fn norm_backward(
         &self,
         x: &Buffer,

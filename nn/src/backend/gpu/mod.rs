@@ -115,10 +115,6 @@ impl Backend for Gpu {
         Ok(kernels::add_norm(x, None, gain(norm))?.1)
     }
 
-    fn head_norm(&self, x: &Array, norm: &Norm) -> Result<Array> {
-        self.norm(x, norm)
-    }
-
     fn norm_backward(
         &self,
         x: &Array,
