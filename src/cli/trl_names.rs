@@ -122,7 +122,7 @@ const OF_SFT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands of other tools, and what to use here.
+/// Commands of other tools and of earlier builds, and what to use here.
 const COMMANDS: &[(&str, &str)] = &[
     (
         "launch",
@@ -132,6 +132,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
     ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),
+    ("prove", "use tealight lab --prove OBJECTIVE"),
 ];
 
 /// The hint for an option or a command of another tool, or for a short option of the command in `words` with a dash too
