@@ -1,6 +1,7 @@
 //! How a completion ended, in the words of the servers and libraries that people sample with.
 
 use serde_json::Value;
+use tealight_core::display::shortened;
 
 /// How a completion ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +196,7 @@ impl Ending {
         } else if is_one(&UNKNOWN) {
             Self::Unknown
         } else {
-            Self::Other(text.chars().take(40).collect())
+            Self::Other(shortened(text, 40))
         }
     }
 }
