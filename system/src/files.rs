@@ -1,10 +1,9 @@
 //! Writing files so that a crash or a full disk never leaves half of one, and reading untrusted ones.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tealight_core::json_file::{self, JsonFileError};
 use tealight_core::{names, output, regular};
 
@@ -94,25 +93,6 @@ pub fn own_file(folder: &Path, path: &Path) -> Result<PathBuf> {
     regular::own(folder, path).map_err(|error| with_path(path, error))
 }
 
-/// The last line of a file of lines, such as metrics, without its line feed: only the end of the file is read.
-///
-/// # Errors
-/// A file that cannot be read or is no regular one, a last line of more than `limit` bytes.
-pub fn last_line(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let mut file = open_regular(path)?;
-    let at = || path.display().to_string();
-    let start = file.metadata().with_context(at)?.len().saturating_sub(limit);
-    file.seek(SeekFrom::Start(start)).with_context(at)?;
-    let mut tail = Vec::new();
-    file.take(limit).read_to_end(&mut tail).with_context(at)?;
-    tail.pop_if(|last| *last == b'\n');
-    match tail.iter().rposition(|byte| *byte == b'\n') {
-        Some(before) => Ok(tail.split_off(before + 1)),
-        None if start == 0 => Ok(tail),
-        None => bail!("{}: its last line has more than {limit} bytes, the limit", path.display()),
-    }
-}
-
 /// Reads an untrusted file: a regular one, of at most `limit` bytes.
 ///
 /// # Errors
@@ -183,8 +163,6 @@ pub fn writable_subfolder(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     #[test]
@@ -198,21 +176,6 @@ mod tests {
         assert!(
             read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
         );
-    }
-
-    #[test]
-    fn of_a_file_of_lines_only_the_end_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("metrics.jsonl");
-        // A hundred gigabytes of nothing, on no disk.
-        let mut file = File::create(&path).unwrap();
-        file.set_len(100 << 30).unwrap();
-        assert!(last_line(&path, 1 << 20).unwrap_err().to_string().contains("limit"));
-        file.seek(SeekFrom::End(0)).unwrap();
-        file.write_all(b"\n{\"step\":3}\n").unwrap();
-        assert_eq!(last_line(&path, 1 << 20).unwrap(), b"{\"step\":3}");
-        std::fs::write(&path, "{\"step\":1}").unwrap();
-        assert_eq!(last_line(&path, 1 << 20).unwrap(), b"{\"step\":1}");
     }
 
     #[cfg(unix)]
