@@ -2,6 +2,7 @@
 //! in a thread of its own. A program that counts the memory of its threads installs its guard; without one, panics
 //! alone are caught.
 
+use crate::display::shortened;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::mpsc::channel;
@@ -110,7 +111,7 @@ fn described(info: &PanicHookInfo<'_>) -> String {
     const MAX_TEXT: usize = 200;
     let text = info.payload_as_str().unwrap_or("a panic without a text");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text: String = words.chars().take(MAX_TEXT).collect();
+    let text = shortened(&words, MAX_TEXT);
     let Some(place) = info.location() else { return text };
     let file = place.file().rsplit(['/', '\\']).next().unwrap_or_default();
     format!("{text} ({file}:{})", place.line())

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
+use tealight_core::display::shortened;
 
 pub use crate::read::with_long_numbers;
 
@@ -112,8 +113,8 @@ impl<'de> Visitor<'de> for UniqueVisitor {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                let shown: String = key.chars().take(64).collect();
-                return Err(A::Error::custom(format!("the key `{shown}` occurs twice")));
+                let key = shortened(&key, 64);
+                return Err(A::Error::custom(format!("the key `{key}` occurs twice")));
             }
             let Unique(value) = entries.next_value()?;
             map.insert(key, value);

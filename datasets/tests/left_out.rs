@@ -149,32 +149,6 @@ fn an_absent_choice_is_not_shown_and_moves_no_letter() {
         }
         assert_eq!(set.problems.len(), 2);
     }
-    for (choices, answer) in [
-        (json!(["x", null, "z"]), json!("C")),
-        (json!(["x", "", "z"]), json!(2)),
-        (json!({"A": "x", "B": null, "C": "z"}), json!("C")),
-        (json!({"text": ["x", "", "z"], "label": ["A", "B", "C"]}), json!("C")),
-    ] {
-        let row = json!({"question": "Q", "choices": choices, "answer": answer});
-        let set = read(&[row], Purpose::Judge).expect("is read");
-        let asked = set.problems[0].prompt.plain();
-        assert!(
-            asked.contains("A. x\nB. z") && set.problems[0].answer == "B",
-            "{choices}: {asked}"
-        );
-    }
-}
-
-#[test]
-fn the_right_choice_is_read_however_it_is_written() {
-    for answer in ["(B)", "B. Jupiter", "(b) jupiter", "JUPITER", "B", "Jupiter"] {
-        let row = json!({"question": "Largest?", "choices": ["Mars", "Jupiter"], "answer": answer});
-        let set = read(&[row], Purpose::Judge).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(set.problems[0].answer, "B", "{answer}");
-    }
-    let row = |answer: usize| json!({"question": "Q", "choices": ["x", "y"], "answer": answer});
-    let error = read(&[row(0), row(7)], Purpose::Judge).err().expect("is refused");
-    assert!(error.contains("(line 2: 7)"), "{error}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
     let least = plan.smallest_group();
     if least > MOST {
         bail!(
-            "`{objective}`: its rule needs groups of {least}, and prove enumerates groups of at most {MOST}; choose a \
+            "`{objective}`: its rule needs groups of {least}, and groups of at most {MOST} are enumerated; choose a \
              k of at most {}",
             MOST - 1
         );

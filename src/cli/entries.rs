@@ -5,7 +5,7 @@ use clap::Args;
 use super::commands::Entry;
 use super::config_merge::resolve_plain as resolve;
 use super::evaluation::{audit, compare, eval, generate, report, verify};
-use super::theory::{gap, lab, prove};
+use super::theory::{gap, lab};
 use super::tools::{bench, doctor, objectives, tasks};
 use super::training::{export, sft, study, train};
 use crate::app::audit::AuditOptions;
@@ -174,33 +174,24 @@ Examples:
     Entry {
         name: "lab",
         options: LabOptions::augment_args,
-        about: "Compute exact optima of objectives on toy tasks",
+        about: "Compute exact optima of objectives on toy tasks, and whether an estimator is biased",
         more: "\
 Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross).
+
+--prove computes the exact expected gradient on a toy task (three prompts, 27 outputs) and compares it
+with the gradient of the claim. If they differ, the estimator is biased: --prove prints by how much.
 
 Examples:
   tealight lab ends --beta 0.5,0.25,0.1,0.04 --alpha 0,0.5,0.9
   tealight lab ends --class bigram --beta 0.1 --json
   tealight lab dyck --beta 0.2,0.1
-  tealight lab --paper 2605.02375",
+  tealight lab --paper 2605.02375
+  tealight lab --prove rloo
+  tealight lab --prove 'grpo:advantage=r-mean(r)' --claim 'E[v]'
+  tealight lab --prove kl-k3:0.1 --claim 'E[v] - 0.1 KL(pi||a)'
+  tealight lab --prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1'",
         check: |m| lab::resolve(m).map(drop),
         run: |m, _| lab::run(m),
-    },
-    Entry {
-        name: "prove",
-        options: prove::ProveOptions::augment_args,
-        about: "Compare an objective's exact expected gradient with that of its definition",
-        more: "\
-prove computes the exact expected gradient on a toy task (three prompts, 27 outputs) and compares it
-with the gradient of the claim. If they differ, the estimator is biased: prove prints by how much.
-
-Examples:
-  tealight prove rloo
-  tealight prove 'grpo:advantage=r-mean(r)' --claim 'E[v]'
-  tealight prove kl-k3:0.1 --claim 'E[v] - 0.1 KL(pi||a)'
-  tealight prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1'",
-        check: |m| resolve::<prove::ProveOptions>(m).map(drop),
-        run: |m, _| prove::run(&resolve(m)?),
     },
     Entry {
         name: "verify",

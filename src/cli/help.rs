@@ -53,7 +53,7 @@ const COMMON: [(&str, &str); 11] = [
     ("export", "model adapter merge average gguf save_dtype output overwrite"),
     ("bench", "model device dtype prompts group prompt_len new_tokens reps rollout_only json"),
     ("gap", "run model beta projection_steps ascent_steps ascent_from output json"),
-    ("lab", "world class beta alpha divergence paper seed output json"),
+    ("lab", "world class beta alpha divergence paper seed output prove claim num_generations json"),
 ];
 
 /// The groups of options in `--help`, in their order; an option names its own (`help_heading`).
@@ -75,7 +75,7 @@ const HEADINGS: [&str; 12] = [
 /// The groups of commands in `tealight --help`.
 const COMMANDS: [(&str, &str); 5] = [
     ("Commands", "eval train compare grade audit report"),
-    ("Objectives", "study objectives tasks gap lab prove"),
+    ("Objectives", "study objectives tasks gap lab"),
     ("Models and samples", "generate sft export"),
     ("Verifiers", "verify"),
     ("This machine", "doctor bench"),

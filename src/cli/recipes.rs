@@ -1,6 +1,7 @@
 //! The recipes that come with the program: `--config recipe:NAME` reads one.
 
 use anyhow::{Result, bail};
+use tealight_core::display::shortened;
 use tealight_core::similar::nearest;
 
 /// The prefix of a recipe's name where a file may stand too.
@@ -61,9 +62,8 @@ pub(in crate::cli) fn find(name: &str) -> Result<&'static Recipe> {
     }
     let meant = nearest(name, RECIPES.iter().map(|recipe| recipe.name));
     let meant = meant.map_or(String::new(), |known| format!("did you mean `{known}`? "));
-    let shown: String = name.chars().take(64).collect();
     let all: Vec<&str> = RECIPES.iter().map(|recipe| recipe.name).collect();
-    bail!("no recipe `{shown}`; {meant}there are {}", all.join(", "))
+    bail!("no recipe `{}`; {meant}there are {}", shortened(name, 64), all.join(", "))
 }
 
 /// The text of `recipe:NAME`; none of what begins otherwise, which is a file.

@@ -126,7 +126,7 @@ const OF_SFT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands of other tools, and what to use here.
+/// Commands of other tools and of earlier builds, and what to use here.
 const COMMANDS: &[(&str, &str)] = &[
     (
         "launch",
@@ -136,6 +136,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
     ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),
+    ("prove", "use tealight lab --prove OBJECTIVE"),
 ];
 
 /// The hint for an option or a command of another tool, or for a short option of the command in `words` with a dash too
@@ -257,65 +258,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_hint_names_options_of_the_command() {
-        let hint_of = |command: &str, option: &str| {
-            let words: Vec<OsString> = ["tealight", command, option].map(Into::into).to_vec();
-            let error = commands::command().try_get_matches_from(&words).expect_err("no option");
-            hint(&error, &words).unwrap_or_default()
-        };
-        assert!(hint_of("sft", "--num-train-epochs").contains("--batch-size"));
-        assert!(hint_of("train", "--num-train-epochs").contains("--prompts-per-step"));
-        assert!(hint_of("sft", "--lr").contains("--learning-rate"));
-        assert_eq!(hint_of("compare", "--num-train-epochs"), "");
-    }
-
-    #[test]
-    fn names_of_trl_get_their_hint_with_dashes_and_underscores() {
-        for (given, words) in [
-            ("--max_prompt_length", "--filter-overlong-prompts"),
-            ("--logging-steps=3", "metrics.jsonl"),
-            ("--logging_steps", "metrics.jsonl"),
-            ("--save_strategy", "--save-steps"),
-        ] {
-            let given = crate::cli::config_merge::kebab_case(given.into());
-            let words_given = ["tealight".into(), "train".into(), given];
-            let error = commands::command().try_get_matches_from(&words_given).expect_err(words);
-            let hint = hint(&error, &words_given).expect(words);
-            assert!(hint.contains(words), "{hint}");
-        }
-    }
-
-    #[test]
-    fn values_of_switches_and_lists_without_commas_get_a_hint() {
-        let hint_of = |given: &[&str]| {
-            let words = [&["tealight", "train"], given].concat();
-            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let error = commands::command().try_get_matches_from(&words).expect_err("no value");
-            hint(&error, &words).expect("a hint")
-        };
-        assert!(hint_of(&["--use-peft", "true"]).contains("--use-peft takes no value"));
-        assert!(
-            hint_of(&["--use-peft=true"]).contains("--use-peft takes no value, and not `true`")
-        );
-        let modules = ["--lora-target-modules", "q_proj", "v_proj"];
-        assert!(hint_of(&modules).contains("separate the values by commas"));
-    }
-
-    #[test]
-    fn a_short_option_with_two_dashes_gets_its_own_name() {
-        let hint_of = |words: &[&str]| {
-            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let error = commands::command().try_get_matches_from(&words).expect_err("no option");
-            hint(&error, &words)
-        };
-        for words in [&["tealight", "eval", "--k", "8"][..], &["tealight", "grade", "x", "--k=8"]] {
-            let hint = hint_of(words).expect("a hint");
-            assert!(hint.contains("there is no --k") && hint.ends_with("-k"), "{hint}");
-        }
-        // Training has no such option.
-        assert_eq!(hint_of(&["tealight", "train", "--k", "8"]), None);
     }
 }

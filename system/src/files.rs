@@ -163,7 +163,6 @@ pub fn writable_subfolder(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     #[test]

@@ -69,18 +69,6 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
 }
 
 #[test]
-fn short_help_is_a_screen_and_long_help_has_every_option() {
-    let help = |option: &str| printed(&["train", option]);
-    let (short, long) = (help("-h"), help("--help"));
-    assert!(short.lines().count() <= 40, "{short}");
-    assert!(
-        short.contains("--objective <OBJECTIVE>") && !short.contains("--adam-beta1"),
-        "{short}"
-    );
-    assert!(long.contains("--adam-beta1 <FLOAT>") && long.contains("\nOptimizer:\n"), "{long}");
-}
-
-#[test]
 fn an_adapter_has_its_own_learning_rate_and_the_run_says_so() {
     let folder = Folder::new();
     let run = folder.path("run");
@@ -126,14 +114,6 @@ fn verify_explains_itself_and_fails_on_request() {
     assert_eq!(done.status.code(), Some(1));
     assert!(stderr_of(&done).contains("1 of 2 answers are not correct"), "{}", stderr_of(&done));
     assert_eq!(shown(&done).lines().count(), 2, "every verdict is printed first");
-}
-
-#[test]
-fn export_shows_what_it_reads_and_no_option_that_it_refuses() {
-    let help = printed(&["export", "--help"]);
-    has(&help, &["--model reads:", "Hub layout", ".gguf", "PEFT's format", "OWNER/NAME@REVISION"]);
-    assert!(!help.contains("--quantized") && !help.contains("--rollout-dtype"), "{help}");
-    assert!(printed(&["eval", "--help"]).contains("--quantized"));
 }
 
 #[test]

@@ -92,20 +92,6 @@ fn an_initial_policy_leaves_the_base_where_it_is() {
 
 /// A start of training that does not exist, or is of another model, is found before anything is done.
 #[test]
-fn an_initial_policy_is_checked_first() {
-    let folder = Folder::new();
-    let (run, other) = (folder.path("run"), folder.path("other"));
-    ok(command!("export --model countdown --output {other}"));
-    let line = format!("train {SAT} --max-completion-length 20 --quiet --device cpu");
-    for start in [folder.path("nowhere"), other.clone()] {
-        for more in ["--dry-run".to_owned(), format!("--output {run}")] {
-            refused!("{line} --initial-policy {start} {more}" => &format!("--initial-policy {start}"));
-            assert!(!std::path::Path::new(&run).exists(), "nothing was begun");
-        }
-    }
-}
-
-#[test]
 fn gap_replaces_only_its_own_results() {
     let folder = Folder::new();
     let path = |name: &str| folder.path(name);

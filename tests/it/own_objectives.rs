@@ -86,7 +86,7 @@ fn a_function_gives_advantages_where_the_command_line_names_it() {
     assert!(message.contains("--objective") && message.contains(":centred"), "{message}");
     ok(&[&resume[..], &["--objective", &objective]].concat());
     assert_eq!(bytes(&function), bytes(&half));
-    let proof = printed(&["prove", &objective]);
+    let proof = printed(&["lab", "--prove", &objective]);
     assert!(proof.contains("relative error of 0.250"), "{proof}");
     let short = objective.replace("centred", "short");
     let message = error(&["train", "--output", &folder.path("short"), "--objective", &short]);
@@ -105,9 +105,9 @@ fn objectives_are_shown_with_what_they_run_and_proven() {
     assert!(printed(&["objectives", "pkpo:8"]).contains("where k = 8"));
     let own = printed(&["objectives", "grpo:advantage=r  -mean( r)"]);
     assert!(own.contains("\n  r -mean( r)\n"), "blanks stay as they were written: {own}");
-    let proof = printed(&["prove", "rloo", "--num-generations", "2"]);
+    let proof = printed(&["lab", "--prove", "rloo", "--num-generations", "2"]);
     has(&proof, &["Unbiased for E[v]", "effective number of correct answers"]);
-    let proof = printed(&["prove", "grpo:advantage=r-mean(r)", "--json"]);
+    let proof = printed(&["lab", "--prove", "grpo:advantage=r-mean(r)", "--json"]);
     assert!(proof.contains("\"is_unbiased\":false"), "{proof}");
     let message = error(&["objectives", "divergence:f=log(t)"]);
     assert!(message.contains("f is not convex at t = 1.0000e-9"), "{message}");

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::json_array;
 use crate::verify::short;
 use tealight_core::Message;
+use tealight_core::display::shortened;
 
 /// Names of a message's role, and of its text.
 const ROLES: [&str; 2] = ["role", "from"];
@@ -189,7 +190,7 @@ fn message(item: &Value) -> Result<Message, String> {
         // Templates know further roles (`developer`) by OpenAI's name of the key alone.
         None if key == "role" => sender,
         None => {
-            let sender: String = sender.chars().take(40).collect();
+            let sender = shortened(sender, 40);
             return Err(format!(
                 "a message is `from` `{sender}`, not human, gpt or system; write turns of tools as `role` `assistant` \
                  with `tool_calls`, and as `role` `tool`"

@@ -12,6 +12,7 @@ use crate::task::judge::Judge;
 use crate::task::{self, Kind, reasoning_gym::PREFIX};
 use crate::{DataError, Dataset, Problem, Result, Verdict, judge};
 use tealight_core::Prompt;
+use tealight_core::display::shortened;
 
 /// Whether a row has this shape.
 pub(super) fn is_layout(row: &Row) -> bool {
@@ -57,7 +58,7 @@ fn kind(row: &Row) -> std::result::Result<&'static Kind, String> {
             "`metadata.source_dataset` is `{}`, which is not a task of Tealight (`tealight tasks` lists them as \
              `{PREFIX}NAME`): its answers are checked by code of reasoning-gym. Name a verifier that compares with \
              column `answer`: --verifier exact or --verifier numeric",
-            name.chars().take(64).collect::<String>()
+            shortened(name, 64)
         )
     })
 }

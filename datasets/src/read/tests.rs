@@ -1,74 +1,9 @@
 //! Tests of reading files: what is found, what is refused and how.
 
 use super::*;
-use std::io::Write;
-
-fn read(name: &str, contents: &str, columns: &Columns) -> Result<Dataset> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
-    std::fs::File::create(&path).unwrap().write_all(contents.as_bytes()).unwrap();
-    open(&[path], columns, None)
-}
-
-fn refusal(name: &str, contents: &str, columns: &Columns) -> String {
-    read(name, contents, columns).err().expect("is refused").to_string()
-}
 
 #[test]
-fn usual_columns_are_detected_in_every_text_format() {
-    for (name, contents) in [
-        ("a.jsonl", "{\"question\":\"1+1?\",\"answer\":\"so\\n#### 2\"}\n\n"),
-        ("a.jsonl", "{\"problem\":\"1+1?\",\"solution\":\"it is \\\\boxed{2}.\"}"),
-        ("a.json", "[{\"prompt\":\"1+1?\",\"answer\":2}]"),
-        ("a.json", "{\"data\":[{\"input\":\"1+1?\",\"target\":\"2\"}]}"),
-        ("a.csv", "question,answer\n\"1+1?\",2\n"),
-        // Orz's rows are lists of turns.
-        (
-            "a.json",
-            "[[{\"from\":\"human\",\"value\":\"1+1?\"},{\"from\":\"assistant\",\"ground_truth\":{\"value\":\"2\"}}]]",
-        ),
-        (
-            "a.jsonl",
-            "{\"prompt\":[{\"role\":\"user\",\"content\":\"1+1?\"}],\"reward_model\":{\"ground_truth\":\"2\"}}",
-        ),
-    ] {
-        let set = read(name, contents, &Columns::default()).unwrap();
-        assert_eq!(set.problems.len(), 1, "{contents}");
-        assert_eq!(set.problems[0].answer, "2", "{contents}");
-        assert!(set.problems[0].prompt.plain().starts_with("1+1?"));
-        assert!(set.notes[0].contains("columns"));
-    }
-}
-
-/// What other programs write under the usual names: read as they read it.
-#[test]
-fn files_of_other_programs_are_read_or_named() {
-    let json = "{\"question\":\"1+1?\",\"answer\":\"2\"}";
-    let lines = format!("{json}\r\n{json}\r\n");
-    for (name, contents) in [
-        ("lines.json", lines.clone()),
-        ("list.jsonl", format!("[{json},\n{json}]")),
-        ("semicolons.csv", "question;answer\n1+1?;2\n1+1?;2\n".into()),
-        ("tabs.tsv", "\u{feff}question\tanswer\n1+1?\t2\n1+1?\t2\n".into()),
-        ("commas.tsv", "question\tanswer\tnotes (a, b)\n1+1?\t2\t\n1+1?\t2\tx\n".into()),
-        ("wrong_name.tsv", "question,answer\n1+1?,2\n1+1?,2\n".into()),
-        ("quoted.csv", "\"question\",\"answer; a number\",answer\n1+1?,x,2\n1+1?,y,2\n".into()),
-        ("one_item.jsonl", format!("{json}\n{}", json.replace("\"2\"", "\"['2']\""))),
-        (
-            "pairs.jsonl",
-            format!("{{\"history\":[[1500,1600]],\"tools\":{{}},{}\n{json}", &json[1..]),
-        ),
-        ("old_mac.csv", "question,answer\r1+1?,2\r1+1?,2\r".into()),
-        ("infinite.jsonl", format!("{{\"x\":1e400,{}\n{json}", &json[1..])),
-        ("tools.jsonl", format!("{{\"history\":[],\"functions\":[\"sin\"],{}\n{json}", &json[1..])),
-    ] {
-        let answers = read(name, &contents, &Columns::default()).map(|set| {
-            set.problems.into_iter().map(|problem| (problem.id, problem.answer)).collect::<Vec<_>>()
-        });
-        let answers = answers.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(answers.len(), 2, "{name}");
-        assert!(answers[0].0 != answers[1].0 && answers[1].1 == "2", "{name}: {answers:?}");
-    }
+fn bytes_that_are_no_text_are_named() {
     let folder = tempfile::tempdir().unwrap();
     for (bytes, mend) in [
         (&b"\x1f\x8b\x08"[..], "damaged or was cut off"),
@@ -80,37 +15,6 @@ fn files_of_other_programs_are_read_or_named() {
         let message = open(&[path], &Columns::default(), None).err().unwrap().to_string();
         assert!(message.contains(mend), "{message}");
     }
-}
-
-#[test]
-fn completions_that_are_chats_are_read_as_their_turn() {
-    let question = r#""prompt":[{"role":"user","content":"1+1?"}]"#;
-    let completion = r#""completion":[{"role":"assistant","content":"It is 2. #### 2"}]"#;
-    for row in [
-        format!("{{{question},{completion}}}"),
-        // Beside an answer, too.
-        format!("{{{question},{completion},\"answer\":\"2\"}}"),
-    ] {
-        let set = read("a.jsonl", &row, &Columns::default()).unwrap();
-        assert_eq!(set.problems[0].answer, "2", "{row}");
-        assert_eq!(set.problems[0].solution.as_deref(), Some("It is 2. #### 2"), "{row}");
-    }
-    let other = completion.replace("assistant", "user");
-    let message = refusal("a.jsonl", &format!("{{{question},{other}}}"), &Columns::default());
-    assert!(message.contains("`completion` should hold one turn of the assistant"), "{message}");
-}
-
-#[test]
-fn named_columns_win_and_may_be_joined() {
-    let columns = Columns {
-        prompt: Some("Body,Question".into()),
-        answer: Some("n".into()),
-        ..Columns::default()
-    };
-    let text = "{\"Body\":\"I have 2.\",\"Question\":\"How many?\",\"answer\":\"9\",\"n\":2}";
-    let set = read("a.jsonl", text, &columns).unwrap();
-    assert!(set.problems[0].prompt.plain().starts_with("I have 2. How many?"));
-    assert_eq!(set.problems[0].answer, "2");
 }
 
 #[test]
@@ -138,107 +42,12 @@ fn files_of_one_dataset_are_read_in_order_up_to_the_limit() {
     assert!(open(&[files[0].clone(), "none.jsonl".into()], &Columns::default(), Some(2)).is_ok());
 }
 
-#[test]
-fn bad_files_are_refused_with_the_line_and_the_mend() {
-    const ROW: &str = r#"{"question":"1+1?","answer":"2"}"#;
-    let second = |line: &str| format!("{ROW}\n{line}\n");
-    for (name, contents, words) in [
-        ("a.jsonl", &*second("{\"question\""), &["a.jsonl:2"][..]),
-        ("a.jsonl", &second(r#"{"answer":"1"}"#), &["a.jsonl:2", "question"]),
-        ("a.csv", "q,a\n1,2\n", &["q, a", "--prompt-column"]),
-        ("a.csv", "question,answer\n1,2\n1,2,3\n", &["a.csv:3"]),
-        ("a.txt", "x", &[".jsonl"]),
-        ("a.parquet", "PAR1 no", &["a.parquet"]),
-        ("a.csv", "PK\u{3}\u{4}", &["an archive"]),
-        ("a.jsonl", "[1]\n[2]\n", &["not JSON"]),
-        ("a.csv", "\"Prompt; one per line\"\nWhat; why?\n", &["column"]),
-        ("a.csv", "Prompt; one per line\nWhat is it?\n", &["column"]),
-        ("a.json", "[1]\n[2]\n", &["not JSON"]),
-        ("a.parquet.gz", "", &["unpack it"]),
-        ("a.jsonl.xz", "", &["unpack it"]),
-        ("a.jsonl", &second(r#"{"Q":"1","n":2}"#), &["a.jsonl:2", "no column `question`", "Q, n"]),
-        ("a.jsonl", "{\n  \"question\": \"1+1?\"\n}\n{\n}\n", &["a.jsonl:1", "jq -c . FILE"]),
-        ("a.json", "{\n  \"question\": \"1+1?\"\n}\n{\n}\n", &["jq -c . FILE"]),
-        ("a.jsonl", &second("").replace('\n', "\r").repeat(2), &["carriage returns"]),
-        ("a.json", &second("").replace('\n', "\r").repeat(2), &["carriage returns"]),
-        ("a.jsonl", "\n<!DOCTYPE html>\n<html></html>", &["a page of the web"]),
-        ("a.json", "\u{feff}<HTML lang=en>", &["a page of the web"]),
-        ("a.csv", "<?xml version='1.0'?><Error><Code>AccessDenied</Code>", &["a page of the web"]),
-        (
-            "a.jsonl",
-            &second(ROW).replace('{', "{\"id\":\"x\","),
-            &["a.jsonl:2", "`x`", "a.jsonl:1"],
-        ),
-        ("a.arrow", "", &["to_parquet"]),
-        (
-            "a.jsonl",
-            r#"{"prompt": "[{'role': 'user', 'content': '1+1?'}]", "answer": "2"}"#,
-            &["as JSON"],
-        ),
-        (
-            "a.jsonl",
-            r#"{"instruction": "1+1?", "output": "2", "history": [["0+1?", "1"]]}"#,
-            &["`messages`"],
-        ),
-        (
-            "a.jsonl",
-            r#"{"question": "1+1?", "answer": "2", "functions": [{"name": "f", "parameters": {}}]}"#,
-            &["name it `tools`"],
-        ),
-        (
-            "a.json",
-            r#"{"train":[{"question":"1+1?"}],"test":[{"question":"1+1?"}]}"#,
-            &["`train`, `test`"],
-        ),
-        ("a.json", r#"{"question":{"0":"1+1?"},"answer":{"0":"2"}}"#, &["orient=\"records\""]),
-        ("a.parquet", "version https://git-lfs.github.com/spec/v1\noid", &["git lfs pull"]),
-        ("a.jsonl", "version https://git-lfs.github.com/spec/v1\noid", &["git lfs pull"]),
-        ("a.csv", "question,answer,answer\n1+1?,2,7\n", &["`answer` occurs twice"]),
-        (
-            "a.jsonl",
-            r#"{"question": "1+1?", "answer": "2", "answer": "7"}"#,
-            &["a.jsonl:1: ", "`answer` occurs twice at column"],
-        ),
-        (
-            "a.json",
-            r#"[{"question": "1+1?", "answer": "2", "answer": "7"}]"#,
-            &["`answer` occurs twice"],
-        ),
-    ] {
-        let message = refusal(name, contents, &Columns::default());
-        assert!(words.iter().all(|words| message.contains(words)), "{name}: {message}");
-    }
-    let asked = Columns { prompt: Some("nope".into()), ..Columns::default() };
-    let message = refusal("a.csv", "question,answer\n1,2\n", &asked);
-    assert!(message.contains("`nope`") && message.contains("question, answer"), "{message}");
-}
-
 /// The dataset of a file with this name and text.
 fn of_text(name: &str, text: &str, columns: &Columns) -> crate::Result<crate::Dataset> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
     crate::open(path.to_str().unwrap(), columns, None)
-}
-
-#[test]
-fn a_row_without_an_answer_is_left_out_however_it_lacks_it() {
-    for rows in [
-        [r#"{"question": "2+1?"}"#, r#"{"question": "1+1?", "answer": "2"}"#],
-        [r#"{"question": "1+1?", "answer": "2"}"#, r#"{"question": "2+1?"}"#],
-        [r#"{"question": "1+1?", "answer": "2"}"#, r#"{"question": "2+1?", "answer": null}"#],
-        [r#"{"question": "1+1?", "answer": "2"}"#, r#"{"question": "2+1?", "answer": NaN}"#],
-        [
-            r#"{"question": "1+1?", "reward_model": {"ground_truth": "2"}}"#,
-            r#"{"question": "2+1?", "reward_model": null}"#,
-        ],
-    ] {
-        let text = rows.join("\n") + "\n" + rows[0].replace("+1", "+7").as_str();
-        let dataset = of_text("UP.JSONL", &text, &Columns::default()).unwrap();
-        assert!(!dataset.unusable.is_empty(), "{rows:?}");
-        assert_eq!(dataset.problems[0].answer, "2", "{rows:?}");
-        assert_eq!(dataset.unusable[0].why, "there is no answer");
-    }
 }
 
 #[test]
@@ -321,56 +130,21 @@ fn a_box_is_asked_for_only_where_the_learned_solution_has_one() {
 }
 
 #[test]
-fn what_a_row_says_itself_is_not_dropped_without_a_word() {
-    let golds = |text: &str, limit: Option<usize>| {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.jsonl");
-        std::fs::write(&path, text).unwrap();
-        let set = open(&[path], &Columns::default(), limit).unwrap();
-        let golds: Vec<String> = set.problems.iter().map(|one| one.answer.clone()).collect();
-        (golds.join("|"), set.notes.join(" "), set.unusable.len())
-    };
-    // An answer beside numbers and a target is the gold, unless it is the expression itself.
-    let pairs = r#"{"question":"Which places?","nums":[2,7,11],"target":9,"answer":"#;
-    assert_eq!(golds(&format!("{pairs}\"0, 1\"}}"), None).0, "0, 1");
-    assert_eq!(golds(&format!("{pairs}\"2+7\"}}"), None).0, "2,7,11=9");
-    // A file is read the same way, however many of its problems are wanted.
+fn a_file_is_read_the_same_way_however_many_problems_are_wanted() {
+    let folder = tempfile::tempdir().unwrap();
     let choice = |index: usize| {
         format!("{{\"question\":\"?\",\"choices\":[\"x\",\"y\",\"z\"],\"answer\":{index}}}\n")
     };
-    let file: String = [1, 2, 2, 1, 3].map(choice).concat();
-    assert_eq!(
-        (golds(&file, None).0.as_str(), golds(&file, Some(2)).0.as_str()),
-        ("A|B|B|A|C", "A|B")
-    );
-    // Completions that the file calls incorrect are no golds.
-    for judgement in [r#""correct":false"#, r#""reward":0.0"#, r#""is_correct":"False""#] {
-        let rows = format!(
-            "{{\"prompt\":\"a?\",\"response\":\"The answer is 6.\",{judgement}}}\n\
-             {{\"prompt\":\"b?\",\"response\":\"The answer is 7.\"}}"
-        );
-        let (found, _, left_out) = golds(&rows, None);
-        assert_eq!((found.as_str(), left_out), ("7", 1), "{judgement}");
+    let path = folder.path().join("a.jsonl");
+    std::fs::write(&path, [1, 2, 2, 1, 3].map(choice).concat()).unwrap();
+    for (limit, golds) in [(None, "ABBAC"), (Some(2), "AB")] {
+        let set = open(std::slice::from_ref(&path), &Columns::default(), limit).unwrap();
+        assert_eq!(set.problems.iter().map(|one| &*one.answer).collect::<String>(), golds);
     }
-    let (_, notes, _) = golds(r#"{"question":"Why?","hint":"It is cold.","answer":"2"}"#, None);
-    assert!(notes.contains("not used: `hint`"), "{notes}");
 }
 
 #[test]
-fn one_object_is_a_row_and_parts_of_a_split_belong_together() {
-    for text in [
-        r#"{"question":"1+1?","answer":"2"}"#,
-        r#"{"question":"1+1?","answer":"2","steps":[{"text":"1+1=2"}]}"#,
-        // What all rows are told is no row.
-        r#"{"instruction":"Solve each.","data":[{"question":"1+1?","answer":"2"}]}"#,
-    ] {
-        let set = read("a.json", text, &Columns::default()).unwrap();
-        assert_eq!(
-            (set.problems[0].prompt.plain().trim(), &*set.problems[0].answer),
-            ("1+1?", "2"),
-            "{text}"
-        );
-    }
+fn parts_of_a_split_belong_together() {
     for (names, mend) in [
         (vec!["train-00000-of-00002.parquet"], "1 of the 2 parts"),
         (vec!["train-00000-of-00001.parquet", "train-00000-of-00002.parquet"], "in two ways"),

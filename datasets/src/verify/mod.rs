@@ -17,6 +17,7 @@ pub mod sql;
 use std::sync::Arc;
 
 use crate::{DataError, Result, Verifier, task};
+use tealight_core::display::shortened;
 use tealight_core::similar::nearest;
 
 pub use advantages::GroupFunction;
@@ -246,7 +247,7 @@ fn tail(text: &str, bytes: usize) -> &str {
 
 /// A text to be shown: its first 64 characters.
 pub(crate) fn short(text: &str) -> String {
-    text.chars().take(64).collect()
+    shortened(text, 64)
 }
 
 /// The class of a completion of which nothing but its text is known: the text with white space folded. Of a long one it

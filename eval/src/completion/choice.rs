@@ -97,97 +97,25 @@ pub fn reason(error: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    /// Text, whether it ended by itself, the failure.
-    fn read(choice: Value) -> (String, bool, Option<String>) {
-        let one = Reading::from_choice(&choice).completion;
-        (one.text, one.is_finished, one.failure)
-    }
-
+    /// `choices.jsonl` lists choices with their texts, or with part of why they failed.
     #[test]
-    fn a_choice_without_text_is_a_completion_that_failed() {
-        for (choice, why) in [
-            (json!({"message": {"content": null}, "finish_reason": "stop"}), "no content"),
-            (
-                json!({"message": {"content": null, "refusal": "I can't"}, "finish_reason": "stop"}),
-                "refused: I can't",
-            ),
-            (
-                json!({"message": {"content": "", "refusal": "I can't"}, "finish_reason": "stop"}),
-                "refused: I can't",
-            ),
-            (
-                json!({"message": {"role": "assistant"}, "finish_reason": "content_filter"}),
-                "content_filter",
-            ),
-            (
-                json!({"message": {"content": ""}, "finish_reason": "content_filter"}),
-                "content_filter",
-            ),
-            (json!({"message": {"content": "Sorry"}, "finish_reason": "SAFETY"}), "safety"),
-            (
-                json!({"message": {"content": null, "tool_calls": [{}]}, "finish_reason": "tool_calls"}),
-                "a tool call",
-            ),
-            (
-                json!({"message": {"content": "", "tool_calls": [{}]}, "finish_reason": "tool_calls"}),
-                "a tool call",
-            ),
-            (
-                json!({"message": {"content": null, "reasoning": "so"}, "finish_reason": "stop"}),
-                "the thought did not",
-            ),
-            (
-                json!({"message": {"content": [{"type": "thinking", "thinking": "so"}]}}),
-                "the thought did not end",
-            ),
-            (json!({"message": null, "error": {"message": "upstream", "code": 502}}), "upstream"),
-            (json!({"text": null, "finish_reason": "stop"}), "no content"),
-        ] {
-            let (_, _, failure) = read(choice.clone());
-            assert!(failure.as_ref().is_some_and(|it| it.contains(why)), "{choice}: {failure:?}");
+    fn listed_choices_come_to_what_is_listed() {
+        for line in include_str!("choices.jsonl").lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            let Reading { completion, unknown_ending } = Reading::from_choice(&row["choice"]);
+            if let Some(why) = row["failure"].as_str() {
+                assert!(completion.failure.is_some_and(|it| it.contains(why)), "{line}");
+                continue;
+            }
+            assert_eq!(completion.failure, None, "{line}");
+            assert_eq!(
+                (completion.text.as_str(), completion.is_finished),
+                (row["text"].as_str().unwrap(), row["is_finished"] == true),
+                "{line}"
+            );
+            assert_eq!(unknown_ending.as_deref(), row["unknown_ending"].as_str(), "{line}");
+            assert!(unknown_ending.is_none() || !completion.is_end_unknown, "{line}");
         }
-    }
-
-    #[test]
-    fn what_the_limit_cut_off_before_its_answer_was_truncated() {
-        for choice in [
-            json!({"message": {"content": null, "reasoning": "so"}, "finish_reason": "length"}),
-            json!({"message": {"content": null, "reasoning_content": "so"}, "stop_reason": "max_tokens"}),
-            json!({"message": {"content": null}, "finish_reason": "length"}),
-            json!({"text": null, "meta_info": {"finish_reason": {"type": "length", "length": 9}}}),
-        ] {
-            assert_eq!(read(choice.clone()), (String::new(), false, None), "{choice}");
-        }
-    }
-
-    #[test]
-    fn a_text_is_read_whoever_wrote_it_and_however_it_ended() {
-        for (choice, is_finished) in [
-            (json!({"message": {"content": "7"}, "finish_reason": "stop"}), true),
-            (
-                json!({"message": {"content": [{"type": "text", "text": "7"}]}, "finish_reason": "eos_token"}),
-                true,
-            ),
-            (json!({"message": {"content": "7"}, "finish_reason": null}), true),
-            (json!({"message": {"content": "7"}, "stop_reason": "max_tokens"}), false),
-            (
-                json!({"content": {"parts": [{"text": "8"}]}, "text": "7", "finishReason": "STOP"}),
-                true,
-            ),
-            (json!({"text": "7", "finish_reason": "length"}), false),
-            (json!({"text": "7", "meta_info": {"finish_reason": {"type": "length"}}}), false),
-            (json!({"text": "7", "meta_info": {"finish_reason": {"type": "stop"}}}), true),
-            (
-                json!({"message": {"content": "7", "tool_calls": [{}]}, "finish_reason": "tool_calls"}),
-                true,
-            ),
-        ] {
-            assert_eq!(read(choice.clone()), ("7".into(), is_finished, None), "{choice}");
-        }
-        let unknown = Reading::from_choice(&json!({"text": "7", "finish_reason": "bored"}));
-        assert_eq!(unknown.unknown_ending.as_deref(), Some("bored"));
-        assert!(unknown.completion.is_finished && !unknown.completion.is_end_unknown);
     }
 }

@@ -1,6 +1,7 @@
 //! How a completion ended, in the words of the servers and libraries that people sample with.
 
 use serde_json::Value;
+use tealight_core::display::shortened;
 
 /// How a completion ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,108 +20,25 @@ pub enum Ending {
 
 /// OpenAI, vLLM, SGLang, TGI, llama.cpp, LM Studio, Ollama, Anthropic, Gemini, Cohere, Mistral, Bedrock, watsonx,
 /// Inspect, lm-eval.
-const NORMAL: [&str; 30] = [
-    "stop",
-    "eos",
-    "eos_found",
-    "eos_token",
-    "end_turn",
-    "end_of_turn",
-    "end_token",
-    "stop_sequence",
-    "stop_string_found",
-    "stop_token",
-    "stop_str",
-    "stop_word",
-    "word",
-    "stopped",
-    "complete",
-    "completed",
-    "finish",
-    "finished",
-    "done",
-    "end",
-    "endoftext",
-    "end_of_text",
-    "success",
-    "tool_calls",
-    "tool_use",
-    "tool_call",
-    "function_call",
-    "pause_turn",
-    "no_tools",
-    "eot",
-];
-const TRUNCATED: [&str; 24] = [
-    "length",
-    "max_tokens",
-    "max_len",
-    "max_length",
-    "max_new_tokens",
-    "max_output_tokens",
-    "max_completion_tokens",
-    "max_predicted_tokens_reached",
-    "max_tokens_reached",
-    "max_context_length",
-    "model_length",
-    "model_context_window_exceeded",
-    "context_length",
-    "context_length_exceeded",
-    "context_length_reached",
-    "incomplete",
-    "not_finished",
-    "truncated",
-    "token_limit",
-    "time_limit",
-    "max_seq_len",
-    "limit",
-    "error_limit",
-    "cutoff",
-];
-const FAILED: [&str; 42] = [
-    "content_filter",
-    "content_filtered",
-    "filtered",
-    "safety",
-    "sensitive",
-    "recitation",
-    "refusal",
-    "refused",
-    "prohibited_content",
-    "blocklist",
-    "blocked",
-    "spii",
-    "language",
-    "image_safety",
-    "image_prohibited_content",
-    "guardrail_intervened",
-    "malformed_function_call",
-    "malformed_tool_use",
-    "malformed_model_output",
-    "unexpected_tool_call",
-    "too_many_tool_calls",
-    "missing_thought_signature",
-    "error",
-    "error_toxic",
-    "network_error",
-    "server_error",
-    "abort",
-    "aborted",
-    "cancel",
-    "cancelled",
-    "canceled",
-    "user_cancel",
-    "user_stopped",
-    "timeout",
-    "timed_out",
-    "expired",
-    "failed",
-    "failure",
-    "insufficient_system_resource",
-    "model_unloaded",
-    "load",
-    "unload",
-];
+const NORMAL: &str = "\
+    stop eos eos_found eos_token end_turn end_of_turn end_token stop_sequence stop_string_found \
+    stop_token stop_str stop_word word stopped complete completed finish finished done end \
+    endoftext end_of_text success tool_calls tool_use tool_call function_call pause_turn \
+    no_tools eot";
+const TRUNCATED: &str = "\
+    length max_tokens max_len max_length max_new_tokens max_output_tokens max_completion_tokens \
+    max_predicted_tokens_reached max_tokens_reached max_context_length model_length \
+    model_context_window_exceeded context_length context_length_exceeded context_length_reached \
+    incomplete not_finished truncated token_limit time_limit max_seq_len limit error_limit \
+    cutoff";
+const FAILED: &str = "\
+    content_filter content_filtered filtered safety sensitive recitation refusal refused \
+    prohibited_content blocklist blocked spii language image_safety image_prohibited_content \
+    guardrail_intervened malformed_function_call malformed_tool_use malformed_model_output \
+    unexpected_tool_call too_many_tool_calls missing_thought_signature error error_toxic \
+    network_error server_error abort aborted cancel cancelled canceled user_cancel user_stopped \
+    timeout timed_out expired failed failure insufficient_system_resource model_unloaded load \
+    unload";
 const UNKNOWN: [&str; 7] = ["", "unknown", "null", "none", "other", "unspecified", "nan"];
 
 /// A reason in small letters with underscores, without what stands before it: `FinishReason.MAX_TOKENS`, `maxTokens`.
@@ -185,17 +103,17 @@ impl Ending {
             _ => return Self::Unknown,
         };
         let lower = folded(text);
-        let is_one = |reasons: &[&str]| reasons.contains(&lower.as_str());
-        if is_one(&NORMAL) {
+        let is_one = |reasons: &str| reasons.split(' ').any(|reason| reason == lower);
+        if is_one(NORMAL) {
             Self::Normal
-        } else if is_one(&TRUNCATED) {
+        } else if is_one(TRUNCATED) {
             Self::Truncated
-        } else if is_one(&FAILED) {
+        } else if is_one(FAILED) {
             Self::Failed(lower)
-        } else if is_one(&UNKNOWN) {
+        } else if UNKNOWN.contains(&lower.as_str()) {
             Self::Unknown
         } else {
-            Self::Other(text.chars().take(40).collect())
+            Self::Other(shortened(text, 40))
         }
     }
 }

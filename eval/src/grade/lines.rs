@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use anyhow::{Context, Result, bail};
+use tealight_core::display::shortened;
 use tealight_core::fnv;
 use tealight_datasets::judge;
 
@@ -172,7 +173,7 @@ impl<'a> Lines<'a> {
             && self.models.len() < MAX_MODELS
             && !self.models.contains(model)
         {
-            self.models.insert(model.chars().take(80).collect());
+            self.models.insert(shortened(model, 80));
         }
         for (key, value) in &line.sampling {
             let first = self.sampling.entry(*key).or_insert_with(|| value.clone());

@@ -2,6 +2,7 @@
 //! that nobody knows, problems without completions.
 
 use std::collections::BTreeMap;
+use tealight_core::display::shortened;
 
 use super::GradeJob;
 use super::problems::Problems;
@@ -268,7 +269,7 @@ impl Notes {
 }
 
 fn count(names: &mut BTreeMap<String, usize>, name: &str) {
-    let shown: String = name.chars().take(60).collect();
+    let shown = shortened(name, 60);
     if names.len() < MAX_NAMES || names.contains_key(&shown) {
         *names.entry(shown).or_default() += 1;
     }

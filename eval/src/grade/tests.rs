@@ -6,6 +6,8 @@ mod overlap;
 
 use super::known::before_number;
 use super::*;
+use std::fmt::Debug;
+
 use crate::rules::{Failed, Truncated};
 use crate::{Level, Summary};
 use serde::Deserialize;
@@ -27,6 +29,8 @@ struct Case {
     /// Rows of --dataset.
     dataset: Vec<Value>,
     gold_key: Option<String>,
+    completion_key: Option<String>,
+    starts_inside: bool,
     filter: Option<String>,
     requires_gold: bool,
     failed: Failed,
@@ -39,6 +43,14 @@ struct Case {
     tally: Map<String, Value>,
     /// Distinct correct answers of the first problem.
     classes: Option<usize>,
+    /// Completions whose class the file names.
+    named_classes: Option<usize>,
+    models: Option<Vec<String>>,
+    /// Settings of sampling that the file names.
+    sampling: BTreeMap<String, String>,
+    /// Part of the prompt, and the right choice, of the first problem.
+    prompt: String,
+    choice: Option<String>,
     /// What notes say, and how many there are.
     note: Vec<String>,
     notes: Option<usize>,
@@ -79,6 +91,8 @@ impl Case {
             dataset: dataset.as_ref(),
             filter: self.filter.as_deref(),
             gold_key: self.gold_key.as_deref(),
+            completion_key: self.completion_key.as_deref(),
+            starts_inside: self.starts_inside,
             requires_gold: self.requires_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
             missing: self.missing,
@@ -102,31 +116,42 @@ impl Case {
             }
         };
         let tallies = &graded.tallies;
-        let counts: Vec<(usize, usize)> =
-            tallies.iter().map(|tally| (tally.samples, tally.correct)).collect();
-        let ids: Vec<String> = tallies.iter().map(|tally| tally.problem.clone()).collect();
+        let counts = tallies.iter().map(|tally| (tally.samples, tally.correct)).collect();
+        let ids = tallies.iter().map(|tally| tally.problem.clone()).collect();
         let sum = |key: &String| -> u64 {
             let count = |tally| serde_json::to_value(tally).unwrap()[key].as_u64().unwrap_or(0);
             tallies.iter().map(count).sum()
         };
-        let sums: Map<String, Value> =
-            self.tally.keys().map(|key| (key.clone(), sum(key).into())).collect();
-        let classes = tallies[0].classes.at(Level::Solution).distinct();
-        let pairs = [
-            (format!("{:?}", Some(counts)), format!("{:?}", self.counts)),
-            (format!("{ids:?}"), format!("{:?}", self.ids.as_ref().unwrap_or(&ids))),
-            (format!("{sums:?}"), format!("{:?}", self.tally)),
-            (classes.to_string(), self.classes.unwrap_or(classes).to_string()),
-            (graded.notes.len().to_string(), self.notes.unwrap_or(graded.notes.len()).to_string()),
+        let sums = self.tally.keys().map(|key| (key.clone(), sum(key).into())).collect();
+        let setting = |key: &String| graded.sampling.get(key.as_str()).cloned().unwrap_or_default();
+        let settings = self.sampling.keys().map(|key| (key.clone(), setting(key))).collect();
+        let (first, problem) = (&tallies[0], &graded.problems[0]);
+        let differing = [
+            other(counts, self.counts.as_ref()),
+            other(ids, self.ids.as_ref()),
+            other(sums, Some(&self.tally)),
+            other(first.classes.at(Level::Solution).distinct(), self.classes.as_ref()),
+            other(graded.classes, self.named_classes.as_ref()),
+            other(graded.models, self.models.as_ref()),
+            other(settings, Some(&self.sampling)),
+            other(problem.choice.as_ref(), self.choice.as_ref().map(Some).as_ref()),
+            other(graded.notes.len(), self.notes.as_ref()),
         ];
-        let differing = pairs.into_iter().filter(|(found, listed)| found != listed);
-        let differing = differing.map(|(found, listed)| format!("{found} and not {listed}"));
-        let lacks =
-            |words: &&String| !graded.notes.iter().any(|note| note.contains(words.as_str()));
-        let lacking = self.note.iter().filter(lacks);
-        let lacking = lacking.map(|words| format!("no `{words}` in {:?}", graded.notes));
-        differing.chain(lacking).collect()
+        let prompt = problem.prompt.plain();
+        let is_there = |words: &&String| {
+            let has = |text: &str| text.contains(words.as_str());
+            graded.notes.iter().any(|note| has(note)) || has(&prompt) && **words == self.prompt
+        };
+        let lacking = self.note.iter().chain([&self.prompt]).filter(|words| !is_there(words));
+        let lacking = lacking.map(|words| format!("no `{words}` in {:?} {prompt}", graded.notes));
+        differing.into_iter().flatten().chain(lacking).collect()
     }
+}
+
+/// What was found beside what is listed, where that is another.
+fn other<T: Debug + PartialEq>(found: T, listed: Option<&T>) -> Option<String> {
+    let listed = listed.filter(|listed| **listed != found)?;
+    Some(format!("{found:?} and not {listed:?}"))
 }
 
 #[test]
@@ -207,20 +232,4 @@ fn what_stands_before_the_number_of_a_sample_names_the_problem() {
     ] {
         assert_eq!(before_number(id), stem, "{id}");
     }
-}
-
-#[test]
-fn models_sampling_prompts_and_choices_are_read() {
-    let row = |model: &str| json!({"id": "a", "gold": "1", "completion": "1", "model": model});
-    assert_eq!(grade(&[row("base"), row("tuned"), row("base")]).models, ["base", "tuned"]);
-    let nodes = json!([{"message": {"role": "user", "content": "How many?"}, "sampled": false},
-        {"message": {"role": "assistant", "content": "7"}, "sampled": true}]);
-    let episode = grade(&[json!({"task": {"data": {"prompt": "How many?", "answer": "7"}},
-        "traces": [{"nodes": nodes, "agent": {"config": {"sampling": {"temperature": 0.5}}}}]})]);
-    assert_eq!(episode.sampling["temperature"], "0.5");
-    assert!(episode.problems[0].prompt.plain().contains("How many?"));
-    let choice = json!({"message": {"content": "ANSWER: B"}, "stop_reason": "stop"});
-    let inspect = grade(&[json!({"id": "0", "epoch": 1, "input": "What is 0 + 1?", "target": "B",
-        "choices": ["134", "133"], "output": {"choices": [choice]}})]);
-    assert_eq!(inspect.problems[0].choice.as_deref(), Some("133"));
 }

@@ -16,6 +16,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
 use super::git_object::{FileMetadata, is_hexadecimal};
+use tealight_core::display::shortened;
 use tealight_system::budget;
 use tealight_system::http::{
     Client, Content, Failure, Method, Request, Response, StatusCode, encoded_name,
@@ -247,7 +248,7 @@ fn refused(status: StatusCode, code: Option<&str>, message: Option<&str>) -> Bro
         }
         _ => "the Hub refused",
     };
-    let words: String = message.unwrap_or_default().chars().take(200).collect();
+    let words = shortened(message.unwrap_or_default(), 200);
     let words = if words.is_empty() { words } else { format!(": {words}") };
     let text = format!("{fix} ({status}{words})");
     Broken::ForGood(match (status.as_u16(), code) {

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use globset::{GlobBuilder, GlobSet};
+use tealight_core::display::shortened;
 
 /// Files that describe a dataset and are none of its data.
 const DESCRIPTIONS: [&str; 6] = [
@@ -39,8 +40,7 @@ fn compiled(patterns: &[String]) -> Result<GlobSet> {
         }
         let glob = GlobBuilder::new(pattern).literal_separator(true).build();
         globs.add(glob.with_context(|| {
-            let shown: String = pattern.chars().take(80).collect();
-            format!("README.md: `{shown}` of `data_files` is no pattern")
+            format!("README.md: `{}` of `data_files` is no pattern", shortened(pattern, 80))
         })?);
     }
     globs.build().context("README.md: the patterns of `data_files` are too large")

@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 use regex::Regex;
+use tealight_core::display::shortened;
 use tealight_core::names;
 
 use super::front_matter;
@@ -138,8 +139,7 @@ impl Offer {
 
 fn listing<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let count = names.len();
-    let shorten = |name: &str| name.chars().take(80).collect::<String>();
-    let names: Vec<String> = names.take(SHOWN).map(shorten).collect();
+    let names: Vec<String> = names.take(SHOWN).map(|name| shortened(name, 80)).collect();
     let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
     names.join(", ") + &more
 }

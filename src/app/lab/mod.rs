@@ -12,7 +12,7 @@ use serde_json::json;
 use tealight_eval::number::fixed;
 
 use tealight_lab::{Class, KS, Measures, Optimum, Point, Search, World};
-use tealight_learn::objective::Divergence;
+use tealight_learn::objective::{Divergence, Objective};
 use tealight_system::range::{SEED, above, at_least};
 
 /// Options of `tealight lab`.
@@ -53,7 +53,19 @@ pub struct LabOptions {
     #[arg(long)]
     #[serde(default)]
     pub overwrite: bool,
-    /// Print one JSON object a line instead of a table.
+    /// Compare an objective's exact expected gradient with that of its claim: `rloo`,
+    /// `divergence:f=(t-1)^2/(t+1):0.1`, `grpo:advantage=r-mean(r)`.
+    #[arg(long, value_name = "OBJECTIVE")]
+    pub prove: Option<Objective>,
+    /// What the objective of --prove is said to maximise: a sum of E[v], pass@K, distinct@K, KL(pi||a), NAME(pi||a) and
+    /// D[FORMULA](pi||a), with p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
+    #[arg(long, value_name = "CLAIM")]
+    pub claim: Option<String>,
+    /// Samples per prompt (group size) of --prove, at most 5. All possible groups of this size are enumerated. Default:
+    /// 4, or as many as the objective needs.
+    #[arg(long, add = at_least(1.0).at_most(5.0))]
+    pub num_generations: Option<usize>,
+    /// Print one JSON object a line instead of text.
     #[arg(long)]
     pub json: bool,
 }

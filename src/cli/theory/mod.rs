@@ -2,4 +2,3 @@
 
 pub(super) mod gap;
 pub(super) mod lab;
-pub(super) mod prove;

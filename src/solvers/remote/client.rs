@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use tealight_core::Prompt;
+use tealight_core::display::shortened;
 
 use super::address::Address;
 use super::answers::{self, Answers, ServerSample};
@@ -357,8 +358,7 @@ fn error_words(text: &[u8]) -> String {
     let value: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
     let text = String::from_utf8_lossy(&text[..text.len().min(2000)]);
     let message = refusal::words(&value).unwrap_or_else(|| text.into_owned());
-    let message: String = message.chars().take(300).collect();
-    message.trim().to_owned()
+    shortened(message.trim(), 300)
 }
 
 fn retry_after(response: &Response) -> Option<Duration> {

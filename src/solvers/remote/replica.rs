@@ -7,6 +7,7 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
+use tealight_core::display::shortened;
 
 use super::answers::ServerSample;
 use super::client::Client;
@@ -295,8 +296,7 @@ fn changed(
 ) -> String {
     let (Some(before), Some(after)) = (before, after) else { return String::new() };
     let changed = after.iter().filter(|(name, sum)| before.get(*name) != Some(*sum));
-    let name = |name: &String| name.chars().take(120).collect::<String>();
-    let names: Vec<String> = changed.map(|(key, _)| name(key)).take(3).collect();
+    let names: Vec<String> = changed.map(|(name, _)| shortened(name, 120)).take(3).collect();
     match names.is_empty() {
         true => "; by its checksums no tensor changed".into(),
         false => format!("; by its checksums only {} changed", names.join(", ")),

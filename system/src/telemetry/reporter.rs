@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use tealight_core::display::shortened;
 use tealight_core::interpreter;
 
 /// The script that the interpreter runs.
@@ -49,8 +50,7 @@ impl Reporter {
         }
         let errors = String::from_utf8_lossy(&done.stderr);
         let last = errors.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        let why: String = last.unwrap_or_default().chars().take(300).collect();
-        Err(not_usable(package, &python, &why))
+        Err(not_usable(package, &python, &shortened(last.unwrap_or_default(), 300)))
     }
 
     /// Begins to report the run in `directory` to a package: `wandb` or `trackio`.
@@ -91,8 +91,7 @@ impl Reporter {
             let Some(stderr) = stderr else { return };
             let mut last = String::new();
             for line in BufReader::new(stderr.take(1 << 30)).split(b'\n').map_while(Result::ok) {
-                let line =
-                    String::from_utf8_lossy(&line).trim().chars().take(300).collect::<String>();
+                let line = shortened(String::from_utf8_lossy(&line).trim(), 300);
                 if !line.is_empty() {
                     last = line;
                 }

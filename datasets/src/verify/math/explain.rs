@@ -1,5 +1,7 @@
 //! The parsed form of a mathematical answer, and why two differ, in words for people.
 
+use tealight_core::display::shortened;
+
 use super::fuel::Fuel;
 use super::tree::{Answer, Expr, Mark};
 use super::{Checked, FUEL, Outcome, gold, numeric, read, values};
@@ -89,7 +91,7 @@ fn bare(text: &str) -> &str {
 }
 
 fn quoted(text: &str) -> String {
-    text.chars().take(MAX_QUOTED).collect()
+    shortened(text, MAX_QUOTED)
 }
 
 /// The percent sign or unit after a number, where there is one.

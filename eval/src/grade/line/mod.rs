@@ -13,6 +13,7 @@ mod servers;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
+use tealight_core::display::shortened;
 use tealight_core::{Prompt, fnv};
 use tealight_datasets::json;
 use tealight_datasets::read::{VERDICTS, other_kind};
@@ -145,7 +146,7 @@ impl Line {
 /// The start of a text on one line.
 pub(super) fn short(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().take(80).collect();
-    words.join(" ").chars().take(80).collect()
+    shortened(&words.join(" "), 80)
 }
 
 /// Whether a turn of the assistant stands in a text, behind the end of the first.

@@ -6,6 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tealight_core::display::shortened;
 use tealight_core::guard;
 use tealight_core::lines::MAX_LINE;
 use tealight_datasets::{json, unpack};
@@ -37,8 +38,7 @@ pub(super) fn unfinished(header: &Map<String, Value>, samples: usize) -> Option<
     let planned = eval["dataset"]["sample_ids"].as_array().map(|ids| ids.len() as u64 * epochs);
     let planned = planned.map_or(String::new(), |planned| format!(" of {planned} planned"));
     let why = header.get("error").and_then(|error| error["message"].as_str());
-    let why = why
-        .map_or(String::new(), |why| format!(" ({})", why.chars().take(200).collect::<String>()));
+    let why = why.map_or(String::new(), |why| format!(" ({})", shortened(why, 200)));
     (status != "success").then(|| {
         format!(
             "the Inspect log has the status `{}`{why}: its run did not end, and the log has {samples}{planned} samples",

@@ -35,40 +35,21 @@ fn counts(name: &str, has_dataset: bool) -> Vec<(String, usize, usize)> {
         .collect()
 }
 
+/// The files, and with which the dataset is given.
+const FILES: &str = "\
+    own.jsonl own.jsonl.gz own.jsonl.zst own_one_line.json own_pretty.json own.csv own_lists.jsonl \
+    chats.jsonl vllm.jsonl tealight.jsonl+dataset openai_chat.jsonl+dataset \
+    openai_responses.jsonl+dataset anthropic.jsonl+dataset lm_eval.jsonl inspect.eval \
+    inspect_written.eval inspect.json inspect_one_line.json evalscope_reviews.jsonl \
+    evalscope_predictions.jsonl+dataset lighteval.parquet opencompass.json \
+    opencompass_one_line.json simple_evals.jsonl qwen_math.jsonl verl.jsonl verl.jsonl+dataset \
+    openrlhf.jsonl+dataset trl.parquet trl.parquet+dataset";
+
 #[test]
 fn every_format_gives_the_same_counts() {
-    for (name, has_dataset) in [
-        ("own.jsonl", false),
-        ("own.jsonl.gz", false),
-        ("own.jsonl.zst", false),
-        ("own_one_line.json", false),
-        ("own_pretty.json", false),
-        ("own.csv", false),
-        ("own_lists.jsonl", false),
-        ("chats.jsonl", false),
-        ("vllm.jsonl", false),
-        ("tealight.jsonl", true),
-        ("openai_chat.jsonl", true),
-        ("openai_responses.jsonl", true),
-        ("anthropic.jsonl", true),
-        ("lm_eval.jsonl", false),
-        ("inspect.eval", false),
-        ("inspect_written.eval", false),
-        ("inspect.json", false),
-        ("inspect_one_line.json", false),
-        ("evalscope_reviews.jsonl", false),
-        ("evalscope_predictions.jsonl", true),
-        ("lighteval.parquet", false),
-        ("opencompass.json", false),
-        ("opencompass_one_line.json", false),
-        ("simple_evals.jsonl", false),
-        ("qwen_math.jsonl", false),
-        ("verl.jsonl", false),
-        ("verl.jsonl", true),
-        ("openrlhf.jsonl", true),
-        ("trl.parquet", false),
-        ("trl.parquet", true),
-    ] {
+    for word in FILES.split(' ') {
+        let name = word.trim_end_matches("+dataset");
+        let has_dataset = name != word;
         let found = counts(name, has_dataset);
         let numbers: Vec<_> =
             found.iter().map(|(_, samples, correct)| (*samples, *correct)).collect();
