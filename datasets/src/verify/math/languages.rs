@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::answer::last_sentence;
-use super::scan::{any_of, before_end, begins, each, has_digits, head, holds, is_one_of, lowered};
+use super::scan::{
+    any_of, before_end, begins, each, ends_with, has_digits, head, holds, is_one_of, lowered,
+};
 
 /// Take back what stands before them.
 static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
@@ -112,7 +114,8 @@ pub(super) fn no_solution(clause: &str) -> Option<usize> {
 /// Words at the beginning of what is only guessed.
 const HEDGES: &str = "maybe |perhaps |possibly |could be |might be |it could be |it might be |it may be |\
     vielleicht |peut-être |quizás |quizá |tal vez |talvez |forse |возможно|может быть|może |misschien |belki |\
-    mungkin |có lẽ |可能是|也许|或许|大概是|大概有|たぶん|おそらく|아마";
+    mungkin |có lẽ |có thể |möglicherweise |eventuell |posiblemente |possivelmente |possibilmente |magari |być może |\
+    ewentualnie |mogelijk |ربما |शायद |可能是|也可能|也许|或许|大概是|大概有|たぶん|おそらく|もしかし|아마";
 
 /// Whether the last sentence of an answer, in small letters, leaves it undecided.
 pub(super) fn is_undecided(last: &str) -> bool {
@@ -195,11 +198,32 @@ pub(super) fn is_compared(before: &str, after: &str) -> bool {
 
 /// Words between alternatives, behind the first one.
 const ALTERNATIVES: &str = " or| oder| ou| o| oppure| или| либо| lub| albo| veya| ya da| atau| hoặc| either| \
-    entweder| soit| ya|或者|或|还是|還是|か|または|또는|이나|나";
+    entweder| soit| ya| beziehungsweise| bzw.| bądź| yahut| hay| หรือ| বা| অথবা| কিংবা| या| अथवा| أو| أم| ovvero| dan wel| bis| tot| à| до| do| hasta| até| ile|\
+    sampai| đến| through| and/or|到|至|から|에서|부터|ถึง|或者|或|还是|還是|か|または|あるいは|もしくは|หรือ|또는|혹은|이나|나";
 
 /// A text that ends in a word between alternatives, up to that word.
 pub(super) fn before_alternative(text: &str) -> Option<&str> {
     before_end(text, ALTERNATIVES)
+}
+
+/// Words between a value and another guess.
+const GUESSES: [&str; 5] = ["可能", "voire", "а может", "alternatively", "respectively"];
+
+/// A text that ends in a word that guesses, up to that word.
+pub(super) fn before_hedge(text: &str) -> Option<&str> {
+    let is_mark = |c: char| " ,，、،".contains(c);
+    let text = text.trim_end_matches(is_mark);
+    let end = each(HEDGES).chain(GUESSES).map(str::trim).find(|word| ends_with(text, word))?.len();
+    Some(text[..text.len() - end].trim_end_matches(is_mark))
+}
+
+/// Whether a remark in small letters begins with a word between alternatives, or one that guesses.
+pub(super) fn is_alternative(remark: &str) -> bool {
+    let mut words = each(ALTERNATIVES).chain(each(HEDGES)).chain(GUESSES).map(str::trim);
+    let is_end = |word: &str, rest: &str| {
+        word.ends_with(|c| c > '\u{e00}') || !rest.starts_with(char::is_alphanumeric)
+    };
+    words.any(|word| remark.strip_prefix(word).is_some_and(|rest| is_end(word, rest)))
 }
 
 /// Words that a case begins with, and those in other letters.

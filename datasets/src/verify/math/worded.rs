@@ -199,6 +199,7 @@ pub(super) fn sentence_value(answer: &str) -> Option<Answer> {
     const MAX_SENTENCE: usize = 400;
     (answer.contains("\\text{") && answer.len() <= MAX_SENTENCE).then_some(())?;
     let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     // `\text{Mean: 2.6}`
     let is_label = |name: &str| {
         name.chars().all(|c| c.is_alphabetic() || c == ' ')
@@ -215,5 +216,5 @@ pub(super) fn sentence_value(answer: &str) -> Option<Answer> {
     }
     let value = only_value(&words)?;
     let after = &words[offset_in(&words, value) + value.len()..];
-    (!standing::denies(after)).then(|| parse(value))?
+    (!standing::denies(after) && standing::altered(after).is_none()).then(|| parse(value))?
 }

@@ -271,8 +271,19 @@ fn is_factorial(text: &str, at: usize) -> bool {
         && (is_count || next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')']))
 }
 
-/// The first complete expression of a clause; none where the clause goes on with another value.
+/// The first complete expression of a clause; none where the clause goes on with another value, or makes its number
+/// another one.
 fn expression(clause: &str) -> Option<&str> {
+    let number = clause
+        .trim_start_matches(['-', '$', '(', '\\'])
+        .trim_start_matches(|c: char| is_digit(c) || ".,".contains(c));
+    let number = number.trim_start_matches(['$', ')', '%', '°', '*']);
+    let end = standing::altered(number).map_or(0, |end| clause.len() - number.len() + end);
+    first_expression(clause)
+        .filter(|found| offset_in(clause, found) > 0 || found.len() >= end.min(clause.len()))
+}
+
+fn first_expression(clause: &str) -> Option<&str> {
     if standing::is_operation(clause) {
         return None;
     }

@@ -177,8 +177,7 @@ fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
     let (inner, rule) = lenient::answer(text.trim())?;
     // A box in it is one that the text denies.
     let start = offset_in(text, inner);
-    let is_inner =
-        text[..start].ends_with("\\boxed{") && text[start + inner.len()..].starts_with('}');
+    let is_inner = text[..start].ends_with("\\boxed{") && closing(&text[start..]).is_some();
     let is_boxed = inner.contains("\\boxed{") || is_inner;
     (!is_boxed).then_some(())?;
     let is_passing = matches!(rule, Rule::Number | Rule::Words);

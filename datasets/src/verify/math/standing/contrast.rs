@@ -88,9 +88,12 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     // "7 не подходит" states no contrast.
     let is_contrast = |found: &Range<usize>| {
         let (word, behind) = (text[found.clone()].trim(), text[found.end..].trim_start());
-        !word.starts_with(char::is_alphabetic)
-            || word.is_ascii() && !behind.starts_with(char::is_lowercase)
-            || !behind.starts_with(char::is_alphabetic)
+        let is_verdict = behind.trim_end_matches('}').is_empty()
+            || begins(behind, "correct|right|true|valid|possible");
+        !is_verdict
+            && (!word.starts_with(char::is_alphabetic)
+                || word.is_ascii() && !behind.starts_with(char::is_lowercase)
+                || !behind.starts_with(char::is_alphabetic))
     };
     let before = NOT.find(text).filter(is_contrast);
     let before =
