@@ -12,7 +12,7 @@ use super::scan::{
 /// Take back what stands before them.
 static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
     any_of(
-        "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
+        "e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
             enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
             lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
@@ -23,12 +23,41 @@ static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 
+/// Apologise, or ask to wait; the later ones in scripts without blanks between words.
+static APOLOGIES: LazyLock<Regex> = LazyLock::new(|| {
+    const WORDS: &str = "apologies|pardon|excuse me|i stand corrected|whoops|o?oups|ups|ops|sorry|przepraszam|pomyłka|wybacz|poprawka|to \
+        błąd|czekaj|entschuldigung|verzeihung|tut mir leid|ich meinte|das war ein fehler|moment,|halt,|désolée?|excuse[sz]|\
+        erreur de|je voulais dire|attend(?:s|ez),|perd[oó]n|perdona|lo siento|disculp[ae]|quise decir|fe de erratas|espera,|\
+        scus[aio]|mi dispiace|mi scuso|volevo dire|ho sbagliato|aspetta,|desculp[ae]|perdão|me enganei|quis dizer|lamento|peço \
+        desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|wacht,|извини|прости|прошу прощения|ошибка|опечатка|виноват|я \
+        имела? в виду|ой|стоп|погоди|özür dilerim|kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|mohon maaf|\
+        ralat|tunggu|क्षमा|माफ़|माफ|দুঃখিত|عذرا|المعذرة|آسف|أعتذر|خطأ";
+    const UNSPACED: &str = "抱歉|对不起|不好意思|失误|[写算说搞弄]错|纠正|哦不|笔误|口误|すみません|失礼しました|申し訳|ごめん|正しくは|間違え|待って|죄송|미안|실수|아니, |\
+        잠깐|ขอโทษ|ขออภัย|ผิดพลาด|แก้ไข";
+    Regex::new(&format!("(?:^|[^\\p{{L}}])(?:{WORDS})|{UNSPACED}")).expect("an expression")
+});
+
+/// Where a text apologises before another value follows.
+fn apology(text: &str) -> Option<usize> {
+    const MAX_NEAR: usize = 80;
+    let small = lowered(text);
+    let found = APOLOGIES.find_iter(&small).map(|found| found.start()).take(8);
+    { found }.find(|at| has_digits(head(&text[*at..], MAX_NEAR)))
+}
+
+/// Whether words apologise.
+pub(super) fn is_apology(words: &str) -> bool {
+    APOLOGIES.is_match(&lowered(words))
+}
+
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
     const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
         vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış";
-    let at = REVOCATIONS.find(text).map(|found| found.start()).filter(|_| text.len() > 7)?;
-    (!begins(&text[at..], NO) || text[at..].contains(char::is_numeric)).then_some(at)
+    let at = REVOCATIONS.find(text).map(|found| found.start()).filter(|at| {
+        text.len() > 7 && (!begins(&text[*at..], NO) || text[*at..].contains(char::is_numeric))
+    });
+    at.into_iter().chain(apology(text)).min()
 }
 
 /// Yes and no.

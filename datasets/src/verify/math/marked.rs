@@ -2,6 +2,7 @@
 
 use dashu_ratio::RBig;
 
+use super::languages::is_apology;
 use super::lex::Token;
 use super::links::is_joining;
 use super::numerals::is_written;
@@ -320,6 +321,7 @@ fn is_sentence(value: &Answer, words: &str) -> bool {
         || holds(words, "的|吗|不对|不正确")
         || words.split(|c| c > '\u{e00}').skip(1).any(|part| part.starts_with(is_digit))
         || has_other_number(words)
+        || is_apology(words)
         || words.rsplit(' ').next().is_some_and(is_joining)
         || standing::altered(&format!(" {words}")).is_some()
         || standing::has_word(words, standing::UNIT)

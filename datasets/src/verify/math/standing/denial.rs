@@ -12,6 +12,7 @@ use super::super::scan::{
     any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
 };
 use super::MAX_NEAR;
+use super::contrast::is_hedged;
 use super::hints::{CHANGES, DENIES, DOUBTS, Effects, SUPPOSES, TRIES, hints};
 
 /// Leaves open what its sentence says.
@@ -85,7 +86,7 @@ tables! {
     differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
     option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
-    MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
+    MISTAKE: "^ (?:failed (?:the|our|this|to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
     forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
     (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?\
     (?:upper|lower) bound|\
@@ -103,8 +104,8 @@ tables! {
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
-    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
-    can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
+    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) fail(?:s|ed)\\b|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
+    can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold|check)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
     (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|\
     não,|нет,|nee,|scratch \
     that)";
@@ -139,7 +140,7 @@ tables! {
     より|이상|이하|미만|초과|[加减減乘除乗]|次方|次幂|阶乘|階乗|(?:左右)?不[對对是正成]|[错錯误誤]|有误|的(?:[平立]方|阶乘|倒数|一半|[0-9])|(?:では?|じゃ)な|は?間違|틀|아[니닙]|\
     (?:{TIGHT_AND}|{TIGHT_OR}|[到至比の]|から|에서|부터|ถึง) ?[$]*[-0-9]))");
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming|with) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
     otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
@@ -261,6 +262,7 @@ fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
         _ if altered(after).is_some() => true,
+        Some(b' ' | b',' | b'.' | b';') if is_hedged(after) => true,
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if is_crossed(after) => true,
         Some(b' ') if hints(head(after, 24)) & DENIES != 0 && DENIED_VERB.is_match(after) => true,
