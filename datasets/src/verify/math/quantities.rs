@@ -219,12 +219,13 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
 fn hundredth(answer: &Answer) -> Answer {
     match answer {
         Answer::Value(expr) => {
-            // Exact again: 28 % is 28/100, however many decimals it was written with.
-            let exact = match expr {
-                Expr::Number(value, _) => Expr::Number(value.clone(), None),
-                other => other.clone(),
-            };
-            Answer::Value(Expr::quotient(exact, Expr::integer(100)))
+            // A decimal has two more digits behind its point: 66.67 % is 0.6667.
+            Answer::Value(match expr {
+                Expr::Number(value, Some(decimals)) => {
+                    Expr::Number(value.clone() / RBig::from(100), Some(decimals + 2))
+                }
+                other => Expr::quotient(other.clone(), Expr::integer(100)),
+            })
         }
         other => other.clone(),
     }
