@@ -226,9 +226,10 @@ fn foreign_part(text: &str) -> Option<String> {
 
 /// The only number of a sentence in words of another language: `двенадцать`, `一百二十` of `相距一百二十千米`.
 pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
-    const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两";
+    const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两分之又点";
     let is_numeral = |c: char| NUMERALS.contains(c);
     let mut runs = sentence.split(|c| !is_numeral(c)).filter_map(|run| {
+        let run = run.trim_matches(['分', '之', '又', '点']);
         let end = offset_in(sentence, run) + run.len();
         // Of `千米` and `千克` the first sign is of the unit.
         let is_unit = sentence[end..].starts_with(['米', '克', '瓦']);
