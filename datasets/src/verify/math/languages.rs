@@ -12,11 +12,12 @@ use super::scan::{
 /// Take back what stands before them.
 static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
     any_of(
-        "e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
+        "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta afirmación es falsa|uesta affermazione è falsa|\
+            ssa afirmação é falsa|то утверждение ложно|то утверждение неверно|这是错误的|这个说法不对|これは誤り|이것은 거짓|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
             enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
             lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
-            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|so es incorrecto|so está mal|\
+            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è falso|sto é falso|so es incorrecto|so está mal|\
             'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
@@ -31,10 +32,15 @@ static APOLOGIES: LazyLock<Regex> = LazyLock::new(|| {
         scus[aio]|mi dispiace|mi scuso|volevo dire|ho sbagliato|aspetta,|desculp[ae]|perdão|me enganei|quis dizer|lamento|peço \
         desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|wacht,|извини|прости|прошу прощения|ошибка|опечатка|виноват|я \
         имела? в виду|ой|стоп|погоди|özür dilerim|kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|mohon maaf|\
-        ralat|tunggu|क्षमा|माफ़|माफ|দুঃখিত|عذرا|المعذرة|آسف|أعتذر|خطأ";
+        falsch gerechnet|ich nehme das zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|tunggu|क्षमा|माफ़|माफ|দুঃখিত|عذرا|المعذرة|آسف|أعتذر|خطأ";
     const UNSPACED: &str = "抱歉|对不起|不好意思|失误|[写算说搞弄]错|纠正|哦不|笔误|口误|すみません|失礼しました|申し訳|ごめん|正しくは|間違え|待って|죄송|미안|실수|아니, |\
         잠깐|ขอโทษ|ขออภัย|ผิดพลาด|แก้ไข";
-    Regex::new(&format!("(?:^|[^\\p{{L}}])(?:{WORDS})|{UNSPACED}")).expect("an expression")
+    // "In fact" does so only before a value at the end.
+    const FACTS: &str = "na verdade|en realidad|en fait|eigentlich|genauer gesagt|eigenlijk|на самом деле|in realtà|\
+        aslında|właściwie|thực ra|sebenarnya|사실은?|実は|实际上|其实|في الواقع|จริงๆ";
+    let end = "[^0-9.\\n]{0,24}-?[0-9]+[^0-9\\n]{0,12}$";
+    Regex::new(&format!("(?:^|[^\\p{{L}}])(?:{WORDS}|(?:{FACTS}){end})|{UNSPACED}"))
+        .expect("an expression")
 });
 
 /// Where a text apologises before another value follows.
@@ -53,10 +59,14 @@ pub(super) fn is_apology(words: &str) -> bool {
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
     const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
-        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış";
-    let at = REVOCATIONS.find(text).map(|found| found.start()).filter(|at| {
-        text.len() > 7 && (!begins(&text[*at..], NO) || text[*at..].contains(char::is_numeric))
+        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış|sto es|sto è|sto é";
+    let found = REVOCATIONS.find(text).filter(|found| {
+        let is_last = || !text[found.end()..].contains(char::is_alphanumeric);
+        let needs_value = begins(found.as_str(), NO);
+        text.len() > 7
+            && (!needs_value || text[found.end()..].contains(char::is_numeric) || is_last())
     });
+    let at = found.map(|found| found.start());
     at.into_iter().chain(apology(text)).min()
 }
 

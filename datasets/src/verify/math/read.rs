@@ -13,7 +13,7 @@ use super::lex::MAX_BYTES;
 use super::links::linked;
 use super::numeric::approximate;
 use super::parse::structure;
-use super::scan::{has_digits, is_one_of, parted};
+use super::scan::{each, has_digits, is_one_of, parted};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
 use super::tree::{Answer, Expr, Mark};
@@ -35,9 +35,11 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
 
 /// The value before the first sign of approximation, and what stands behind the last.
 pub(super) fn approximated(text: &str) -> Option<(Expr, &str)> {
-    let sign = if text.is_ascii() { "\\approx" } else { "≈" };
-    let (exact, value) = (text.split_once(sign)?.0, text.rsplit_once(sign)?.1);
-    Some((number(parse(exact)?)?, value.trim()))
+    let sign = each("≈|\\approx|\\simeq|\\sim").find(|sign| text.contains(sign))?;
+    let (exact, value) = (text.split_once(sign)?.0.trim(), text.rsplit_once(sign)?.1.trim());
+    let bracket = exact.strip_suffix('(').zip(value.strip_suffix(')'));
+    let (exact, value) = bracket.unwrap_or((exact, value));
+    Some((number(parse(exact)?)?, value))
 }
 
 /// The number of an answer: of its last side, without its unit.

@@ -94,7 +94,10 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     let is_contrast = |found: &Range<usize>| {
         let (word, behind) = (text[found.clone()].trim(), text[found.end..].trim_start());
         let is_verdict = behind.trim_end_matches('}').is_empty()
-            || begins(behind, "correct|right|true|valid|possible");
+            || begins(
+                behind,
+                "correct|right|true|valid|possible|included|inclusive|более|менее|больше|меньше",
+            );
         !is_verdict
             && (!word.starts_with(char::is_alphabetic)
                 || word.is_ascii() && !behind.starts_with(char::is_lowercase)

@@ -7,11 +7,11 @@ use regex::Regex;
 
 use super::super::super::tail;
 use super::super::languages::{is_alternative, is_denied_ahead};
-use super::super::links::{TIGHT_AND, TIGHT_OR};
 use super::super::scan::{
     any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
 };
 use super::MAX_NEAR;
+use super::altered::altered;
 use super::contrast::is_hedged;
 use super::hints::{CHANGES, DENIES, DOUBTS, Effects, SUPPOSES, TRIES, hints};
 
@@ -86,7 +86,7 @@ tables! {
     differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
     option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
-    MISTAKE: "^ (?:failed (?:the|our|this|to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
+    MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
     forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
     (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?\
     (?:upper|lower) bound|\
@@ -129,34 +129,11 @@ tables! {
     younger|taller|longer|shorter|heavier) than |(?:geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|\
     mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
-    /// Words right behind a number that make it another one, or a bound: "7 over two", "7 and up", "7又二分之一".
-    ALTERED: &format!("^(?: (?:(?:and|to|(?:up |down )?to|through|thru|until|till|by|vs[.]?|versus|over|times|plus|minus|\
-    point|dot|comma|root|choose|modulo|mod|into|from|(?:squared|cubed) (?:plus|minus|times|over)|per ?cent of|(?:divided|multiplied) by) \
-    (?:{NUMBER}|(?:an? )?(?:half|third|quarter|fifth|bit)|pi|[exyn]|infinity|itself)(?:$|[^a-z-])|{NUMBER}(?:$|[^a-z-])|\
-    (?:and|or) (?:up|above|over|below|under|beyond|counting|more|less|fewer|higher|lower|greater|onwards?|change|\
-    some)(?:[^a-z]*$| [a-z]*[a-xz]\\b)|at (?:an? |the )?(?:very )?(?:most|least|best|worst|minimum|maximum)\\b|to the (?:\\w+ )?(?:power|\\w+th)\\b|(?:raised|factorial|inverse|doubled|tripled|halved)\\b|(?:square|cube) root|root [0-9]|(?:short|shy) \
-    of\\b|too (?:low|high|small|big|large)\\b|(?:less|plus|minus|max|tops|twice|onwards?|upwards?|not|nope|false|\
-    wrong|incorrect)[^a-z0-9]*$|{RANGE} [$]*-?[0-9])|[ $]*(?:[点點][零一二三四五六七八九]|又[零一二三四五六七八九十0-9]|分之|分の|분의|以[上下内外]|[余多超]|未満|\
-    より|이상|이하|미만|초과|[加减減乘除乗]|次方|次幂|阶乘|階乗|(?:左右)?不[對对是正成]|[错錯误誤]|有误|的(?:[平立]方|阶乘|倒数|一半|[0-9])|(?:では?|じゃ)な|は?間違|틀|아[니닙]|\
-    (?:{TIGHT_AND}|{TIGHT_OR}|[到至比の]|から|에서|부터|ถึง) ?[$]*[-0-9]))");
     /// A remark that states another value for another case: "and if they differ it is 6".
     OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming|with) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
     otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
-}
-
-/// Numbers in words.
-const NUMBER: &str = "(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|\
-    (?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-[a-z]+)?|hundred)";
-
-/// Words of a range.
-const RANGE: &str = "(?:through|thru|until|till|(?:up|down) to|bis|tot|à|jusqu['’]à|hasta|até|fino a|до|do|ile|sampai|đến|ถึง|إلى|and/or)";
-
-/// Up to where the words right behind a number make it another one, or a bound.
-pub(in super::super) fn altered(after: &str) -> Option<usize> {
-    let may_be = after.starts_with(' ') || !head(after, 8).is_ascii();
-    Some(may_be.then(|| ALTERED.find(head(after, 40))).flatten()?.end)
 }
 
 /// Whether a text may deny or bound something.

@@ -25,14 +25,14 @@ tables! {
     \\b(?:that|this|it) (?:was|is) for (?:the|a|an) (?:wrong|other|different)\\b|\
     (?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|was|wrong|instead|not)\\b|\
     \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
-    \\boops|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|\
+    \\boops|\\bi (?:was lying|lied)\\b|(?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|\
     the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^[ }$*]*|[.!?,;:(\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
-    )*(?:that|this|it|the above|the CLAIM)(?: (?:answer|result|value|number|solution|one|CLAIM))?(?: above)?(?:(?:['’]s| is| was| seems| must be| \
-    has been| turn(?:s|ed) out(?: to be)?)(?: all| clearly)? (?:wrong|incorrect|false|untrue|a lie|disproved|refuted|not (?:right|correct|true|allowed|possible|valid|among|one of|(?:the|a|\
+    )*(?:that|this|it|the above|everything above|the (?:previous |above )?CLAIM)(?: (?:answer|result|value|number|solution|one|CLAIM))?(?: above)?(?:(?:['’]s| is| was| seems| must be| \
+    has been(?: shown to be)?| turn(?:s|ed) out(?: to be)?)(?: all| clearly)? (?:wrong|incorrect|false|untrue|invalid|nonsense|rejected|a (?:false )?(?:lie|CLAIM)|disproved|refuted|not (?:right|correct|true|allowed|possible|valid|among|one of|(?:the|a|\
     an) (?:\\w+ )?(?:answer|solution|option))|a mistake|mistaken|\
     too (?:large|small|big|low|high)|impossible|an error)| can(?:not|['’]t) be(?: right| correct| true)?| violates| fail(?:s|ed)| \
     does(?: not|n['’]t) (?:work|satisfy|fit|hold)| contradicts)(?:[^a-z ]|$| \
