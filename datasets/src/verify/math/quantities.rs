@@ -29,7 +29,14 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         _ => {}
     }
     let ways = in_one_measure((&a, of_gold.as_ref()), (&b, of_answer.as_ref())).or_else(|| {
-        let ways = in_one_measure((&b, of_answer.as_ref()), (&a, of_gold.as_ref()))?;
+        // A percentage is exact but in the gold: 28 % is 28/100, however many decimals it was written with.
+        let exact = match (&b, &of_answer) {
+            (Answer::Value(Expr::Number(value, _)), Some(Mark::Percent)) => {
+                Answer::Value(Expr::Number(value.clone(), None))
+            }
+            _ => b.clone(),
+        };
+        let ways = in_one_measure((&exact, of_answer.as_ref()), (&a, of_gold.as_ref()))?;
         Some(ways.into_iter().map(|(b, a)| (a, b)).collect())
     });
     ways.unwrap_or_else(|| vec![(a, b)]).iter().any(|(a, b)| equal(a, b, fuel))
