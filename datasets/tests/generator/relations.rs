@@ -161,6 +161,8 @@ pub(crate) fn family(r: &mut Random) -> Item {
             ])
             .wrong_plain([format!("{m}n - {a}"), format!("{}n", m)]);
     }
+    // -pi + 2k pi runs through the same values as pi + 2k pi.
+    let a = a.max(2);
     Item::default()
         .gold([
             format!("\\frac{{\\pi}}{{{a}}}+2k\\pi"),

@@ -163,3 +163,33 @@ fn in_two_coins(text: &str) -> Option<String> {
     let cents: u32 = found[3].parse().ok()?;
     Some(format!("{}.{cents:02} {}", &found[1], &found[2]))
 }
+
+/// An operation in words on a number: `7 over two`, `7 to the power of 2`, `7 point five`, `7 factorial`.
+pub(super) fn operation(text: &str) -> Option<String> {
+    text.contains(' ').then_some(())?;
+    let text = bare(text);
+    let (number, words) = text.split_once(' ')?;
+    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
+    if words == "factorial" {
+        return Some(format!("{number}!"));
+    }
+    const OPERATIONS: [(&str, &str); 6] = [
+        ("over ", "/"),
+        ("times ", "*"),
+        ("to the power of ", "^"),
+        ("point ", "."),
+        ("plus ", "+"),
+        ("minus ", "-"),
+    ];
+    let read = |(word, sign)| Some((words.strip_prefix(word)?, sign));
+    let (operand, sign) = OPERATIONS.into_iter().find_map(read)?;
+    let value = match operand {
+        "pi" => "\\pi".to_owned(),
+        words => number_word(words)?.to_string(),
+    };
+    let power = sign == "^" && value.len() > 1;
+    (sign != "." || value.len() == 1).then(|| match power {
+        true => format!("{number}^{{{value}}}"),
+        false => format!("{number}{sign}{value}"),
+    })
+}

@@ -130,6 +130,11 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         {
             is_none(&folded(a))
         }
+        (Answer::Value(Expr::Number(none, _)), Answer::Words(a))
+            if none.is_zero() && folded(a) == "none" =>
+        {
+            true
+        }
         (Answer::Words(a), Answer::Value(Expr::Infinity)) if is_infinite(&folded(a)) => true,
         (Answer::Value(Expr::Infinity), Answer::Words(a)) if folded(a) == "infinite" => true,
         (Answer::Matrix(rows), Answer::Words(name))
@@ -166,7 +171,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
 }
 
 /// A value, and the name that it is given.
-fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
+pub(super) fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
     match answer {
         Answer::Value(form) => Some((None, form)),
         Answer::Chain(sides, relations) => match (sides.as_slice(), relations.as_slice()) {

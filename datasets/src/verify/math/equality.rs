@@ -8,7 +8,9 @@ use super::compare::equal;
 use super::exact::rational;
 use super::fuel::Fuel;
 use super::names::assignments;
-use super::read::{parse, restated};
+use super::pairing::Equal;
+use super::progressions::same_progression;
+use super::read::{approximated, parse, restated};
 use super::scan::{are_digits, folded, has_digits, is_digit, is_one_of};
 use super::separators::{with_point, without_separators};
 use super::spelled::spelled;
@@ -34,8 +36,11 @@ type Way = fn(&Pair<'_>) -> bool;
 
 /// The ways in which an answer may be the gold one, in order, with the name of their stage: the first that holds
 /// decides.
-const WAYS: [(&str, Way); 7] = [
+const WAYS: [(&str, Way); 8] = [
     ("value", |pair| pair.are_equal(pair.read_gold.as_ref(), pair.read_answer.as_ref())),
+    ("value", |pair| {
+        pair.are(pair.read_gold.as_ref(), pair.read_answer.as_ref(), same_progression)
+    }),
     ("value", with_points),
     ("value", reread),
     ("value", by_right_sides),
@@ -72,6 +77,10 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
 impl Pair<'_> {
     /// Whether both are read, and equal.
     fn are_equal(&self, gold: Option<&Answer>, answer: Option<&Answer>) -> bool {
+        self.are(gold, answer, equal)
+    }
+
+    fn are(&self, gold: Option<&Answer>, answer: Option<&Answer>, equal: Equal) -> bool {
         let (Some(gold), Some(answer)) = (gold, answer) else { return false };
         let mut fuel = Fuel::new(FUEL);
         let is_equal = equal(gold, answer, &mut fuel);
@@ -226,6 +235,10 @@ fn readings(text: &str) -> Vec<Answer> {
         others.push(named);
     }
     others.extend(multiples(text));
+    // `\sqrt{2} \approx 1.41`: either, as one rounds the other.
+    others.extend(
+        approximated(text).map(|(_, value)| value.to_owned()).filter(|_| parse(text).is_some()),
+    );
     // `275 cents, i.e. $2.75`: either, where both are the same.
     if let Some((value, again)) = restated(text) {
         return vec![value, again];
@@ -343,23 +356,14 @@ fn approximation(gold: &str) -> Option<Answer> {
 /// What a sum or product of numbers is said to come to: 156 of `56 + 99 ≈ 156`. None of what is no short decimal, as
 /// `\sqrt{2}`, `\frac{22}{7}` and a multiple of pi, which the answer then is, however it was rounded.
 fn rounded(answer: &str) -> Option<&str> {
-    let split = |sign| Some((answer.split_once(sign)?.0, answer.rsplit_once(sign)?.1));
-    let (exact, value) = if answer.is_ascii() { split("\\approx") } else { split("≈") }?;
-    let exact = match parse(exact)? {
-        Answer::Value(exact) => exact,
-        Answer::Chain(mut sides, _) => match sides.pop()? {
-            Answer::Value(exact) => exact,
-            _ => return None,
-        },
-        _ => return None,
-    };
+    let (exact, value) = approximated(answer)?;
     let is_calculation = match &exact {
         Expr::Negative(inner) => !matches!(**inner, Expr::Number(..) | Expr::Quotient(..)),
         Expr::Number(..) | Expr::Quotient(..) => false,
         _ => true,
     };
     let below = is_calculation.then(|| rational(&exact, &mut Fuel::new(FUEL))).flatten()?;
-    let (mut below, value) = (below.denominator().clone(), value.trim());
+    let mut below = below.denominator().clone();
     for prime in [2_u8, 5] {
         while (&below % prime) == 0 {
             below /= prime;

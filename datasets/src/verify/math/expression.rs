@@ -298,13 +298,15 @@ impl Parser {
             arguments.push(self.argument()?);
         }
         let power = if self.accept('^') { Some(self.argument()?) } else { None };
-        let inner = if self.peek_is('(') {
+        // `\min\{2, 5\}`
+        let close = if self.peek_is('⦃') { '⦄' } else { ')' };
+        let inner = if self.peek_is('(') || self.peek_is('⦃') {
             self.at += 1;
             let mut inner = vec![self.sum()?];
             while self.accept_comma() {
                 inner.push(self.sum()?);
             }
-            self.expect(')')?;
+            self.expect(close)?;
             inner
         } else {
             vec![self.function_argument()?]

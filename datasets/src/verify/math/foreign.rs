@@ -17,7 +17,10 @@ pub(super) fn chinese(text: &str) -> Option<RBig> {
     if let Some(rest) = text.strip_prefix('负').or_else(|| text.strip_prefix('負')) {
         return chinese(rest).map(|value| -value);
     }
-    if let Some((whole, part)) = text.split_once('点') {
+    if let Some((whole, part)) = text.split_once('又') {
+        return Some(chinese(whole)? + chinese(part).filter(|part| !part.is_int())?);
+    }
+    if let Some((whole, part)) = text.split_once(['点', '點']) {
         let digits: Option<String> = part
             .chars()
             .map(|c| "零一二三四五六七八九".chars().position(|known| known == c))
@@ -70,7 +73,7 @@ pub(super) fn chinese(text: &str) -> Option<RBig> {
 /// A number of digits and Chinese or Korean numerals, with what is counted behind it: 15000 of `1万5千円`, 1250000 of
 /// `125만 원`, 15000 of `1.5万元`.
 pub(super) fn with_numerals(text: &str) -> Option<RBig> {
-    const NUMERALS: &str = "0123456789.零〇一二三四五六七八九十百千万萬亿億";
+    const NUMERALS: &str = "0123456789.零〇一二三四五六七八九十百千万萬亿億点點又分之";
     const KOREAN: [(char, char); 5] =
         [('만', '万'), ('억', '亿'), ('천', '千'), ('백', '百'), ('십', '十')];
     text.starts_with(is_digit).then_some(())?;
@@ -223,9 +226,10 @@ fn foreign_part(text: &str) -> Option<String> {
 
 /// The only number of a sentence in words of another language: `двенадцать`, `一百二十` of `相距一百二十千米`.
 pub(super) fn foreign_number(sentence: &str) -> Option<&str> {
-    const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两";
+    const NUMERALS: &str = "零〇一二三四五六七八九十百千万亿两分之又点";
     let is_numeral = |c: char| NUMERALS.contains(c);
     let mut runs = sentence.split(|c| !is_numeral(c)).filter_map(|run| {
+        let run = run.trim_matches(['分', '之', '又', '点']);
         let end = offset_in(sentence, run) + run.len();
         // Of `千米` and `千克` the first sign is of the unit.
         let is_unit = sentence[end..].starts_with(['米', '克', '瓦']);

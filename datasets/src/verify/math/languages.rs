@@ -5,28 +5,69 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::answer::last_sentence;
-use super::scan::{any_of, before_end, begins, each, has_digits, head, holds, is_one_of, lowered};
+use super::scan::{
+    any_of, before_end, begins, each, ends_with, has_digits, head, holds, is_one_of, lowered,
+};
 
 /// Take back what stands before them.
 static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
     any_of(
-        "erdón|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
+        "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta afirmación es falsa|uesta affermazione è falsa|\
+            ssa afirmação é falsa|то утверждение ложно|то утверждение неверно|这是错误的|这个说法不对|これは誤り|이것은 거짓|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
             enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
             lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
-            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|so es incorrecto|so está mal|\
+            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è falso|sto é falso|so es incorrecto|so está mal|\
             'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
     )
 });
 
+/// Apologise, or ask to wait; the later ones in scripts without blanks between words.
+static APOLOGIES: LazyLock<Regex> = LazyLock::new(|| {
+    const WORDS: &str = "apologies|pardon|excuse me|i stand corrected|whoops|o?oups|ups|ops|sorry|przepraszam|pomyłka|wybacz|poprawka|to \
+        błąd|czekaj|entschuldigung|verzeihung|tut mir leid|ich meinte|das war ein fehler|moment,|halt,|désolée?|excuse[sz]|\
+        erreur de|je voulais dire|attend(?:s|ez),|perd[oó]n|perdona|lo siento|disculp[ae]|quise decir|fe de erratas|espera,|\
+        scus[aio]|mi dispiace|mi scuso|volevo dire|ho sbagliato|aspetta,|desculp[ae]|perdão|me enganei|quis dizer|lamento|peço \
+        desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|wacht,|извини|прости|прошу прощения|ошибка|опечатка|виноват|я \
+        имела? в виду|ой|стоп|погоди|özür dilerim|kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|mohon maaf|\
+        falsch gerechnet|ich nehme das zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|tunggu|क्षमा|माफ़|माफ|দুঃখিত|عذرا|المعذرة|آسف|أعتذر|خطأ";
+    const UNSPACED: &str = "抱歉|对不起|不好意思|失误|[写算说搞弄]错|纠正|哦不|笔误|口误|すみません|失礼しました|申し訳|ごめん|正しくは|間違え|待って|죄송|미안|실수|아니, |\
+        잠깐|ขอโทษ|ขออภัย|ผิดพลาด|แก้ไข";
+    // "In fact" does so only before a value at the end.
+    const FACTS: &str = "na verdade|en realidad|en fait|eigentlich|genauer gesagt|eigenlijk|на самом деле|in realtà|\
+        aslında|właściwie|thực ra|sebenarnya|사실은?|実は|实际上|其实|في الواقع|จริงๆ";
+    let end = "[^0-9.\\n]{0,24}-?[0-9]+[^0-9\\n]{0,12}$";
+    Regex::new(&format!("(?:^|[^\\p{{L}}])(?:{WORDS}|(?:{FACTS}){end})|{UNSPACED}"))
+        .expect("an expression")
+});
+
+/// Where a text apologises before another value follows.
+fn apology(text: &str) -> Option<usize> {
+    const MAX_NEAR: usize = 80;
+    let small = lowered(text);
+    let found = APOLOGIES.find_iter(&small).map(|found| found.start()).take(8);
+    { found }.find(|at| has_digits(head(&text[*at..], MAX_NEAR)))
+}
+
+/// Whether words apologise.
+pub(super) fn is_apology(words: &str) -> bool {
+    APOLOGIES.is_match(&lowered(words))
+}
+
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
     const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
-        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış";
-    let at = REVOCATIONS.find(text).map(|found| found.start()).filter(|_| text.len() > 7)?;
-    (!begins(&text[at..], NO) || text[at..].contains(char::is_numeric)).then_some(at)
+        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış|sto es|sto è|sto é";
+    let found = REVOCATIONS.find(text).filter(|found| {
+        let is_last = || !text[found.end()..].contains(char::is_alphanumeric);
+        let needs_value = begins(found.as_str(), NO);
+        text.len() > 7
+            && (!needs_value || text[found.end()..].contains(char::is_numeric) || is_last())
+    });
+    let at = found.map(|found| found.start());
+    at.into_iter().chain(apology(text)).min()
 }
 
 /// Yes and no.
@@ -112,7 +153,8 @@ pub(super) fn no_solution(clause: &str) -> Option<usize> {
 /// Words at the beginning of what is only guessed.
 const HEDGES: &str = "maybe |perhaps |possibly |could be |might be |it could be |it might be |it may be |\
     vielleicht |peut-être |quizás |quizá |tal vez |talvez |forse |возможно|может быть|może |misschien |belki |\
-    mungkin |có lẽ |可能是|也许|或许|大概是|大概有|たぶん|おそらく|아마";
+    mungkin |có lẽ |có thể |möglicherweise |eventuell |posiblemente |possivelmente |possibilmente |magari |być może |\
+    ewentualnie |mogelijk |ربما |शायद |可能是|也可能|也许|或许|大概是|大概有|たぶん|おそらく|もしかし|아마";
 
 /// Whether the last sentence of an answer, in small letters, leaves it undecided.
 pub(super) fn is_undecided(last: &str) -> bool {
@@ -195,11 +237,32 @@ pub(super) fn is_compared(before: &str, after: &str) -> bool {
 
 /// Words between alternatives, behind the first one.
 const ALTERNATIVES: &str = " or| oder| ou| o| oppure| или| либо| lub| albo| veya| ya da| atau| hoặc| either| \
-    entweder| soit| ya|或者|或|还是|還是|か|または|또는|이나|나";
+    entweder| soit| ya| beziehungsweise| bzw.| bądź| yahut| hay| หรือ| বা| অথবা| কিংবা| या| अथवा| أو| أم| ovvero| dan wel| bis| tot| à| до| do| hasta| até| ile|\
+    sampai| đến| through| and/or|到|至|から|에서|부터|ถึง|或者|或|还是|還是|か|または|あるいは|もしくは|หรือ|또는|혹은|이나|나";
 
 /// A text that ends in a word between alternatives, up to that word.
 pub(super) fn before_alternative(text: &str) -> Option<&str> {
     before_end(text, ALTERNATIVES)
+}
+
+/// Words between a value and another guess.
+const GUESSES: [&str; 5] = ["可能", "voire", "а может", "alternatively", "respectively"];
+
+/// A text that ends in a word that guesses, up to that word.
+pub(super) fn before_hedge(text: &str) -> Option<&str> {
+    let is_mark = |c: char| " ,，、،".contains(c);
+    let text = text.trim_end_matches(is_mark);
+    let end = each(HEDGES).chain(GUESSES).map(str::trim).find(|word| ends_with(text, word))?.len();
+    Some(text[..text.len() - end].trim_end_matches(is_mark))
+}
+
+/// Whether a remark in small letters begins with a word between alternatives, or one that guesses.
+pub(super) fn is_alternative(remark: &str) -> bool {
+    let mut words = each(ALTERNATIVES).chain(each(HEDGES)).chain(GUESSES).map(str::trim);
+    let is_end = |word: &str, rest: &str| {
+        word.ends_with(|c| c > '\u{e00}') || !rest.starts_with(char::is_alphanumeric)
+    };
+    words.any(|word| remark.strip_prefix(word).is_some_and(|rest| is_end(word, rest)))
 }
 
 /// Words that a case begins with, and those in other letters.

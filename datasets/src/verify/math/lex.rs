@@ -239,7 +239,9 @@ impl<'a> Lexer<'a> {
             digits => digits.trim_end_matches('.').to_owned(),
         };
         self.at += taken;
-        if taken == integer && integer <= 3 && is_thousand(self.rest(), " '") {
+        // `\log_2 100`
+        let is_lowered = self.out.last() == Some(&Token::Symbol('_'));
+        if taken == integer && integer <= 3 && !is_lowered && is_thousand(self.rest(), " '") {
             self.out.push(Token::Number { value, decimals: None, digits });
             self.out.push(Token::TightComma);
             self.at += 1;

@@ -2,10 +2,12 @@
 
 use dashu_ratio::RBig;
 
+use super::languages::is_apology;
 use super::lex::Token;
+use super::links::is_joining;
 use super::numerals::is_written;
 use super::parse::Parser;
-use super::scan::is_one_of;
+use super::scan::{holds, is_digit, is_one_of};
 use super::spelled::{number_word, parts, scale};
 use super::standing;
 use super::tree::{Answer, Expr, Mark, times};
@@ -316,10 +318,23 @@ fn is_sentence(value: &Answer, words: &str) -> bool {
     (is_letter && !is_unit(words))
         // "the 18th prime", "18的3倍"
         || first.len() < words.len() && is_one_of(first, "st|nd|rd|th")
-        || words.contains('的')
-        || words.starts_with(['加', '减', '乘', '除', '吗'])
+        || holds(words, "的|吗|不对|不正确")
+        || words.split(|c| c > '\u{e00}').skip(1).any(|part| part.starts_with(is_digit))
+        || has_other_number(words)
+        || is_apology(words)
+        || words.rsplit(' ').next().is_some_and(is_joining)
+        || standing::altered(&format!(" {words}")).is_some()
         || standing::has_word(words, standing::UNIT)
         || standing::is_relative(words)
+}
+
+/// Whether a number of its own stands in the words behind a value, and none that they count: "boxes of 12".
+fn has_other_number(words: &str) -> bool {
+    const COUNTED: &str = "of|per|in|every|each|for|from|with|on|at|within";
+    let words: Vec<&str> = words.split('(').next().unwrap_or(words).split(' ').collect();
+    let is_number = |word: &str| word.trim_start_matches([',', ';']).starts_with(is_digit);
+    let is_other = |pair: &[&str]| is_number(pair[1]) && !is_one_of(pair[0], COUNTED);
+    words.windows(2).any(is_other) || is_number(words[0])
 }
 
 /// Digits in a base that has them.

@@ -54,6 +54,7 @@ mod modular;
 mod names;
 mod numeric;
 mod pairing;
+mod progressions;
 mod quantities;
 mod real;
 mod regions;

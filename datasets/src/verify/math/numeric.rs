@@ -103,6 +103,15 @@ impl Evaluation<'_> {
                 let inner = self.evaluate::<R>(inner)?;
                 inner.ln()?.over(&first.ln()?)
             }
+            // Beside an integer rounding would decide.
+            ("floor" | "ceil", [inner]) => {
+                let value = approximate(inner, self.fuel).filter(|value| {
+                    value.abs() < 1e12
+                        && (value - value.round()).abs() > 1e-9 * value.abs().max(1.0)
+                })?;
+                let whole = if name == "floor" { value.floor() } else { value.ceil() };
+                Some(Complex::real(R::of_f64(whole)))
+            }
             ("conj", [_]) => Some(Complex { im: R::of_f64(0.0).sub(&first.im), re: first.re }),
             (name, arguments) => {
                 let value = if arguments.len() == 1 { circular(name, &first) } else { None };

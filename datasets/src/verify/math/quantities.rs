@@ -29,7 +29,14 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         _ => {}
     }
     let ways = in_one_measure((&a, of_gold.as_ref()), (&b, of_answer.as_ref())).or_else(|| {
-        let ways = in_one_measure((&b, of_answer.as_ref()), (&a, of_gold.as_ref()))?;
+        // A percentage is exact but in the gold: 28 % is 28/100, however many decimals it was written with.
+        let exact = match (&b, &of_answer) {
+            (Answer::Value(Expr::Number(value, _)), Some(Mark::Percent)) => {
+                Answer::Value(Expr::Number(value.clone(), None))
+            }
+            _ => b.clone(),
+        };
+        let ways = in_one_measure((&exact, of_answer.as_ref()), (&a, of_gold.as_ref()))?;
         Some(ways.into_iter().map(|(b, a)| (a, b)).collect())
     });
     ways.unwrap_or_else(|| vec![(a, b)]).iter().any(|(a, b)| equal(a, b, fuel))
@@ -219,12 +226,13 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
 fn hundredth(answer: &Answer) -> Answer {
     match answer {
         Answer::Value(expr) => {
-            // Exact again: 28 % is 28/100, however many decimals it was written with.
-            let exact = match expr {
-                Expr::Number(value, _) => Expr::Number(value.clone(), None),
-                other => other.clone(),
-            };
-            Answer::Value(Expr::quotient(exact, Expr::integer(100)))
+            // A decimal has two more digits behind its point: 66.67 % is 0.6667.
+            Answer::Value(match expr {
+                Expr::Number(value, Some(decimals)) => {
+                    Expr::Number(value.clone() / RBig::from(100), Some(decimals + 2))
+                }
+                other => Expr::quotient(other.clone(), Expr::integer(100)),
+            })
         }
         other => other.clone(),
     }

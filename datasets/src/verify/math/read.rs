@@ -11,8 +11,9 @@ use super::fuel::Fuel;
 use super::languages::no_solution;
 use super::lex::MAX_BYTES;
 use super::links::linked;
+use super::numeric::approximate;
 use super::parse::structure;
-use super::scan::{has_digits, is_one_of, parted};
+use super::scan::{each, has_digits, is_one_of, parted};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
 use super::tree::{Answer, Expr, Mark};
@@ -21,12 +22,58 @@ use super::wording::in_signs;
 
 /// The answer that a text holds, `None` where it is not mathematics.
 pub(super) fn parse(text: &str) -> Option<Answer> {
+    if !rounds(text) {
+        return None;
+    }
     let linked = linked(text);
     let text = linked.as_deref().unwrap_or(text);
     match in_signs(text) {
         Some(signs) => read(&signs).or_else(|| read(text)),
         None => read(text),
     }
+}
+
+/// The value before the first sign of approximation, and what stands behind the last.
+pub(super) fn approximated(text: &str) -> Option<(Expr, &str)> {
+    let sign = each("≈|\\approx|\\simeq|\\sim").find(|sign| text.contains(sign))?;
+    let (exact, value) = (text.split_once(sign)?.0.trim(), text.rsplit_once(sign)?.1.trim());
+    let bracket = exact.strip_suffix('(').zip(value.strip_suffix(')'));
+    let (exact, value) = bracket.unwrap_or((exact, value));
+    Some((number(parse(exact)?)?, value))
+}
+
+/// The number of an answer: of its last side, without its unit.
+fn number(answer: Answer) -> Option<Expr> {
+    match answer {
+        Answer::Value(value) => Some(value),
+        Answer::Chain(mut sides, _) => number(sides.pop()?),
+        Answer::Marked(value, Mark::Unit(_)) => number(*value),
+        _ => None,
+    }
+}
+
+/// Whether what stands behind a sign of approximation rounds what stands before it: not in `7 \approx 9`. A decimal may
+/// be cut off as well.
+fn rounds(text: &str) -> bool {
+    let sides = approximated(text).and_then(|(exact, value)| Some((exact, number(parse(value)?)?)));
+    let Some((exact, value)) = sides else { return true };
+    let mut fuel = Fuel::new(FUEL);
+    let mut size = |expr: &Expr| approximate(expr, &mut fuel);
+    let (Some(a), Some(b)) = (size(&exact), size(&value)) else { return true };
+    let unit = match &value {
+        Expr::Number(_, Some(decimals)) => 0.1_f64.powi(*decimals as i32),
+        Expr::Number(value, None) => {
+            let digits = value.to_string();
+            10_f64.powi((digits.len() - digits.trim_end_matches('0').len()) as i32)
+        }
+        _ => 0.02 * a.abs(),
+    };
+    let unit = if b.abs() < a.abs() && matches!(value, Expr::Number(_, Some(_))) {
+        unit
+    } else {
+        0.5 * unit
+    };
+    (a - b).abs() <= unit * 1.000_001
 }
 
 fn read(text: &str) -> Option<Answer> {

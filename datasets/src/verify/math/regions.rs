@@ -120,24 +120,18 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
         Answer::Union(parts) => {
             let mut all = vec![];
             for part in parts {
-                all.extend(match part {
-                    Answer::Set(points) => self::points(points, fuel)?,
-                    other => region(other, fuel)?,
-                });
+                all.extend(region(part, fuel)?);
             }
             all
         }
+        Answer::Set(points) => self::points(points, fuel)?,
         Answer::Member(_, set) => region(set, fuel)?,
         Answer::Words(words) => match set_in_words(words)? {
             Answer::Value(_) => return None,
             set => region(&set, fuel)?,
         },
         Answer::Without(whole, rest) => {
-            let rest = match &**rest {
-                Answer::Set(points) => self::points(points, fuel)?,
-                other => region(other, fuel)?,
-            };
-            rest.iter().fold(region(whole, fuel)?, |pieces, rest| {
+            region(rest, fuel)?.iter().fold(region(whole, fuel)?, |pieces, rest| {
                 pieces.into_iter().flat_map(|piece| without(&piece, rest)).collect()
             })
         }

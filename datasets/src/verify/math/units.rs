@@ -106,22 +106,22 @@ pub(super) fn conversion(gold: &str, answer: &str) -> Option<RBig> {
     (kinds == others).then(|| other / one)
 }
 
-/// A temperature of one scale in the other, as a factor and what is added: `None` for other units.
+/// A temperature of one scale in another, as a factor and what is added: `None` for other units.
 pub(super) fn temperature(gold: &str, answer: &str) -> Option<(RBig, RBig)> {
+    // Kelvins of a degree, and how many degrees its zero lies above absolute zero.
+    let part = |a: i32, b: u32| RBig::from_parts(a.into(), b.into());
     let scale = |unit: &str| {
         let words = bare_words(unit).to_lowercase();
         match words.trim_start_matches("degrees ").trim_start_matches("degree ") {
-            "celsius" => Some(true),
-            "fahrenheit" => Some(false),
+            "celsius" => Some((RBig::ONE, part(27_315, 100))),
+            "fahrenheit" => Some((part(5, 9), part(45_967, 100))),
+            "k" | "kelvin" | "kelvins" => Some((RBig::ONE, RBig::ZERO)),
             _ => None,
         }
     };
-    let part = |a: i32, b: u32| RBig::from_parts(a.into(), b.into());
-    match (scale(gold)?, scale(answer)?) {
-        (true, false) => Some((part(5, 9), part(-160, 9))),
-        (false, true) => Some((part(9, 5), part(32, 1))),
-        _ => None,
-    }
+    let ((size, zero), (of_answer, its_zero)) = (scale(gold)?, scale(answer)?);
+    let factor = of_answer / size;
+    Some((factor.clone(), its_zero * factor - zero))
 }
 
 /// Whether a unit may have words of another language than English that are no names of units.

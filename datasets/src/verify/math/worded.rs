@@ -5,7 +5,7 @@ use super::answer::offset_in;
 use super::answer::values::only_value;
 use super::languages::polar;
 use super::read::parse;
-use super::scan::{before_end, is_digit, is_one_of, past, without};
+use super::scan::{before_end, each, is_digit, is_one_of, past, without};
 use super::standing;
 use super::tree::Answer;
 use super::units::is_unit;
@@ -83,7 +83,19 @@ const ELEMENTS: &str = "H|He|Li|Be|B|C|N|O|F|Ne|Na|Mg|Al|Si|P|S|Cl|Ar|K|Ca|Ti|V|
 
 /// Whether both are one formula of chemistry, `H_2O` and `\mathrm{H2O}`; none where one is none.
 pub(super) fn same_formula(gold: &str, answer: &str) -> Option<bool> {
+    if let Some((a, b)) = reaction(gold).zip(reaction(answer)) {
+        return Some(a == b);
+    }
     Some(formula(gold)? == formula(answer)?)
+}
+
+/// A reaction without its marks, `2H2+O2→2H2O`.
+fn reaction(text: &str) -> Option<String> {
+    const MARKS: &str = "\\mathrm|\\text|\\ce|\\,|\\;|$|{|}|_|^| ";
+    const ARROWS: &str = "\\longrightarrow|\\rightarrow|\\to|->";
+    let text = each(ARROWS).fold(text.to_owned(), |text, arrow| text.replace(arrow, "→"));
+    let text = each(MARKS).fold(text, |text, mark| text.replace(mark, ""));
+    (text.contains('→') && !text.contains('\\')).then_some(text)
 }
 
 /// A formula of at least two elements, or with the number of its atoms, without its marks.
@@ -199,6 +211,7 @@ pub(super) fn sentence_value(answer: &str) -> Option<Answer> {
     const MAX_SENTENCE: usize = 400;
     (answer.contains("\\text{") && answer.len() <= MAX_SENTENCE).then_some(())?;
     let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
     // `\text{Mean: 2.6}`
     let is_label = |name: &str| {
         name.chars().all(|c| c.is_alphabetic() || c == ' ')
@@ -215,5 +228,5 @@ pub(super) fn sentence_value(answer: &str) -> Option<Answer> {
     }
     let value = only_value(&words)?;
     let after = &words[offset_in(&words, value) + value.len()..];
-    (!standing::denies(after)).then(|| parse(value))?
+    (!standing::denies(after) && standing::altered(after).is_none()).then(|| parse(value))?
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::amounts::{accounting, below_zero, change, money};
+use super::amounts::{accounting, below_zero, change, money, operation};
 use super::answer::closing;
 use super::printed::closed;
 use super::scan::{before_end, begins, each, holds, is_one_of, parted, past, without};
@@ -18,9 +18,9 @@ const MAX_BYTES: usize = 160;
 type Rule = fn(&str) -> Option<String>;
 
 /// The rules, one after another, each on what the ones before it have made of the text.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     counted, named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half,
-    out_of, mixed, compound, directed,
+    out_of, mixed, compound, directed, operation,
 ];
 
 /// The text in signs, where it is a wording of a value.

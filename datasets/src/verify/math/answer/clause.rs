@@ -40,6 +40,9 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
         return None;
     }
+    if let Some(value) = corrected(clause) {
+        return Some(value);
+    }
     // "The answer is < 5" is a bound as a whole; `<5>` is a value in brackets.
     const BOUNDS: &str = "<|≤|≥|\\le |\\ge |\\leq|\\geq|\\lt|\\gt|\\ne |\\neq|≠";
     if begins(clause, BOUNDS) && !clause.contains('>') {
@@ -146,6 +149,22 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
         || is_sentence
         || is_restated && (is_named || link.ends_with("to "));
     (is_plain && is_working).then(|| stated(result))?.filter(|value| has_digits(value))
+}
+
+/// The value that corrects the one before it in its clause: 24 of "12, I mean 24".
+fn corrected(clause: &str) -> Option<&str> {
+    const LINKS: &str = "i mean|sorry|er|um|uh|no|wait|oops|actually|correction|make that|or rather|rather|scratch that";
+    (clause.len() <= MAX_LINE).then_some(())?;
+    let (first, rest) =
+        clause.split_once([',', '—', '–', '.', ';']).or_else(|| clause.split_once(" - "))?;
+    let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let link =
+        each(LINKS).filter_map(|link| strip_prefix(rest, link)).min_by_key(|rest| rest.len())?;
+    let again = link.trim_start_matches([',', ':', ' ']);
+    (again.len() < link.len() && is_value(first))
+        .then(|| stated(again))
+        .flatten()
+        .filter(|value| is_value(value))
 }
 
 /// What is left of several choices: D of "rules out C, leaving D".
@@ -271,8 +290,27 @@ fn is_factorial(text: &str, at: usize) -> bool {
         && (is_count || next.starts_with(['=', '+', '-', '*', '/', '\\', '<', '>', '$', '^', ')']))
 }
 
-/// The first complete expression of a clause; none where the clause goes on with another value.
+/// The first complete expression of a clause; none where the clause goes on with another value, or makes its number
+/// another one.
 fn expression(clause: &str) -> Option<&str> {
+    let number = clause
+        .trim_start_matches(['-', '$', '(', '\\'])
+        .trim_start_matches(|c: char| is_digit(c) || ".,".contains(c));
+    let number = number.trim_start_matches(['$', ')', '%', '°', '*']);
+    let end = standing::altered(number).map_or(0, |end| clause.len() - number.len() + end);
+    // "12 ≈ 15" is read as a whole or not at all.
+    let is_whole = |found: &&str| {
+        let found = found.trim_end_matches(['≈', ' ']);
+        let rest = &clause[offset_in(clause, found) + found.len()..];
+        let again = past(rest.trim_start_matches(['$', ' ']), "≈|\\approx").and_then(first_number);
+        again.is_none_or(|again| parse(&format!("{found} ≈ {again}")).is_some())
+    };
+    first_expression(clause)
+        .filter(|found| offset_in(clause, found) > 0 || found.len() >= end.min(clause.len()))
+        .filter(is_whole)
+}
+
+fn first_expression(clause: &str) -> Option<&str> {
     if standing::is_operation(clause) {
         return None;
     }

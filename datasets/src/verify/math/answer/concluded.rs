@@ -34,7 +34,7 @@ pub(super) fn without_solution(last: &str) -> Option<&str> {
 /// The last of several statements about one letter: `x = 3 or x = -3` of `x^2 = 9, so x = 3 or x = -3`; or the only one
 /// behind words: "Also gilt 2 ≤ x ≤ 5."
 pub(super) fn solved(text: &str) -> Option<&str> {
-    const LINKS: &str = ", |; |⇒|⟹|⇔|⟺|→|=> |<=> |-> |\\Rightarrow |\\implies |\n|，|；";
+    const LINKS: &str = ", |; |⇒|⟹|⇔|⟺|→|=> |<=> |-> |\\Rightarrow |\\implies |\n|，|；|得";
     let text = text.trim_end_matches(['.', '。', ' ', '$']);
     let start = behind_last(text, LINKS).filter(|_| text.len() <= MAX_WHOLE).unwrap_or(0);
     let tail = statement(&text[start..]);

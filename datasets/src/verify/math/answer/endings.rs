@@ -78,7 +78,20 @@ fn aligned(text: &str) -> Option<&str> {
     let mut rows = inner.rsplit("\\\\").map(str::trim).filter(|row| !row.is_empty());
     let row = rows.next()?;
     let (left, value) = row.rsplit_once('=')?;
-    let is_step = left.trim_matches(['&', ' ']).is_empty() || rows.next().is_none();
+    let name = left.trim_matches(['&', ' ']);
+    // `2x &= -8 \\\\ x &= -4` is solved for x.
+    let is_solved = matches!(name.as_bytes(), [byte] if byte.is_ascii_alphabetic());
+    let is_step = name.is_empty()
+        || if is_solved {
+            rows.all(|row| {
+                row.split_once('=').is_some_and(|(side, _)| {
+                    let side = side.trim_matches(['&', ' ']);
+                    side != name && side.contains(name)
+                })
+            })
+        } else {
+            rows.next().is_none()
+        };
     let value = value.trim_matches(['&', ' ', '.', ',']);
     (is_step && is_value(value)).then_some(value)
 }

@@ -319,7 +319,8 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     let start = offset_in(line, tail);
     let (before, after) = (&line[..start], &line[start + tail.len()..]);
     // "The largest power that fits is 25, and we obtain $(431)_5$"
-    let is_denied = is_unstated(before, after) || is_bound(before, after) || after.contains('$');
+    let behind = &text[offset_in(text, tail) + tail.len()..];
+    let is_denied = is_unstated(before, behind) || is_bound(before, after) || after.contains('$');
     (is_formula(tail) && is_value(tail) && !is_denied).then_some(tail)
 }
 

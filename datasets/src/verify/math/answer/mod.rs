@@ -23,7 +23,7 @@ mod scope;
 mod sentences;
 pub(super) mod values;
 
-use super::scan::{are_digits, has_digits};
+use super::scan::{are_digits, has_digits, holds, without};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -119,6 +119,9 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
         span: found.span.start + offset..found.span.end + offset,
         ..found
     };
+    if is_broken_off(text) {
+        return None;
+    }
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
     let first = scope::next_questions(text).map(|end| text[..end].trim()).next();
     let is_bare =
@@ -143,6 +146,15 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
         return None;
     }
     parts().find_map(|part| by_position(part, part.len() == text.len())).map(moved)
+}
+
+/// Whether a text breaks off in its only box: `\\boxed{15`, which may go on. Where its formula ends, `$\\boxed{15$`, the
+/// brace was forgotten.
+fn is_broken_off(text: &str) -> bool {
+    let inner = text.rfind("box").and_then(|at| without(&text[at + 3..], "ed").strip_prefix('{'));
+    inner.is_some_and(|inner| {
+        !holds(inner, "$|\n|\\)|\\]|</") && closing(inner).is_none() && last_box(text).is_none()
+    })
 }
 
 /// The answer that a mark names: the last of the explicit ones, else "answer is", else words after `####`.
@@ -177,8 +189,7 @@ fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
     let (inner, rule) = lenient::answer(text.trim())?;
     // A box in it is one that the text denies.
     let start = offset_in(text, inner);
-    let is_inner =
-        text[..start].ends_with("\\boxed{") && text[start + inner.len()..].starts_with('}');
+    let is_inner = text[..start].ends_with("\\boxed{") && closing(&text[start..]).is_some();
     let is_boxed = inner.contains("\\boxed{") || is_inner;
     (!is_boxed).then_some(())?;
     let is_passing = matches!(rule, Rule::Number | Rule::Words);

@@ -4,17 +4,20 @@
 use memchr::{memchr_iter, memchr2_iter, memmem};
 
 use super::super::super::tail;
-use super::super::scan::{ends_with, head, is_digit, is_one_of, without};
+use super::super::scan::{begins, ends_with, head, is_digit, is_one_of, without};
 
 /// Text beyond this is searched only at its end.
 const MAX_SEARCHED: usize = 64 << 10;
 /// Most next questions that are looked at.
 const MAX_QUESTIONS: usize = 4;
 
-/// How special tokens begin that end a turn, or begin another.
-const TURNS: &str = "<|im_ <|eot <|EOT <|end|> <|endoftext|> <|end_of_text|> <|end_of_turn|> <|end_header <|eom <|return|> \
-    <|start <|user <|system <|assistant <|observation <|pad </s> <eos> <pad> <end_of_turn> <start_of_turn> \
-    <end_of_utterance> <｜ [EOS] [INST] [/INST]";
+/// How special tokens begin that end a turn, or begin that of another.
+const ENDS: &str = "<|im_end <|eot <|EOT <|end|> <|endoftext|> <|end_of_text|> <|end_of_turn|> <|eom <|return|> <|user <|system \
+    <|observation </s> <eos> <end_of_turn> <end_of_utterance> <｜end <｜User [EOS] [INST]";
+
+/// The same of those that may begin a turn of the model.
+const TURNS: &str =
+    "<|im_ <|end_header <|start <|assistant <|pad <pad> <start_of_turn> <｜ [/INST]";
 
 /// Names of tags around notes that a model writes for itself.
 const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|notes|reflection|scratchpad|reflect|\
@@ -58,25 +61,37 @@ fn begins_tag(text: &str, at: usize) -> bool {
     next.is_some_and(|byte| byte.is_ascii_alphabetic() || b"/|".contains(byte) || *byte > 127)
 }
 
-/// Roles before the text of a turn.
+/// Roles before the text of a turn, of the model and of others.
 const ROLES: &str = "assistant\n|model\n";
+const OTHERS: &str = "user\n|system\n|human\n|tool\n";
 
-/// The text of the first turn that has any.
+/// The text of the first turn that has any; none where an end comes first, or where another speaks.
 fn turn(text: &str) -> &str {
-    let begins = |at: usize| TURNS.split(' ').any(|token| text[at..].starts_with(token));
-    let mut start = 0;
+    let is_any = |at: usize, tokens: &'static str| {
+        tokens.split(' ').any(|token| text[at..].starts_with(token))
+    };
+    let (mut start, mut end) = (0, text.len());
     for at in memchr2_iter(b'<', b'[', text.as_bytes()) {
-        if at < start || !begins_tag(text, at) || !begins(at) {
+        if at < start || !begins_tag(text, at) {
             continue;
         }
-        let before = text[start..at].trim();
+        let is_end = is_any(at, ENDS);
+        if !is_end && !is_any(at, TURNS) {
+            continue;
+        }
         // A completion may begin with the tokens that begin a turn, and its role.
-        if !is_one_of(before, "|assistant|model|final") {
-            return if start == 0 { &text[..at] } else { without(&text[start..at], ROLES) };
+        if is_end || !is_one_of(text[start..at].trim(), "|assistant|model|final") {
+            end = at;
+            break;
         }
         start = text[at..].find(['>', ']']).map_or(text.len(), |end| at + end + 1);
     }
-    if start == 0 { text } else { without(&text[start..], ROLES) }
+    let turn = &text[start..end];
+    match start {
+        0 => turn,
+        _ if begins(turn, OTHERS) => "",
+        _ => without(turn, ROLES),
+    }
 }
 
 /// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence.

@@ -1,11 +1,9 @@
 //! Formulas and numbers in running text.
 
 use super::super::calendar::date;
-use super::super::languages::{before_alternative, is_case, is_compared};
+use super::super::languages::{before_alternative, before_hedge, is_case, is_compared};
 use super::super::read::parse;
-use super::super::scan::{
-    are_digits, before_end, begins, has_digits, holds, is_digit, is_one_of, past,
-};
+use super::super::scan::{are_digits, begins, has_digits, holds, is_digit, is_one_of, past};
 use super::super::spelled::scale;
 use super::super::standing::{self, is_asked, is_bound, is_denied, is_unstated};
 use super::super::units::{conversion, is_unit};
@@ -376,12 +374,16 @@ fn with_alternative<'a>(
     before: &'a str,
     (value, rule): (&'a str, Rule),
 ) -> (&'a str, Rule) {
-    let doubted = before_end(before, " maybe| perhaps| possibly").unwrap_or(before);
-    let first = before_alternative(doubted).and_then(last_value).filter(|(first, _)| {
-        // Words of other languages may be others than "or".
-        let gap = &before[offset_in(before, first) + first.len()..];
-        doubted.ends_with(" or") || !gap.trim_matches(|c: char| !c.is_alphanumeric()).contains(' ')
-    });
+    let before = before.trim_end_matches([' ', '$']);
+    let guessed = before_hedge(before);
+    let doubted = guessed.unwrap_or(before);
+    let first =
+        before_alternative(doubted).or(guessed).and_then(last_value).filter(|(first, _)| {
+            // Words of other languages may be others than "or".
+            let gap = &doubted[offset_in(doubted, first) + first.len()..];
+            doubted.ends_with(" or")
+                || !gap.trim_matches(|c: char| !c.is_alphanumeric()).contains(' ')
+        });
     let Some((first, _)) = first else { return (value, rule) };
     let (start, end) = (offset_in(text, first), offset_in(text, value) + value.len());
     (&text[start..end], rule)

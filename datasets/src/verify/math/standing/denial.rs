@@ -6,11 +6,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::super::super::tail;
-use super::super::languages::is_denied_ahead;
+use super::super::languages::{is_alternative, is_denied_ahead};
 use super::super::scan::{
     any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
 };
 use super::MAX_NEAR;
+use super::altered::altered;
+use super::contrast::is_hedged;
 use super::hints::{CHANGES, DENIES, DOUBTS, Effects, SUPPOSES, TRIES, hints};
 
 /// Leaves open what its sentence says.
@@ -84,7 +86,7 @@ tables! {
     differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
     option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
-    MISTAKE: "^ (?:would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
+    MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
     forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
     (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?\
     (?:upper|lower) bound|\
@@ -102,8 +104,8 @@ tables! {
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
-    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
-    can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
+    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) fail(?:s|ed)\\b|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
+    can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold|check)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
     (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|\
     não,|нет,|nee,|scratch \
     that)";
@@ -128,7 +130,7 @@ tables! {
     mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming|with) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
     otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
@@ -191,8 +193,10 @@ pub(in super::super) fn is_relative(after: &str) -> bool {
 /// Whether a value ends a question that is not answered with yes: "Is it 7?"
 pub(in super::super) fn is_asked(after: &str) -> bool {
     let rest = after.trim_start_matches(['*', '$', ')', '}', '"', '\\', ' ']);
+    let is_particle = rest.starts_with(['吗', '嗎']);
     let rest = rest.trim_start_matches(['吗', '嗎', 'か']);
-    let next = rest.strip_prefix(['?', '？']).map(|next| next.trim_start().to_lowercase());
+    let next = rest.strip_prefix(['?', '？']).or(is_particle.then_some(rest));
+    let next = next.map(|next| next.trim_start().to_lowercase());
     next.is_some_and(|next| {
         // "Teacher: Yes."
         let said = next.split_once(": ").filter(|(name, _)| !name.contains(' '));
@@ -234,6 +238,8 @@ fn describes(clause: &str, doubt: Range<usize>) -> bool {
 fn is_taken_back(after: &str) -> bool {
     let after = after.trim_start_matches(['*', '$', ')', '}', '"', '\\']);
     match after.bytes().next() {
+        _ if altered(after).is_some() => true,
+        Some(b' ' | b',' | b'.' | b';') if is_hedged(after) => true,
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if is_crossed(after) => true,
         Some(b' ') if hints(head(after, 24)) & DENIES != 0 && DENIED_VERB.is_match(after) => true,
@@ -296,7 +302,7 @@ pub(in super::super) fn denies(rest: &str) -> bool {
         "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
     is_one_of(verb, ALONE)
         || is_one_of(verb, VERBS) && is_one_of(next, FALSE)
-        || verb == "not" && next.is_empty()
+        || verb == "not" && is_one_of(next, "|correct|right|true|valid|possible")
 }
 
 /// Whether a cross stands behind a value: `12 ❌`.
@@ -342,7 +348,7 @@ pub(in super::super) fn offers(remark: &str) -> bool {
     let has_other_case = each.any(|word| matches!(word, "otherwise" | "else"));
     let is_same = words.strip_prefix("or ").is_some_and(|rest| begins(rest, RESTATED));
     let has_value = words.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\');
-    has_value && !is_same && (is_offer || has_other_case)
+    has_value && !is_same && (is_offer || has_other_case || is_alternative(words))
 }
 
 /// What begins a reason or contrast behind an answer.

@@ -20,11 +20,13 @@ macro_rules! tables {
     )*};
 }
 
+mod altered;
 mod contrast;
 mod denial;
 mod hints;
 mod withdrawal;
 
+pub(super) use altered::altered;
 pub(super) use contrast::{is_bound, stated};
 pub(super) use denial::*;
 use hints::{ASSUMES, ERRS, LISTS, SAYS, SHOWS, hints};
@@ -38,7 +40,11 @@ const MAX_NEAR: usize = 96;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
 /// somebody says to a value; people.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
+    (
+        "CLAIM",
+        "(?:claim|statement|assertion|conjecture|proposition|hypothesis|conclusion|sentence)",
+    ),
     ("ANYBODY", "PEOPLE|\\w+(?:er|or|mate|ist)s?"),
     ("END", "[ *$]*(?:$|[^a-z0-9 *$]| (?:because|since|as|so|and|here|to be)\\b)"),
     (
@@ -102,7 +108,8 @@ tables! {
     INVERSION: "^[^a-z]*(?:had|were) [^.]*\\bwould (?:be|have been)\\b";
     /// Says that it is not the case.
     CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*|[.;,:!] *(?:and )?(?:it|this|that|they|he|she|there) (?:is|are|was|were|do|does|did|has|had)(?: not|n['’]t)\\b[^.\\n]*|\
-    [.,;，。] *(?:pero|aber|mais|mas|ma|но|sie|er|es|但|可是|然而)[^.。\\n]*(?: no |nicht|n['’]| pas|não|non| не |不)[^.。\\n]*";
+    [.;,] *(?:but )?(?:i|we)(?:['’]m| am| are)? (?:can(?:no|['’])t|could(?: not|n['’]t)|do(?: not|n['’]t) know|not sure|unable to)\\b[^.\\n]*|\
+    [.;] *[^.\\n]*\\b(?:(?:is|are) (?:unknown|missing|not (?:given|known|specified))|does(?: not|n['’]t) (?:say|tell|specify)|can(?:no|['’])t be (?:determined|known))\\b[^.\\n]*|[.,;，。] *(?:pero|aber|mais|mas|ma|но|sie|er|es|但|可是|然而)[^.。\\n]*(?: no |nicht|n['’]| pas|não|non| не |不)[^.。\\n]*";
     /// Counterfactual: "the answer would be".
     COUNTERFACTUAL: "\\b(?:would|were|had)\\b";
     /// Says that another is wrong.
