@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::layout::QUESTIONS;
+use super::known_columns::QUESTIONS;
 use super::{Row, chat, text};
 use crate::json;
 use crate::{DataError, Result};

@@ -6,6 +6,7 @@
 mod better_answer;
 mod chat;
 mod choice_columns;
+mod choice_keys;
 mod choices;
 mod countdown;
 mod csv;
@@ -13,8 +14,10 @@ mod folder;
 mod gold_value;
 mod json;
 mod judgement;
+mod known_columns;
 mod layout;
 mod learned;
+mod names;
 mod no_answers;
 mod notes;
 mod parquet;
@@ -51,7 +54,7 @@ pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_answer;
 pub use json::with_long_numbers;
 pub use judgement::VERDICTS;
-pub use layout::{ANSWERS, SOLUTIONS};
+pub use known_columns::{ANSWERS, SOLUTIONS};
 pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 
@@ -168,6 +171,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     if columns.answer.is_none() {
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }
+    dataset.notes.extend(layout.choices.as_ref().and_then(|choices| choices.open.clone()));
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     let mut by_id = HashMap::new();

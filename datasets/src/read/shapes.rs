@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::layout::{CONVERSATIONS, QUESTIONS};
-use super::{Row, chat};
+use super::known_columns::{CONVERSATIONS, QUESTIONS};
+use super::{Row, chat, names};
 use crate::python_list;
 
 /// Brings a row into the usual shape; most are in it.
@@ -78,12 +78,21 @@ fn unwrap_bytes(value: &mut Value) {
     }
 }
 
-/// The reference that a conversation's first message holds: AM-DeepSeek-R1-Distilled.
+/// The reference that a message of a conversation holds in its `info`: AM-DeepSeek-R1-Distilled's `reference_answer`, or
+/// what a name calls the gold answer.
 fn reference(values: &Map<String, Value>) -> Option<Value> {
     let chat = CONVERSATIONS
         .iter()
         .find_map(|name| values.get(*name).filter(|value| chat::is_chat(value)))?;
-    let reference = chat.get(0)?.get("info")?.get("reference_answer")?;
-    Some(reference.clone())
-        .filter(|reference| reference.as_str().is_some_and(|text| !text.trim().is_empty()))
+    let is_filled = |value: &Value| match value {
+        Value::String(text) => !text.trim().is_empty(),
+        value => value.is_number(),
+    };
+    let messages = chat::items(chat)?;
+    let infos = || messages.iter().filter_map(|message| message.get("info")?.as_object());
+    let fields = || infos().flatten().filter(|(_, value)| is_filled(value));
+    let is_answer = |name: &str| name.eq_ignore_ascii_case("answer");
+    let sure = fields().find(|(name, _)| names::is_gold(name) && !is_answer(name));
+    let found = sure.or_else(|| fields().find(|(name, _)| is_answer(name)))?;
+    Some(found.1.clone())
 }

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::judgement::{self, VERDICTS};
-use super::layout::{ANSWERS, AnswerColumn, Layout, QuestionColumns, SOLUTIONS, is_filled};
+use super::known_columns::{ANSWERS, SOLUTIONS};
+use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled};
 use super::{Purpose, Row, chat};
 
 /// Most columns that are named.
