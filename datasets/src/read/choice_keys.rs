@@ -111,13 +111,15 @@ impl Key<'_> {
         let words = names::words(self.name);
         let is = |names: &[&str]| words.iter().any(|word| names.contains(&word.as_str()));
         let is_label = is(&["label", "target"]);
-        let is_lettered = |columns: &ChoiceColumns| matches!(columns, ChoiceColumns::Each(all) if all[0].1.ends_with(char::is_alphabetic));
+        let is_lettered = match columns {
+            ChoiceColumns::Each(all) => all[0].1.ends_with(char::is_alphabetic),
+            _ => false,
+        };
         let at = match ways {
             [_] => return Ok((0, None)),
             [Reading::Label, ..] if self.are_numbers && is_label => 1,
             [Reading::Label, ..]
-                if is(&["num", "number"])
-                    || !self.are_numbers && (!is_label || is_lettered(columns)) =>
+                if is(&["num", "number"]) || !self.are_numbers && (!is_label || is_lettered) =>
             {
                 0
             }

@@ -54,6 +54,7 @@ impl ChoiceLayout {
             return Ok(Some(Ok(Self { columns, key, reading, conflict, open })));
         }
         let known: Vec<&str> = key.map_or_else(|| keys(rows), |key| vec![key]);
+        let is_named = key.is_some();
         let (mut refused, mut found) = (None, Vec::new());
         for key in known {
             let is_listed = KEYS.contains(&key);
@@ -75,7 +76,7 @@ impl ChoiceLayout {
                     let rows = answered.iter().map(|(row, ..)| *row).collect();
                     found.push(Key { name: key, rows, ways, are_numbers });
                 }
-                Err(_) if !is_listed && !found.is_empty() => {}
+                Err(_) if !is_listed && !is_named => {}
                 Err(why) => {
                     let what = format!(
                         "column `{key}` {why} of the choices in {}{}",

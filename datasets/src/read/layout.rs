@@ -45,6 +45,8 @@ pub(super) struct Layout {
     pub(super) choices: Option<ChoiceLayout>,
     /// The column that says whether a worked solution is correct.
     pub(super) judgement: Option<&'static str>,
+    /// Others that say so by the words of their names.
+    pub(super) verdicts: Vec<judgement::Named>,
     /// Whether `unknown` is an answer: others are yes or no.
     pub(super) is_unknown_answer: bool,
 }
@@ -85,17 +87,14 @@ impl Layout {
             (true, false) => Judged::Completion,
             (false, false) => Judged::Solution,
         };
-        let judgement = match &answer {
-            _ if named.is_some() => None,
-            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => judgement::column(rows, of),
+        let is_judged = match &answer {
+            _ if named.is_some() => false,
+            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => true,
             // What is learned is a completion beside its gold answer.
-            AnswerColumn::Exact(_)
-                if columns.purpose == Purpose::Imitate && of != Judged::Solution =>
-            {
-                judgement::column(rows, of)
-            }
-            AnswerColumn::Exact(_) => None,
+            AnswerColumn::Exact(_) => columns.purpose == Purpose::Imitate && of != Judged::Solution,
         };
+        let judgement = if is_judged { judgement::column(rows, of) } else { None };
+        let verdicts = if is_judged { judgement::named(rows, of) } else { Vec::new() };
         if let (AnswerColumn::Exact(column), None, None) = (&answer, &choices, named) {
             judgement::refuse_candidates(rows, column).map_err(refused)?;
         }
@@ -105,7 +104,7 @@ impl Layout {
             }
             _ => false,
         };
-        Ok(Self { question, answer, choices, judgement, is_unknown_answer })
+        Ok(Self { question, answer, choices, judgement, verdicts, is_unknown_answer })
     }
 
     /// The roles, in a line for the user.
@@ -156,6 +155,7 @@ impl QuestionColumns {
         let known = || QUESTIONS.into_iter().filter(|name| nested(&first.values, name).is_some());
         let filled = known().find(|name| is_filled(rows, name));
         let question = filled.or_else(|| known().find(|name| is_used(rows, name)));
+        let question = question.or_else(|| names::question(rows));
         let question = question.ok_or_else(|| match other_kind(&first.values) {
             Some(kind) => format!("no prompt column found: {kind}"),
             None => format!(
@@ -177,6 +177,13 @@ impl QuestionColumns {
         // `text` is so common a name that only choices make a passage of it.
         let context = context.or_else(|| {
             Some("text").filter(|name| has_text(name) && first.values.contains_key("options"))
+        });
+        let is_ready = question == "prompt" || CONVERSATIONS.contains(&question);
+        let context = context.or_else(|| {
+            let mut names = first.values.keys().map(String::as_str);
+            let is_context =
+                |name: &&str| *name != question && names::is_context(name) && has_text(name);
+            names.find(|name| !is_ready && is_context(name))
         });
         if let Some(context) = context {
             refuse_context(rows, question, context)?;

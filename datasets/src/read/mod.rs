@@ -199,7 +199,15 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let asked = rows.iter().filter_map(|row| nested(&row.values, column));
     let first = asked.into_iter().find(|value| !choice_columns::is_empty(value));
     let are_messages = first.is_some_and(|value| chat::is_chat(&value));
-    dataset.instruction = Some(BOXED).filter(|_| !are_messages);
+    let is_open = !are_messages && dataset.problems.iter().any(notes::ends_open);
+    if is_open {
+        dataset.notes.push(
+            "the prompts end where the answer begins (`Assistant:`, `### Response:`): no instruction is put behind them, \
+             and a model with a chat template needs --prompt-template or --chat-template"
+                .into(),
+        );
+    }
+    dataset.instruction = Some(BOXED).filter(|_| !are_messages && !is_open);
     Ok(dataset)
 }
 
@@ -255,8 +263,8 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
         return Some(Cow::Borrowed(value));
     }
     let (head, rest) = name.split_once('.')?;
-    let object: Map<String, Value> = serde_json::from_str(values.get(head)?.as_str()?).ok()?;
-    lookup(&object, rest).cloned().map(Cow::Owned)
+    let written = json::written(values.get(head)?.as_str()?)?;
+    lookup(written.as_object()?, rest).cloned().map(Cow::Owned)
 }
 
 impl Row {

@@ -56,9 +56,46 @@ const MAYBE: [&str; 10] = [
 /// The same of any pair of a key and a value: compared with others, and never taken.
 const BARE: [&str; 2] = ["key", "value"];
 /// Words of the names of columns that say which choice is right; and those that may stand beside them.
-const KEYS: [&str; 7] = ["correct", "right", "answer", "ans", "gold", "label", "target"];
+const KEYS: [&str; 8] = ["correct", "right", "answer", "ans", "gold", "label", "target", "result"];
 const KEY_PARTS: [&str; 10] =
     ["idx", "index", "num", "number", "id", "option", "choice", "letter", "key", "value"];
+/// Names of questions in datasets that call them otherwise than [`QUESTIONS`] do, in any case, and words with which
+/// others name them.
+///
+/// [`QUESTIONS`]: super::known_columns::QUESTIONS
+const ASKED: [&str; 10] = [
+    "goal",
+    "ctx",
+    "sentence",
+    "startphrase",
+    "qtext",
+    "quiz",
+    "puzzle",
+    "q",
+    "original text",
+    "content",
+];
+const QUESTION_WORDS: [&str; 4] = ["question", "problem", "prompt", "query"];
+const QUESTION_PARTS: [&str; 6] = ["text", "statement", "content", "description", "body", "en"];
+/// Last words of the names of texts that a question is about.
+const CONTEXT_WORDS: [&str; 16] = [
+    "context",
+    "passage",
+    "paragraph",
+    "article",
+    "story",
+    "document",
+    "narrative",
+    "scenario",
+    "background",
+    "premise",
+    "premises",
+    "hint",
+    "preamble",
+    "stimulus",
+    "transcript",
+    "setup",
+];
 /// Rows that are compared, at most.
 const COMPARED: usize = 10_000;
 
@@ -105,6 +142,31 @@ fn may_be_gold(name: &str) -> bool {
     let joined = words.join(" ");
     let is_label = joined.ends_with(" label") && is_gold(&joined.replace("label", "answer"));
     is_label || MAYBE.contains(&&*joined) || BARE.contains(&&*joined)
+}
+
+/// Whether a name says that its column holds a text that the question is about.
+pub(super) fn is_context(name: &str) -> bool {
+    words(name).last().is_some_and(|word| CONTEXT_WORDS.contains(&word.as_str()))
+}
+
+/// The column of the question, where none has a name of the list.
+pub(super) fn question(rows: &[Row]) -> Option<&str> {
+    let names = || rows.first().into_iter().flat_map(|row| row.values.keys()).map(String::as_str);
+    let asks = |name: &str| {
+        rows.iter().any(|row| row.text(name).is_some_and(|text| text.trim().contains(' ')))
+    };
+    let is_named = |name: &&str| {
+        let words = words(name);
+        let Some((first, others)) = words.split_first() else { return false };
+        QUESTION_WORDS.contains(&first.as_str())
+            && others.iter().all(|word| QUESTION_PARTS.contains(&word.as_str()))
+    };
+    let other = || {
+        ASKED
+            .iter()
+            .find_map(|known| names().find(|name| words(name).join(" ") == *known && asks(name)))
+    };
+    names().find(|name| is_named(name) && asks(name)).or_else(other)
 }
 
 /// Columns, and those of their objects, with such names and with answers in nearly all rows.

@@ -12,6 +12,13 @@ pub(super) fn flatten(row: &mut Row) {
         row.values = values;
     }
     lift(&mut row.values);
+    for name in CONVERSATIONS.into_iter().chain(["prompt"]) {
+        if let Some(value) = row.values.get_mut(name)
+            && let Some(turns) = turns_of_lists(value)
+        {
+            *value = turns;
+        }
+    }
     row.values.values_mut().for_each(unwrap_bytes);
     if let Some(reference) = reference(&row.values) {
         row.values.entry("reference_answer").or_insert(reference);
@@ -43,6 +50,24 @@ fn turns(values: &Map<String, Value>) -> Option<Map<String, Value>> {
     let conversations: Vec<Value> = with_value.map(|turn| json!(turn)).collect();
     let row = [("conversations", Value::Array(conversations)), ("ground_truth", gold)];
     Some(row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// `{"from": [..], "value": [..]}` as turns: how older versions of datasets store a list of objects.
+fn turns_of_lists(value: &Value) -> Option<Value> {
+    let fields = value.as_object()?;
+    let lists: Vec<(&String, &Vec<Value>)> =
+        fields.iter().map(|(name, list)| Some((name, list.as_array()?))).collect::<Option<_>>()?;
+    let count = lists.first()?.1.len();
+    let turn = |at: usize| -> Value {
+        lists
+            .iter()
+            .map(|(name, list)| ((*name).clone(), list[at].clone()))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    let is_even = lists.iter().all(|(_, list)| list.len() == count);
+    let turns = || Value::Array((0..count).map(turn).collect());
+    is_even.then(turns).filter(chat::is_chat)
 }
 
 /// Sets the columns of the only object with a question beside it, where the row asks nothing itself: `train` of MMLU,
