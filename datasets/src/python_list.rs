@@ -1,5 +1,7 @@
 //! A list as Python shows it, `['3', "it's", 3.0]`, to the texts of its items.
 
+use serde_json::Value;
+
 /// Most items of a list.
 const MAX_ITEMS: usize = 1024;
 
@@ -25,6 +27,37 @@ pub fn read(text: &str) -> Option<Vec<String>> {
         };
     }
     Some(items)
+}
+
+/// A list or an object of lists, objects, texts, numbers, `True`, `False` and `None` as Python shows it, as JSON.
+///
+/// ```
+/// let value = tealight_datasets::python_list::value("[{'role': 'user', 'n': None}]").unwrap();
+/// assert_eq!(value, serde_json::json!([{"role": "user", "n": null}]));
+/// ```
+pub fn value(text: &str) -> Option<Value> {
+    let mut rest = text.trim();
+    let mut json = String::new();
+    while let Some(letter) = rest.chars().next() {
+        let words = [("True", "true"), ("False", "false"), ("None", "null")];
+        if matches!(letter, '\'' | '"') {
+            let (item, after) = item(rest)?;
+            json.push_str(&Value::String(item).to_string());
+            rest = after;
+        } else if let Some((word, other)) = words.iter().find(|(word, _)| rest.starts_with(word)) {
+            json.push_str(other);
+            rest = &rest[word.len()..];
+        } else {
+            json.push(match letter {
+                '(' => '[',
+                ')' => ']',
+                other => other,
+            });
+            rest = &rest[letter.len_utf8()..];
+        }
+    }
+    // Its own limit of depth holds.
+    serde_json::from_str(&json).ok()
 }
 
 /// The first item, and what stands behind it.
@@ -62,7 +95,18 @@ fn item(text: &str) -> Option<(String, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{read, value};
+
+    #[test]
+    fn values_are_read_as_python_shows_them() {
+        let text = r#"{'a': "it's", 'b': [True, (1, -2.5)], 'None': 'None', "c": '\n'}"#;
+        let json =
+            serde_json::json!({"a": "it's", "b": [true, [1, -2.5]], "None": "None", "c": "\n"});
+        assert_eq!(value(text).unwrap(), json);
+        for text in ["{'a': array([1])}", "{'a'", "['a' 'b']", &"[".repeat(100_000), ""] {
+            assert!(value(text).is_none());
+        }
+    }
 
     #[test]
     fn lists_are_read_as_python_shows_them() {

@@ -1,8 +1,9 @@
 //! Which of two columns holds the gold answer: the solution beside a category, the text beside an index.
 
 use super::gold_value::{self, Gold};
-use super::layout::{ANSWERS, AnswerColumn, Layout};
-use super::{Row, nested};
+use super::known_columns::ANSWERS;
+use super::layout::{AnswerColumn, Layout};
+use super::{Row, names, nested};
 use crate::judge;
 use crate::verify::math;
 
@@ -28,8 +29,12 @@ pub(super) fn conflict(layout: &Layout, rows: &[Row]) -> Option<String> {
         (None, AnswerColumn::Exact(column)) => column,
         (None, _) => return None,
     };
-    let sure = ANSWERS.into_iter().filter(|name| !WEAK_ANSWERS.contains(name) && *name != column);
-    sure.chain(REFERENCE_SOLUTIONS).find_map(|other| {
+    let listed = ANSWERS.into_iter().filter(|name| !WEAK_ANSWERS.contains(name));
+    let keys = rows.first().into_iter().flat_map(|row| row.values.keys());
+    let named =
+        keys.map(String::as_str).filter(|name| !ANSWERS.contains(name) && names::is_gold(name));
+    let sure = listed.chain(named).chain(REFERENCE_SOLUTIONS);
+    sure.filter(|other| other != column).find_map(|other| {
         let against = |row: &&Row| {
             let [own, other] = [column.as_str(), other].map(|name| answer_in(row, name));
             own.zip(other).is_some_and(|(own, other)| differ(&own, &other))
@@ -64,7 +69,7 @@ fn answer_in(row: &Row, column: &str) -> Option<String> {
 }
 
 /// Whether one answer is wrong where the other is the gold answer, and the other way around.
-fn differ(one: &str, other: &str) -> bool {
+pub(super) fn differ(one: &str, other: &str) -> bool {
     let is_wrong = |gold: &str, text: &str| {
         judge::check(gold, text, math::Mode::Flexible)
             .is_ok_and(|checked| checked.outcome == math::Outcome::Wrong)
@@ -73,11 +78,14 @@ fn differ(one: &str, other: &str) -> bool {
 }
 
 /// Whether the answers that solutions mark are others than a column's, in most rows.
-pub(super) fn marks_others(rows: &[Row], solution: &str, column: &str) -> bool {
+pub(super) fn marks_others(
+    rows: &[Row],
+    column: &str,
+    solution: impl Fn(&Row) -> Option<String>,
+) -> bool {
     let marked = |row: &Row| {
-        let text =
-            row.text(solution).filter(|text| text.contains("\\box") || text.contains("####"))?;
-        let Gold::Answer(answer) = gold_value::worked(text) else { return None };
+        let text = solution(row).filter(|text| text.contains("\\box") || text.contains("####"))?;
+        let Gold::Answer(answer) = gold_value::worked(&text) else { return None };
         let other = nested(&row.values, column).and_then(|value| gold_value::plain(&value));
         Some(other.is_some_and(|other| gold_value::is_same(&answer, &other)))
     };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::json_array;
+use super::json;
 use crate::verify::short;
 use tealight_core::Message;
 use tealight_core::display::shortened;
@@ -58,7 +58,11 @@ pub(super) fn ends_with_answer(value: &Value) -> bool {
 
 /// The messages of a list, or of a text that holds one.
 pub(super) fn items(value: &Value) -> Option<Cow<'_, [Value]>> {
-    let parsed = || value.as_str().and_then(json_array).map(Cow::Owned);
+    let parsed =
+        || match json::written(value.as_str().filter(|text| text.trim_start().starts_with('['))?) {
+            Some(Value::Array(items)) => Some(Cow::Owned(items)),
+            _ => None,
+        };
     value.as_array().map(|items| Cow::Borrowed(&**items)).or_else(parsed)
 }
 
@@ -210,7 +214,11 @@ fn message(item: &Value) -> Result<Message, String> {
     let is_mark = |name: &str| MARKS.iter().any(|(mark, _)| *mark == name);
     let is_other = |name: &str| ![key, content_key].contains(&name) && !is_mark(name);
     let others = fields.iter().filter(|(name, value)| is_other(name) && !value.is_null());
-    message.more.extend(others.map(|(name, value)| (name.clone(), value.clone())));
+    let read = |name: &str, value: &Value| match items(value).filter(|_| name == TOOL_CALLS) {
+        Some(calls) => Value::Array(calls.into_owned()),
+        None => value.clone(),
+    };
+    message.more.extend(others.map(|(name, value)| (name.clone(), read(name, value))));
     Ok(message)
 }
 

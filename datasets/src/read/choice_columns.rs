@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 
 use super::choices::{Choices, MOST, letter};
 use super::gold_value::plain;
-use super::{Row, json_array};
+use super::{Row, json_array, names};
 use crate::python_list;
 use tealight_core::fnv;
 
 /// Columns that hold all choices of a row.
-const LISTS: [&str; 11] = [
+const LISTS: [&str; 12] = [
     "choices",
     "options",
     "Choices",
@@ -21,6 +21,7 @@ const LISTS: [&str; 11] = [
     "possible_answers",
     "mc_choices",
     "candidates",
+    "answer_option_list",
     "answers",
 ];
 /// Columns that may hold them, and whether their texts may as well be answers: a key has to be an index then.
@@ -38,10 +39,28 @@ const POSSIBLE_LISTS: [(&str, bool); 12] = [
     ("alternatives", true),
     ("answers", true),
 ];
-/// Words before the letter or number in the names of columns that may hold one choice each, whatever their case and
-/// what stands between.
-const WORDS: [&str; 10] =
-    ["", "opt", "option", "choice", "answer", "ans", "candidate", "alternative", "alt", "sol"];
+/// The last word before the letter or number in the names of columns that may hold one choice each.
+const WORDS: [&str; 15] = [
+    "",
+    "opt",
+    "option",
+    "choice",
+    "answer",
+    "ans",
+    "candidate",
+    "alternative",
+    "alt",
+    "sol",
+    "ending",
+    "hypothesis",
+    "solution",
+    "c",
+    "op",
+];
+/// Those of them that are choices without another word before them.
+const ALONE: [&str; 5] = ["sol", "solution", "hypothesis", "c", "op"];
+/// Longest text of a choice in such columns, in bytes.
+const SHORT: usize = 400;
 /// Those of them whose columns hold choices for certain.
 const CERTAIN: [&str; 3] = ["opt", "option", "choice"];
 /// Least columns of choices without a word in their names.
@@ -50,7 +69,7 @@ const LEAST_LETTERS: usize = 3;
 const PREFIXES: [&str; 9] =
     ["", "op", "option", "option_", "Option ", "choice", "choice_", "answer", "ending"];
 /// Columns with the right choice and with the wrong ones: each of the latter, or all of them.
-const DISTRACTORS: [(&str, &[&str]); 9] = [
+const DISTRACTORS: [(&str, &[&str]); 10] = [
     ("correct_answer", &["distractor1", "distractor2", "distractor3"]),
     ("Correct Answer", &["Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"]),
     ("correct_answer", &["incorrect_answers"]),
@@ -60,6 +79,7 @@ const DISTRACTORS: [(&str, &[&str]); 9] = [
     ("correct_answer", &["incorrect_options"]),
     ("correct_answer", &["wrong_choices"]),
     ("answer", &["incorrect_answers"]),
+    ("best_answer", &["incorrect_answers"]),
 ];
 /// Where the choices of a file's rows stand.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +109,7 @@ impl ChoiceColumns {
             let Some(value) = values.find(|value| !is_empty(value)) else { continue };
             match of_list(value) {
                 // `answers` are choices only beside a column that says which of them is right.
-                Some(_) if name != "answers" || has(&"label") => {
+                Some(_) if name != "answers" || has(&"label") || has(&"ra") => {
                     return Ok(Some(Self::List(name.into())));
                 }
                 None if matches!(name, "choices" | "options" | "Choices" | "Options") => {
@@ -162,17 +182,24 @@ pub(super) fn possible(rows: &[Row]) -> Vec<(ChoiceColumns, bool)> {
     let each = first.values.keys().filter_map(|name| {
         let bare = name.trim_end_matches([')', '.']);
         let (start, label) = bare.split_at_checked(bare.len().checked_sub(1)?)?;
-        let word: String = start.chars().filter(|c| c.is_alphabetic()).collect();
-        let is_first =
-            matches!(label, "A" | "a" | "0" | "1") && WORDS.contains(&&*word.to_lowercase());
+        let mut words = names::words(start);
+        let word = words.pop().unwrap_or_default();
+        // DeepMath's `r1_solution_1` is no choice.
+        let is_known = WORDS.contains(&&*word) && (words.is_empty() || !ALONE.contains(&&*word));
+        let is_first = matches!(label, "A" | "a" | "0" | "1") && is_known;
         // `1` and `2` number anything, and a word may end in any letter: `opta` is no row of choices by itself.
         let is_number = label.starts_with(|c: char| c.is_ascii_digit());
         if !is_first || word.is_empty() && is_number {
             return None;
         }
         let columns = consecutive(rows, start, label, &name[bare.len()..])?;
-        let is_likely = !word.is_empty() || columns.len() >= LEAST_LETTERS;
-        let needs_index = !CERTAIN.contains(&&*word.to_lowercase());
+        let is_short = |(_, name): &(String, String)| {
+            let is_text = |text: &str| text.len() <= SHORT && !text.contains("\\box");
+            rows.iter().all(|row| row.text(name).is_none_or(is_text))
+        };
+        let is_likely = columns.len() >= LEAST_LETTERS || !word.is_empty();
+        let is_likely = is_likely && columns.iter().all(is_short);
+        let needs_index = !CERTAIN.contains(&&*word);
         is_likely.then_some((ChoiceColumns::Each(columns), needs_index))
     });
     lists.chain(each).collect()
@@ -238,11 +265,21 @@ fn of_items(items: &[Value]) -> Option<Choices> {
     if let Some(fields) = one_key_each(items) {
         return of_object(&fields);
     }
+    // TAL-SCQ's lists of one object each.
+    let inner = |item: &Value| match item.as_array().map(Vec::as_slice) {
+        Some([one @ Value::Object(_)]) => Some(one.clone()),
+        _ => None,
+    };
+    if let Some(items) = items.iter().map(inner).collect::<Option<Vec<Value>>>()
+        && !items.is_empty()
+    {
+        return of_items(&items);
+    }
     if items.iter().all(Value::is_object) {
         let texts = items.iter().map(|item| member(item, &["text", "content", "value", "atext"]));
         let labels: Option<Vec<String>> = items
             .iter()
-            .map(|item| member(item, &["label", "key", "letter", "id", "aid"]))
+            .map(|item| member(item, &["label", "key", "letter", "id", "aid", "aoVal"]))
             .collect();
         return Choices::new(texts.collect::<Option<_>>()?, labels.unwrap_or_default());
     }

@@ -1,49 +1,14 @@
 //! The choices of a question, and which of them is the gold answer: a letter, whatever the column holds (a letter, a
 //! label, an index, a text).
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use super::choice_columns::{ChoiceColumns, possible};
+use super::choice_keys::{ALL, KEYS, Key, Reading, Way, keys, reading};
 use super::gold_value::plain;
 use super::{Row, nested};
 use crate::verify::short;
 
-/// Columns that say which choice is right, the most exact first.
-const KEYS: [&str; 31] = [
-    "answerKey",
-    "answer_key",
-    "answer_idx",
-    "answer_letter",
-    "correct_option",
-    "correct_choice",
-    "Correct Option",
-    "correct",
-    "cop",
-    "final_answer",
-    "expected_answer",
-    "ground_truth",
-    "reward_model.ground_truth",
-    "answer",
-    "Answer",
-    "answer_index",
-    "answer_id",
-    "correct_answer_id",
-    "correct_answer_idx",
-    "correct_idx",
-    "correct_answer_index",
-    "gold_index",
-    "correct_index",
-    "label",
-    "gold",
-    "target",
-    "correct_answer",
-    "Correct Answer",
-    "answer_text",
-    "solution",
-    "output",
-];
 /// Most choices of a question: one for each letter.
 pub(super) const MOST: usize = 26;
 
@@ -57,33 +22,6 @@ pub(super) struct Choices {
     are_numbers: bool,
 }
 
-/// How a column says which choice is right.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Reading {
-    Label,
-    Letter,
-    Text,
-    IndexFrom0,
-    IndexFrom1,
-}
-
-/// All of them, the most certain first.
-const ALL: [Reading; 5] =
-    [Reading::Label, Reading::Letter, Reading::Text, Reading::IndexFrom0, Reading::IndexFrom1];
-
-impl Reading {
-    /// In words, before "of the choices".
-    pub(super) fn shown(self) -> &'static str {
-        match self {
-            Self::Label => "the label of one",
-            Self::Letter => "the letter of one",
-            Self::Text => "the text of one",
-            Self::IndexFrom0 => "the index from 0 of one",
-            Self::IndexFrom1 => "the index from 1 of one",
-        }
-    }
-}
-
 /// The choices of a file, and the column that says which is right.
 pub(super) struct ChoiceLayout {
     pub(super) columns: ChoiceColumns,
@@ -91,37 +29,8 @@ pub(super) struct ChoiceLayout {
     pub(super) reading: Reading,
     /// That another column names other choices, in words.
     pub(super) conflict: Option<String>,
-}
-
-/// A way to read a column, with the place of the right choice in each of its rows.
-type Way = (Reading, Vec<Option<usize>>);
-
-/// A column that says which choice is right.
-struct Key<'k> {
-    name: &'k str,
-    rows: Vec<&'k Row>,
-    /// The first one counts, unless other columns agree with a later one alone.
-    ways: Vec<Way>,
-}
-
-impl Key<'_> {
-    /// The rows in which another column, read as it suits this one best, names another choice.
-    fn conflicts<'o>(&self, (_, places): &Way, other: &Key<'o>) -> Vec<&'o Row> {
-        let place = |row: &Row| (row.file, row.line);
-        let own: HashMap<_, _> = self
-            .rows
-            .iter()
-            .zip(places)
-            .filter_map(|(row, at)| Some((place(row), (*at)?)))
-            .collect();
-        let against = |(_, places): &Way| -> Vec<&'o Row> {
-            let is_against = |(row, at): &(&&Row, &Option<usize>)| {
-                at.zip(own.get(&place(row)).copied()).is_some_and(|(one, other)| one != other)
-            };
-            other.rows.iter().zip(places).filter(is_against).map(|(row, _)| *row).collect()
-        };
-        other.ways.iter().map(against).min_by_key(Vec::len).unwrap_or_default()
-    }
+    /// That its numbers may begin at 0 or at 1, in words.
+    pub(super) open: Option<String>,
 }
 
 impl ChoiceLayout {
@@ -131,13 +40,24 @@ impl ChoiceLayout {
         columns: ChoiceColumns,
         key: Option<&str>,
     ) -> Result<Option<Self>, String> {
+        Self::find(rows, columns, key)?.transpose()
+    }
+
+    /// The same; within it, the reason why indices are not certain.
+    fn find(
+        rows: &[Row],
+        columns: ChoiceColumns,
+        key: Option<&str>,
+    ) -> Result<Option<Result<Self, String>>, String> {
         if let (ChoiceColumns::Distractors(right, _), None) = (&columns, key) {
-            let (key, reading, conflict) = ((*right).into(), Reading::Text, None);
-            return Ok(Some(Self { columns, key, reading, conflict }));
+            let (key, reading, conflict, open) = ((*right).into(), Reading::Text, None, None);
+            return Ok(Some(Ok(Self { columns, key, reading, conflict, open })));
         }
-        let known: Vec<&str> = key.map_or(KEYS.to_vec(), |key| vec![key]);
+        let known: Vec<&str> = key.map_or_else(|| keys(rows), |key| vec![key]);
+        let is_named = key.is_some();
         let (mut refused, mut found) = (None, Vec::new());
         for key in known {
+            let is_listed = KEYS.contains(&key);
             // A column may hold one of the choices (`answer0`) or nothing in every row.
             let answered: Vec<(&Row, Choices, Value)> = rows
                 .iter()
@@ -149,11 +69,14 @@ impl ChoiceLayout {
             if answered.is_empty() {
                 continue;
             }
-            match reading(&answered) {
+            let is_numbered = matches!(columns, ChoiceColumns::Each(_));
+            match reading(&answered, is_numbered) {
                 Ok(ways) => {
+                    let are_numbers = answered.iter().all(|(.., value)| value.is_number());
                     let rows = answered.iter().map(|(row, ..)| *row).collect();
-                    found.push(Key { name: key, rows, ways });
+                    found.push(Key { name: key, rows, ways, are_numbers });
                 }
+                Err(_) if !is_listed && !is_named => {}
                 Err(why) => {
                     let what = format!(
                         "column `{key}` {why} of the choices in {}{}",
@@ -175,15 +98,17 @@ impl ChoiceLayout {
     }
 
     /// The layout by a column, with what others say against it.
-    fn of_key(columns: ChoiceColumns, key: &Key<'_>, others: &[Key<'_>]) -> Self {
+    fn of_key(columns: ChoiceColumns, key: &Key<'_>, others: &[Key<'_>]) -> Result<Self, String> {
         let against = |way: &Way| {
             let all = others.iter().map(|other| (other.name, key.conflicts(way, other)));
             all.filter(|(_, rows)| !rows.is_empty()).collect::<Vec<_>>()
         };
-        let ways = key.ways.iter().map(|way| (way.0, against(way)));
-        let (reading, conflicts) = ways
-            .min_by_key(|(_, conflicts)| conflicts.len())
-            .expect("a column is read in some way");
+        let mut ways: Vec<_> = key.ways.iter().map(|way| (way.0, against(way))).collect();
+        let fewest = ways.iter().map(|(_, conflicts)| conflicts.len()).min();
+        ways.retain(|(_, conflicts)| Some(conflicts.len()) == fewest);
+        let readings: Vec<Reading> = ways.iter().map(|way| way.0).collect();
+        let (at, open) = key.base(&readings, &columns)?;
+        let (reading, conflicts) = ways.swap_remove(at);
         let conflict = conflicts.first().map(|(other, rows)| {
             format!(
                 "`{other}` names another choice than `{}` in {} of {} rows, first in line {}: the answer is taken from \
@@ -195,22 +120,26 @@ impl ChoiceLayout {
                 key.name
             )
         });
-        Self { columns, key: key.name.into(), reading, conflict }
+        Ok(Self { columns, key: key.name.into(), reading, conflict, open })
     }
 
     /// The layout of rows whose columns may hold choices, by their names and the column that is to say which is right:
     /// none unless that column says it.
-    pub(super) fn detect_possible(rows: &[Row], key: Option<&str>) -> Option<Self> {
+    pub(super) fn detect_possible(rows: &[Row], key: Option<&str>) -> Result<Option<Self>, String> {
         let says = |name: &&str| {
             let value =
                 |row: &Row| nested(&row.values, name).is_some_and(|value| !is_unanswered(&value));
             rows.iter().any(value)
         };
-        let key = key.or_else(|| KEYS.into_iter().find(says))?;
-        possible(rows).into_iter().find_map(|(columns, needs_index)| {
-            let found = Self::detect(rows, columns, Some(key)).ok().flatten()?;
-            (!needs_index || found.reading != Reading::Text).then_some(found)
-        })
+        let Some(key) = key.or_else(|| keys(rows).into_iter().find(says)) else { return Ok(None) };
+        for (columns, needs_index) in possible(rows) {
+            let Ok(Some(found)) = Self::find(rows, columns, Some(key)) else { continue };
+            if found.as_ref().is_ok_and(|found| needs_index && found.reading == Reading::Text) {
+                continue;
+            }
+            return found.map(Some);
+        }
+        Ok(None)
     }
 
     /// The letter of a row's right choice; none where the column says nothing that is one of them.
@@ -261,7 +190,7 @@ impl Choices {
     }
 
     /// Which choice a value stands for.
-    fn position(&self, value: &Value, reading: Reading) -> Option<usize> {
+    pub(super) fn position(&self, value: &Value, reading: Reading) -> Option<usize> {
         let answer = plain(value)?;
         let answer = answer.trim();
         let only = |is_it: &dyn Fn(&str) -> bool, options: &[String]| {
@@ -308,32 +237,6 @@ fn first_unread(answered: &[(&Row, Choices, Value)]) -> String {
     answered.iter().find(is_unread).map_or(String::new(), |(row, _, value)| {
         format!(" (line {}: {})", row.place(), short(&value.to_string()))
     })
-}
-
-/// How a column is read: the way that suits the most rows. Where that is an index, it may begin at 0 or at 1.
-fn reading(answered: &[(&Row, Choices, Value)]) -> Result<Vec<Way>, &'static str> {
-    let positions = |reading: Reading| -> Vec<Option<usize>> {
-        answered.iter().map(|(_, choices, value)| choices.position(value, reading)).collect()
-    };
-    let read: Vec<Way> = ALL.iter().map(|reading| (*reading, positions(*reading))).collect();
-    let suits = |positions: &[Option<usize>]| positions.iter().flatten().count();
-    let most = read.iter().map(|(_, positions)| suits(positions)).max().unwrap_or(0);
-    // A few rows may be faulty; a column of which many are is no such column.
-    if most * 10 < answered.len() * 9 {
-        return Err("holds neither letters, indices nor texts");
-    }
-    let mut best = read;
-    best.retain(|(_, positions)| suits(positions) == most);
-    let (first, chosen) = &best[0];
-    // Labels are the dataset's own word, and indices begin at 0 unless a row says otherwise.
-    let is_other = |other: &Way| {
-        other.1 != *chosen && *first != Reading::Label && other.0 != Reading::IndexFrom1
-    };
-    if best[1..].iter().any(is_other) {
-        return Err("can be read in two ways as one");
-    }
-    best.truncate(if *first == Reading::IndexFrom0 { best.len() } else { 1 });
-    Ok(best)
 }
 
 /// Whether a column says nothing: rows of a test split whose answers are kept secret.

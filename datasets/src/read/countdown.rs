@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::gold_value::plain;
-use super::layout::{ANSWERS, SOLUTIONS};
+use super::known_columns::{ANSWERS, SOLUTIONS};
 use super::problem::prompt_of;
 use super::{Columns, Row, json_array, lookup};
 use crate::verify::countdown::{Countdown, MAX_NUMBERS};

@@ -69,6 +69,7 @@ pub fn row_error(error: &csv::Error, separator: u8) -> String {
              into \"double quotes\"",
             char::from(separator).escape_debug()
         ),
+        csv::ErrorKind::Utf8 { .. } => "not UTF-8: save it as UTF-8".into(),
         _ => error.to_string(),
     }
 }
@@ -84,7 +85,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let mut reader = builder.delimiter(separator).from_reader(whole);
     let header = reader
         .headers()
-        .map_err(|error| DataError::File { path: path.into(), what: error.to_string() })?
+        .map_err(|error| DataError::File { path: path.into(), what: row_error(&error, separator) })?
         .clone();
     check_columns(header.len()).map_err(|what| DataError::File { path: path.into(), what })?;
     // Programs differ in which of them counts.
@@ -93,7 +94,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         let what = format!("column `{twice}` occurs twice in the header: rename one");
         return Err(DataError::File { path: path.into(), what });
     }
-    let (mut rows, mut last) = (Vec::new(), 0);
+    let (mut rows, mut last) = (Vec::<Row>::new(), 0);
     for record in reader.records().take(limit) {
         let record = record.map_err(|error| DataError::Malformed {
             path: path.into(),
@@ -105,7 +106,34 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         let cells = record.iter().map(|cell| Value::String(cell.into()));
         rows.push(Row::new(last, header.iter().map(String::from).zip(cells).collect()));
     }
+    if separator == b';' {
+        header.iter().for_each(|name| read_decimal_commas(&mut rows, name));
+    }
     Ok(rows)
+}
+
+/// Writes `3,5` as `3.5` in a column of numbers, as tables separated by `;` have them: not in one with lists of three
+/// numbers, or with decimal points.
+fn read_decimal_commas(rows: &mut [Row], name: &str) {
+    let parts = |text: &str, sign: char| {
+        let bare = text.trim().trim_start_matches(['-', '+']);
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        bare.split(sign).all(is_number).then(|| bare.split(sign).count())
+    };
+    let is_other = |row: &Row| {
+        let text = row.text(name).unwrap_or_default();
+        parts(text, ',').is_some_and(|count| count > 2) || parts(text, '.') == Some(2)
+    };
+    if rows.iter().any(is_other) {
+        return;
+    }
+    for row in rows {
+        if let Some(Value::String(text)) = row.values.get_mut(name)
+            && parts(text, ',') == Some(2)
+        {
+            *text = text.replace(',', ".");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +162,21 @@ mod tests {
             ("", false, (b',', 0)),
         ] {
             assert_eq!(separator(start.as_bytes(), is_tsv), expected, "{start}");
+        }
+    }
+
+    #[test]
+    fn decimal_commas_are_those_of_tables_separated_by_semicolons() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        for (table, expected) in [
+            ("q;gold\nx;2\ny;-3,5\n", "-3.5"),
+            ("q;gold\nx;1,2,3\ny;3,5\n", "3,5"),
+            ("q;gold\nx;0.5\ny;3,5\n", "3,5"),
+            ("q,gold\nx,2\ny,\"3,5\"\n", "3,5"),
+        ] {
+            std::fs::write(&path, table).unwrap();
+            assert_eq!(rows(&path, 9).unwrap()[1].values["gold"], expected, "{table}");
         }
     }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::layout::QUESTIONS;
+use super::known_columns::QUESTIONS;
 use super::{Row, chat, text};
-use crate::json;
 use crate::{DataError, Result};
+use crate::{json, python_list};
 use tealight_core::lines::Lines;
 
 /// One object a line; empty lines are skipped. A file that is one list is read as a document, as others read it.
@@ -31,7 +31,7 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
             return document(path, limit);
         }
         let text = std::str::from_utf8(&line.bytes)
-            .map_err(|error| malformed(number, format!("not UTF-8: {error}")))?;
+            .map_err(|error| malformed(number, format!("not UTF-8: {error}; save it as UTF-8")))?;
         let value = json::parse(text);
         let values = match value.map_err(|error| malformed(number, no_json(&error, text)))? {
             Value::Object(values) => values,
@@ -135,6 +135,17 @@ fn is_object(line: &str) -> bool {
 pub(super) fn json_array(text: &str) -> Option<Vec<Value>> {
     let text = text.trim();
     if text.starts_with('[') { serde_json::from_str(text).ok() } else { None }
+}
+
+/// The object or list of objects that a text holds, as JSON or as Python prints it.
+pub(super) fn written(text: &str) -> Option<Value> {
+    let text = text.trim();
+    if !text.starts_with(['[', '{']) {
+        return None;
+    }
+    let is_python = ["{'", "[{'", "{\"", "[{\""].iter().any(|start| text.starts_with(start));
+    let json = serde_json::from_str(text).ok();
+    json.or_else(|| python_list::value(text).filter(|_| is_python))
 }
 
 /// Significant digits of a number that a float holds without loss.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Row, gold_value};
+use super::{Row, gold_value, names};
 
 /// Keys of a verdict on a completion, in a dataset and in a record of completions.
 pub const VERDICTS: [&str; 20] = [
@@ -35,6 +35,99 @@ const OTHERS: [&str; 5] = ["result", "grade", "judge", "judgement", "solution_is
 const OF_COMPLETIONS: [&str; 4] = ["status", "success", "solved", LABEL];
 /// The key of them whose 0 and 1 are verdicts too, but for conversations.
 const LABEL: &str = "label";
+
+/// Words of the names of other columns with verdicts: on a solution, on a completion, and on what is wrong.
+const GOOD: [&str; 12] = [
+    "accepted",
+    "valid",
+    "validated",
+    "validity",
+    "verified",
+    "verify",
+    "verification",
+    "correct",
+    "correctness",
+    "right",
+    "verdict",
+    "judgement",
+];
+const GOOD_OF_COMPLETIONS: [&str; 12] = [
+    "passed", "match", "matches", "matched", "equal", "check", "checked", "graded", "grade",
+    "eval", "outcome", "flag",
+];
+const BAD: [&str; 6] = ["wrong", "incorrect", "invalid", "error", "truncated", "failed"];
+/// Columns that say why a completion ended.
+const REASONS: [&str; 2] = ["finish_reason", "stop_reason"];
+
+/// A column with verdicts, by the words of its name and by its values.
+pub(super) struct Named {
+    pub(super) column: String,
+    /// What a solution that is incorrect has there.
+    says_wrong: fn(&Value) -> bool,
+}
+
+/// Such columns, one of whose rows calls its solution incorrect.
+pub(super) fn named(rows: &[Row], of: Judged) -> Vec<Named> {
+    let Some(first) = rows.first() else { return Vec::new() };
+    let found = first.values.keys().filter_map(|name| {
+        let is_listed =
+            [&VERDICTS[..], &OTHERS, &OF_COMPLETIONS].iter().any(|list| list.contains(&&**name));
+        let says_wrong = says_wrong(name, of).filter(|_| !is_listed)?;
+        let values =
+            || rows.iter().filter_map(|row| row.values.get(name)).filter(|value| !value.is_null());
+        let is_reason = REASONS.contains(&name.as_str());
+        let known = values().filter(|value| is_reason || verdict(value).is_some()).count();
+        let is_verdict = 2 * known >= values().count() && values().any(says_wrong);
+        is_verdict.then(|| Named { column: name.clone(), says_wrong })
+    });
+    found.collect()
+}
+
+impl Named {
+    pub(super) fn is_against(&self, row: &Row) -> bool {
+        row.values.get(&self.column).is_some_and(self.says_wrong)
+    }
+}
+
+/// What a value of a column with such a name says where the solution is incorrect; none for other names.
+fn says_wrong(name: &str, of: Judged) -> Option<fn(&Value) -> bool> {
+    let words = names::words(name);
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    let is_good = has(&GOOD) || of != Judged::Solution && has(&GOOD_OF_COMPLETIONS);
+    if of != Judged::Solution && REASONS.contains(&name) {
+        return Some(|value| matches!(value.as_str(), Some("length" | "max_tokens")));
+    }
+    // `no_error`, and answers such as `correct_answer`.
+    if has(&["no", "not"]) || is_good && has(&BAD) || names::is_gold(name) {
+        return None;
+    }
+    match (is_good, has(&BAD)) {
+        (true, _) => Some(|value| verdict(value) == Some(false)),
+        (_, true) => Some(|value| verdict(value) == Some(true)),
+        _ => None,
+    }
+}
+
+/// What a verdict of such a column says.
+fn verdict(value: &Value) -> Option<bool> {
+    let text = match value {
+        Value::Bool(flag) => return Some(*flag),
+        Value::Number(number) => {
+            return match number.as_f64() {
+                Some(0.0) => Some(false),
+                Some(1.0) => Some(true),
+                _ => None,
+            };
+        }
+        Value::String(text) => text.trim().to_lowercase(),
+        _ => return None,
+    };
+    match text.as_str() {
+        "valid" | "accepted" | "verified" | "complete" => Some(true),
+        "invalid" | "rejected" | "unverified" | "incomplete" | "problem not solved" => Some(false),
+        text => word(text),
+    }
+}
 
 /// What verdicts are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,8 +228,13 @@ pub(super) fn refuse_candidates(rows: &[Row], column: &str) -> Result<(), String
     ))
 }
 
-/// Why a row's gold answer is known to be none: MMLU-Redux's corrections.
+/// Why a row's gold answer is known to be none: MMLU-Redux's corrections, NuminaMath's problems that are not valid.
 pub(super) fn known_error(row: &Row) -> Option<String> {
+    for column in ["problem_is_valid", "question_is_valid", "solution_is_valid"] {
+        if let Some(value) = row.values.get(column).filter(|value| verdict(value) == Some(false)) {
+            return Some(format!("column `{column}` says {value}"));
+        }
+    }
     let error = row.text("error_type")?.trim();
     let is_of_gold =
         ["wrong_groundtruth", "no_correct_answer", "multiple_correct_answers"].contains(&error);

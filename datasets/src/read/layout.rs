@@ -6,111 +6,15 @@ use super::better_answer::{REFERENCES, WEAK_ANSWERS, marks_others, text_of_index
 use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
 use super::judgement::{self, Judged};
+use super::known_columns::{
+    ANSWERS, COMPLETIONS, CONTEXTS, CONVERSATIONS, QUESTIONS, SOLUTIONS, SYSTEMS,
+};
 use super::no_answers::{are_classes, may_be_unknown, other_kind, step_labels, without_answer};
 use super::second_question::{
     refuse_context, refuse_no_text, refuse_parts, refuse_second_context, refuse_two_questions,
 };
-use super::{Columns, Purpose, Row, chat, nested, variables};
+use super::{Columns, Purpose, Row, chat, gold_value, names, nested, variables};
 use crate::{DataError, Result};
-
-/// Columns that hold the question, in order of preference.
-pub(super) const QUESTIONS: [&str; 17] = [
-    "prompt",
-    "context_messages",
-    "problem",
-    "Problem",
-    "question",
-    "Question",
-    "question_stem",
-    "sQuestion",
-    "query",
-    "Query",
-    "messages",
-    "conversations",
-    "conversation",
-    "dialogue",
-    "instruction",
-    "input",
-    "inputs",
-];
-/// Columns of whole conversations: their last turn, if it is the assistant's, is the answer and no part of the prompt.
-pub(super) const CONVERSATIONS: [&str; 4] =
-    ["messages", "conversations", "conversation", "dialogue"];
-/// Columns with a text that the question is about.
-pub(super) const CONTEXTS: [&str; 18] = [
-    "context",
-    "passage",
-    "article",
-    "Context",
-    "Passage",
-    "paragraph",
-    "paragraphs",
-    "story",
-    "background",
-    "document",
-    "table",
-    "body",
-    "Body",
-    "puzzle",
-    "theory",
-    "premise",
-    "situation",
-    "para",
-];
-/// Columns with a system message.
-const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
-/// Columns that hold answers, the most exact first.
-pub const ANSWERS: [&str; 33] = [
-    "final_answer",
-    "expected_answer",
-    "ground_truth",
-    "reward_model.ground_truth",
-    "verification_info.ground_truth",
-    "verification_info.answer",
-    "info.ground_truth",
-    "info.answer",
-    "answer_number",
-    "reference_answer",
-    "ref_answer",
-    "short_answer",
-    "numerical_answer",
-    "groundtruth",
-    "gold_answer",
-    "gt_answer",
-    "correct_answer",
-    "answer",
-    "Answer",
-    "final_ans",
-    "gold",
-    "lSolutions",
-    "result",
-    "answers.text",
-    "answers_spans.spans",
-    "answers",
-    "target",
-    "Target",
-    "targets",
-    "label",
-    "Final Answer",
-    "Correct Answer",
-    "extra_info.answer",
-];
-/// Columns that hold worked solutions, which end in an answer.
-pub const SOLUTIONS: [&str; 10] = [
-    "solution",
-    "Solution",
-    "completion",
-    "generated_solution",
-    "gold_standard_solution",
-    "response",
-    "output",
-    "rationale",
-    "Rationale",
-    "explanation",
-];
-
-/// Those of them that hold a model's completion, which may be incorrect.
-const COMPLETIONS: [&str; 4] = ["completion", "generated_solution", "response", "output"];
 
 /// Where the question stands.
 #[derive(Debug, PartialEq)]
@@ -141,6 +45,8 @@ pub(super) struct Layout {
     pub(super) choices: Option<ChoiceLayout>,
     /// The column that says whether a worked solution is correct.
     pub(super) judgement: Option<&'static str>,
+    /// Others that say so by the words of their names.
+    pub(super) verdicts: Vec<judgement::Named>,
     /// Whether `unknown` is an answer: others are yes or no.
     pub(super) is_unknown_answer: bool,
 }
@@ -157,7 +63,7 @@ impl Layout {
         let of_choices = if reads_choices { of_choices.map_err(refused)? } else { None };
         let choices = match of_choices {
             Some(found) => ChoiceLayout::detect(rows, found, named).map_err(refused)?,
-            None if reads_choices => ChoiceLayout::detect_possible(rows, named),
+            None if reads_choices => ChoiceLayout::detect_possible(rows, named).map_err(refused)?,
             None => None,
         };
         let answer = match &choices {
@@ -181,17 +87,14 @@ impl Layout {
             (true, false) => Judged::Completion,
             (false, false) => Judged::Solution,
         };
-        let judgement = match &answer {
-            _ if named.is_some() => None,
-            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => judgement::column(rows, of),
+        let is_judged = match &answer {
+            _ if named.is_some() => false,
+            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => true,
             // What is learned is a completion beside its gold answer.
-            AnswerColumn::Exact(_)
-                if columns.purpose == Purpose::Imitate && of != Judged::Solution =>
-            {
-                judgement::column(rows, of)
-            }
-            AnswerColumn::Exact(_) => None,
+            AnswerColumn::Exact(_) => columns.purpose == Purpose::Imitate && of != Judged::Solution,
         };
+        let judgement = if is_judged { judgement::column(rows, of) } else { None };
+        let verdicts = if is_judged { judgement::named(rows, of) } else { Vec::new() };
         if let (AnswerColumn::Exact(column), None, None) = (&answer, &choices, named) {
             judgement::refuse_candidates(rows, column).map_err(refused)?;
         }
@@ -201,7 +104,7 @@ impl Layout {
             }
             _ => false,
         };
-        Ok(Self { question, answer, choices, judgement, is_unknown_answer })
+        Ok(Self { question, answer, choices, judgement, verdicts, is_unknown_answer })
     }
 
     /// The roles, in a line for the user.
@@ -252,6 +155,7 @@ impl QuestionColumns {
         let known = || QUESTIONS.into_iter().filter(|name| nested(&first.values, name).is_some());
         let filled = known().find(|name| is_filled(rows, name));
         let question = filled.or_else(|| known().find(|name| is_used(rows, name)));
+        let question = question.or_else(|| names::question(rows));
         let question = question.ok_or_else(|| match other_kind(&first.values) {
             Some(kind) => format!("no prompt column found: {kind}"),
             None => format!(
@@ -273,6 +177,13 @@ impl QuestionColumns {
         // `text` is so common a name that only choices make a passage of it.
         let context = context.or_else(|| {
             Some("text").filter(|name| has_text(name) && first.values.contains_key("options"))
+        });
+        let is_ready = question == "prompt" || CONVERSATIONS.contains(&question);
+        let context = context.or_else(|| {
+            let mut names = first.values.keys().map(String::as_str);
+            let is_context =
+                |name: &&str| *name != question && names::is_context(name) && has_text(name);
+            names.find(|name| !is_ready && is_context(name))
         });
         if let Some(context) = context {
             refuse_context(rows, question, context)?;
@@ -344,16 +255,25 @@ impl AnswerColumn {
             name == "label" && are_classes(rows)
                 || is_solved && WEAK_ANSWERS.contains(&name) && judgement::are_words(rows, name)
         };
+        // Infinity-Instruct's `label` is an object of its topics.
+        let is_of_topics = |name: &str| {
+            let value = |row: &Row| row.values.get(name).is_some_and(Value::is_object);
+            is_solved && WEAK_ANSWERS.contains(&name) && rows.iter().any(value)
+        };
         let find = |is: fn(&[Row], &str) -> bool| {
-            ANSWERS.into_iter().find(|name| is(rows, name) && !is_judgement(name))
+            let is_answer = |name: &str| !is_judgement(name) && !is_of_topics(name);
+            ANSWERS.into_iter().find(|name| is(rows, name) && is_answer(name))
         };
         if let Some(name) = find(is_filled) {
             let is_weak = WEAK_ANSWERS.contains(&name);
-            let worked = solution.filter(|worked| is_weak && marks_others(rows, worked, name));
-            return Ok(match worked {
-                Some(worked) => Self::Worked(worked.into()),
-                None if is_weak => Self::Exact(text_of_index(rows, name)),
-                None => Self::Exact(name.into()),
+            let text = |row: &Row| row.text(solution?).map(str::to_owned);
+            let turn = |row: &Row| last_turn(row, question);
+            return Ok(match (solution, names::gold(rows)) {
+                _ if !is_weak => Self::Exact(name.into()),
+                (_, Some(gold)) => Self::Exact(gold),
+                (Some(worked), _) if marks_others(rows, name, text) => Self::Worked(worked.into()),
+                _ if marks_others(rows, name, turn) => Self::LastTurn,
+                _ => Self::Exact(text_of_index(rows, name)),
             });
         }
         if let Some(name) = REFERENCES.into_iter().find(|name| is_filled(rows, name)) {
@@ -362,7 +282,12 @@ impl AnswerColumn {
         if let Some(kind) = other_kind(&first.values) {
             return Err(format!("no answer column found: {kind}"));
         }
+        if let Some(name) = names::gold(rows) {
+            return Ok(Self::Exact(name));
+        }
         if let Some(name) = solution {
+            let taken = |row: &Row| row.text(name).map(gold_value::worked);
+            names::refuse_other(rows, name, taken)?;
             return Ok(Self::Worked(name.into()));
         }
         // Empty in every row, which the reader says of each.
@@ -373,11 +298,21 @@ impl AnswerColumn {
         let ends_answered = |row: &Row| {
             nested(&row.values, column).is_some_and(|chat| chat::ends_with_answer(&chat))
         };
-        match question.is_conversation() && rows.iter().any(ends_answered) {
-            true => Ok(Self::LastTurn),
-            false => Err(without_answer(first, column)),
+        if question.is_conversation() && rows.iter().any(ends_answered) {
+            let taken = |row: &Row| Some(gold_value::worked(&last_turn(row, question)?));
+            names::refuse_other(rows, column, taken)?;
+            return Ok(Self::LastTurn);
         }
+        let only = names::only(rows).map(Self::Exact);
+        only.ok_or_else(|| without_answer(first, column))
     }
+}
+
+/// The text of the last turn of a row's conversation, where that is the assistant's.
+fn last_turn(row: &Row, question: &QuestionColumns) -> Option<String> {
+    let column = question.column().filter(|_| question.is_conversation())?;
+    let value = nested(&row.values, column).filter(|value| chat::ends_with_answer(value))?;
+    Some(chat::messages(&value).ok()?.pop()?.content)
 }
 
 /// Whether a column holds something in some row.

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::gold_value::plain;
-use super::layout::{AnswerColumn, Layout, SOLUTIONS};
+use super::known_columns::SOLUTIONS;
+use super::layout::{AnswerColumn, Layout};
 use super::problem::named;
 use super::{Columns, Purpose, Row, chat, nested};
 use tealight_core::Message;

@@ -6,6 +6,7 @@
 mod better_answer;
 mod chat;
 mod choice_columns;
+mod choice_keys;
 mod choices;
 mod countdown;
 mod csv;
@@ -13,8 +14,10 @@ mod folder;
 mod gold_value;
 mod json;
 mod judgement;
+mod known_columns;
 mod layout;
 mod learned;
+mod names;
 mod no_answers;
 mod notes;
 mod parquet;
@@ -51,7 +54,7 @@ pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_answer;
 pub use json::with_long_numbers;
 pub use judgement::VERDICTS;
-pub use layout::{ANSWERS, SOLUTIONS};
+pub use known_columns::{ANSWERS, SOLUTIONS};
 pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 
@@ -168,6 +171,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     if columns.answer.is_none() {
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }
+    dataset.notes.extend(layout.choices.as_ref().and_then(|choices| choices.open.clone()));
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     let mut by_id = HashMap::new();
@@ -195,7 +199,15 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let asked = rows.iter().filter_map(|row| nested(&row.values, column));
     let first = asked.into_iter().find(|value| !choice_columns::is_empty(value));
     let are_messages = first.is_some_and(|value| chat::is_chat(&value));
-    dataset.instruction = Some(BOXED).filter(|_| !are_messages);
+    let is_open = !are_messages && dataset.problems.iter().any(notes::ends_open);
+    if is_open {
+        dataset.notes.push(
+            "the prompts end where the answer begins (`Assistant:`, `### Response:`): no instruction is put behind them, \
+             and a model with a chat template needs --prompt-template or --chat-template"
+                .into(),
+        );
+    }
+    dataset.instruction = Some(BOXED).filter(|_| !are_messages && !is_open);
     Ok(dataset)
 }
 
@@ -251,8 +263,8 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
         return Some(Cow::Borrowed(value));
     }
     let (head, rest) = name.split_once('.')?;
-    let object: Map<String, Value> = serde_json::from_str(values.get(head)?.as_str()?).ok()?;
-    lookup(&object, rest).cloned().map(Cow::Owned)
+    let written = json::written(values.get(head)?.as_str()?)?;
+    lookup(written.as_object()?, rest).cloned().map(Cow::Owned)
 }
 
 impl Row {

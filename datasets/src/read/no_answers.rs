@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::layout::CONVERSATIONS;
+use super::known_columns::CONVERSATIONS;
 use super::{Row, chat, gold_value, nested};
 
 /// Whether every `label` is true or false, or one of the first numbers: a judgement of a completion, or a class.

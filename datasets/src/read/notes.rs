@@ -13,6 +13,9 @@ const TURNS: [&str; 7] = [
     "<|user|>",
     "[INST]",
 ];
+/// How prompts for models without a chat template leave the answer open.
+const OPEN: [&str; 6] =
+    ["Assistant:", "Assistant: <think>", "### Response:", "\nAnswer:", "\nA:", "\nSolution:"];
 /// Letters that choices have, at most.
 const LAST: char = 'H';
 
@@ -57,6 +60,12 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
         }
     }
     notes
+}
+
+/// Whether a prompt ends where the answer is to begin, behind which no instruction may stand.
+pub(super) fn ends_open(problem: &Problem) -> bool {
+    let asked = problem.prompt.plain();
+    OPEN.iter().any(|end| asked.trim_end().ends_with(end))
 }
 
 fn is_letter(answer: &str) -> bool {

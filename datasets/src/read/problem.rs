@@ -168,6 +168,10 @@ impl Layout {
             let why = format!("column `{column}` says that the solution is incorrect{mend}");
             return left_out(one_line(&raw), why);
         }
+        if let Some(verdict) = self.verdicts.iter().find(|verdict| verdict.is_against(row)) {
+            let why = format!("column `{}` says that the solution is incorrect", verdict.column);
+            return left_out(one_line(&raw), why);
+        }
         let (solution, reply) = self.solution(row, last_turn, &raw, columns.purpose);
         // A turn after another one of the assistant's does not go on with it.
         let follows = prompt.prefill().is_some();
@@ -308,10 +312,24 @@ impl Layout {
             },
             _ => {
                 let gold = gold_value::exact(&value).map_err(|what| named(&what, column))?;
+                let gold = with_power(gold, row.text("unit").unwrap_or_default());
                 gold_value::known(gold, self.is_unknown_answer)
             }
         };
         Ok((gold, raw))
+    }
+}
+
+/// A number with the power of ten that stands before its unit: SciBench's `1.65`, in `$10^4 \\mathrm{~J}$`.
+fn with_power(gold: Gold, unit: &str) -> Gold {
+    let power = unit.split_once("10^").map(|(_, rest)| rest.strip_prefix('{').unwrap_or(rest));
+    let is_part = |c: char| c.is_ascii_digit() || c == '-';
+    let power = power.map(|rest| &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())]);
+    match (gold, power.filter(|power| power.parse::<i32>().is_ok())) {
+        (Gold::Answer(text), Some(power)) if text.parse::<f64>().is_ok() => {
+            Gold::Answer(format!("{text} \\times 10^{{{power}}}"))
+        }
+        (gold, _) => gold,
     }
 }
 

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::Row;
 use super::gold_value::plain;
-use super::layout::{CONTEXTS, CONVERSATIONS, is_filled};
+use super::known_columns::{CONTEXTS, CONVERSATIONS};
+use super::layout::is_filled;
 
 /// Columns that a row may have beside another which is the question.
 const PLAIN_QUESTIONS: [&str; 8] =

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::layout::{CONVERSATIONS, QUESTIONS};
-use super::{Row, chat};
+use super::known_columns::{CONVERSATIONS, QUESTIONS};
+use super::{Row, chat, names};
 use crate::python_list;
 
 /// Brings a row into the usual shape; most are in it.
@@ -12,6 +12,13 @@ pub(super) fn flatten(row: &mut Row) {
         row.values = values;
     }
     lift(&mut row.values);
+    for name in CONVERSATIONS.into_iter().chain(["prompt"]) {
+        if let Some(value) = row.values.get_mut(name)
+            && let Some(turns) = turns_of_lists(value)
+        {
+            *value = turns;
+        }
+    }
     row.values.values_mut().for_each(unwrap_bytes);
     if let Some(reference) = reference(&row.values) {
         row.values.entry("reference_answer").or_insert(reference);
@@ -43,6 +50,24 @@ fn turns(values: &Map<String, Value>) -> Option<Map<String, Value>> {
     let conversations: Vec<Value> = with_value.map(|turn| json!(turn)).collect();
     let row = [("conversations", Value::Array(conversations)), ("ground_truth", gold)];
     Some(row.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// `{"from": [..], "value": [..]}` as turns: how older versions of datasets store a list of objects.
+fn turns_of_lists(value: &Value) -> Option<Value> {
+    let fields = value.as_object()?;
+    let lists: Vec<(&String, &Vec<Value>)> =
+        fields.iter().map(|(name, list)| Some((name, list.as_array()?))).collect::<Option<_>>()?;
+    let count = lists.first()?.1.len();
+    let turn = |at: usize| -> Value {
+        lists
+            .iter()
+            .map(|(name, list)| ((*name).clone(), list[at].clone()))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    let is_even = lists.iter().all(|(_, list)| list.len() == count);
+    let turns = || Value::Array((0..count).map(turn).collect());
+    is_even.then(turns).filter(chat::is_chat)
 }
 
 /// Sets the columns of the only object with a question beside it, where the row asks nothing itself: `train` of MMLU,
@@ -78,12 +103,21 @@ fn unwrap_bytes(value: &mut Value) {
     }
 }
 
-/// The reference that a conversation's first message holds: AM-DeepSeek-R1-Distilled.
+/// The reference that a message of a conversation holds in its `info`: AM-DeepSeek-R1-Distilled's `reference_answer`, or
+/// what a name calls the gold answer.
 fn reference(values: &Map<String, Value>) -> Option<Value> {
     let chat = CONVERSATIONS
         .iter()
         .find_map(|name| values.get(*name).filter(|value| chat::is_chat(value)))?;
-    let reference = chat.get(0)?.get("info")?.get("reference_answer")?;
-    Some(reference.clone())
-        .filter(|reference| reference.as_str().is_some_and(|text| !text.trim().is_empty()))
+    let is_filled = |value: &Value| match value {
+        Value::String(text) => !text.trim().is_empty(),
+        value => value.is_number(),
+    };
+    let messages = chat::items(chat)?;
+    let infos = || messages.iter().filter_map(|message| message.get("info")?.as_object());
+    let fields = || infos().flatten().filter(|(_, value)| is_filled(value));
+    let is_answer = |name: &str| name.eq_ignore_ascii_case("answer");
+    let sure = fields().find(|(name, _)| names::is_gold(name) && !is_answer(name));
+    let found = sure.or_else(|| fields().find(|(name, _)| is_answer(name)))?;
+    Some(found.1.clone())
 }

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::judgement::{self, VERDICTS};
-use super::layout::{ANSWERS, AnswerColumn, Layout, QuestionColumns, SOLUTIONS, is_filled};
-use super::{Purpose, Row, chat};
+use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS};
+use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled};
+use super::{Purpose, Row, chat, names, variables};
 
 /// Most columns that are named.
 const MOST: usize = 6;
@@ -44,14 +45,39 @@ impl Layout {
             |name: &str| !["`", "."].iter().any(|end| note.contains(&format!("`{name}{end}")));
         let is_found = matches!(self.question, QuestionColumns::Found { .. });
         let is_known = |name: &str| SOLUTIONS.contains(&name) || ANSWERS.contains(&name);
+        let told = variables::note(rows);
+        let is_told = |name: &str| told.contains(&format!("`{name}`"));
         let length =
             |name: &str| rows.iter().filter_map(|row| text_length(row.values.get(name)?)).max();
         let mut texts: Vec<(usize, &str)> = (first.values.keys().map(String::as_str))
-            .filter(|name| is_found && !is_known(name) && is_free(name))
+            .filter(|name| is_found && !is_known(name) && is_free(name) && !is_told(name))
             .filter_map(|name| Some((length(name)?, name)))
             .collect();
         texts.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
         let mut said = listed("texts that are not used", texts.into_iter().map(|(_, name)| name));
+        let names = || first.values.keys().map(String::as_str);
+        // The user who names the question may not know of its context.
+        let is_context = |name: &str| CONTEXTS.contains(&name) || names::is_context(name);
+        let is_hidden =
+            |name: &&str| !is_found && is_context(name) && is_free(name) && is_filled(rows, name);
+        if matches!(self.question, QuestionColumns::Named(_)) {
+            said += &listed("contexts that are not shown", names().filter(is_hidden));
+        }
+        // What the template is told, and what a dataset notes of its rows, is named or is no question's.
+        let is_beside = |name: &str| {
+            let last = names::words(name).pop().unwrap_or_default();
+            ["tools", "kwargs", "info", "metadata", "meta"].contains(&last.as_str())
+        };
+        let is_nested = |name: &&str| {
+            let value = |row: &Row| row.values.get(*name).is_some_and(holds_more);
+            is_found
+                && !is_beside(name)
+                && is_free(name)
+                && !is_known(name)
+                && length(name).is_none()
+                && rows.iter().any(value)
+        };
+        said += &listed("objects and lists that are not used", names().filter(is_nested));
         let is_worked = matches!(self.answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
         if is_worked && self.judgement.is_none() {
             let is_unread = |name: &&str| judgement::is_verdict(rows, name);
@@ -80,6 +106,25 @@ fn listed<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
         _ if names.is_empty() => String::new(),
         0 => format!("; {what}: {shown}"),
         more => format!("; {what}: {shown} and {more} more"),
+    }
+}
+
+/// Whether an object or a list may say something of the question: it has texts of several words, or numbers.
+fn holds_more(value: &Value) -> bool {
+    let is_list = |value: &Value| match value {
+        Value::Array(items) => items.len() > 1 || items.iter().any(holds_more),
+        other => holds_more(other),
+    };
+    match value {
+        Value::Array(_) if chat::is_chat(value) => false,
+        Value::Array(items) => {
+            items.len() > 1 && items.iter().all(Value::is_number) || items.iter().any(is_list)
+        }
+        Value::Object(fields) => {
+            let is_text = |value: &Value| text_length(value).is_some() || holds_more(value);
+            fields.values().any(is_text)
+        }
+        _ => false,
     }
 }
 

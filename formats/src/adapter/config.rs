@@ -36,6 +36,9 @@ const HARMLESS: [&str; 19] = [
 /// changed base, which the folder has not.
 const CHANGED_BASE: [&str; 5] = ["pissa", "olora", "corda", "loftq", "lora_ga"];
 
+/// Values that leave the base as it is.
+const SAME_BASE: [&str; 5] = ["true", "false", "gaussian", "orthogonal", "eva"];
+
 /// The keys that are read here.
 #[derive(Deserialize)]
 pub(super) struct Config {
@@ -103,6 +106,13 @@ impl Config {
                 "`init_lora_weights` is \"{method}\": this adapter belongs on a base whose weights {method} changed, \
                  and added to the original base it is another model; convert it to plain LoRA with PEFT: \
                  model.save_pretrained(DIR, path_initial_model_for_weight_conversion=INITIAL_ADAPTER)"
+            );
+        }
+        let method = self.other.get("init_lora_weights").and_then(Value::as_str);
+        if let Some(method) = method.filter(|one| !SAME_BASE.contains(&&*one.to_lowercase())) {
+            bail!(
+                "`init_lora_weights` is {method:?}, which is not known here and may have changed the base: merge it with \
+                 PEFT first"
             );
         }
         if self.r == 0 || !(self.lora_alpha as f32).is_finite() {

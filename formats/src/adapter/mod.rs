@@ -256,7 +256,8 @@ impl Adapter {
             });
             let Some((module, shape)) = fit else {
                 bail!(
-                    "{}: tensor `{name}` {:?} adapts nothing of this model",
+                    "{}: tensor `{name}` {:?} adapts nothing of this model: adapters of other weights are merged with \
+                     PEFT first, and names are without `.default`",
                     file.display(),
                     tensor.dims()
                 );

@@ -9,6 +9,8 @@ use super::{HubTokenizer, TemplateDate};
 /// Keys of messages that hold what a model read or wrote: a template that does not name them leaves it out.
 const KEYS: [&str; 6] =
     ["reasoning_content", "reasoning", "thinking", "thought", "tool_calls", "function_call"];
+/// Names of a message's thought, in the order in which transformers looks for one.
+const THOUGHTS: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 /// Variables that are set here.
 const OWN: [&str; 4] =
     ["messages", "add_generation_prompt", "continue_final_message", "chat_template"];
@@ -59,13 +61,12 @@ impl HubTokenizer {
 
     /// The same of one message.
     pub(super) fn check_message(&self, message: &Message) -> Result<()> {
-        let reads = |key: &str| self.template.as_ref().is_some_and(|one| one.reads(key));
-        // Servers write a thought under two names.
-        let is_said = |key: &str| {
-            keys_with_content(message)
-                .any(|one| reads(one) && message.more[one] == message.more[key])
+        let given = given(message);
+        let reads = |key: &str| self.template.as_ref().is_some_and(|one| one.reads_key(key));
+        // A thought is given under other names too.
+        let is_read = |key: &&str| {
+            KEYS.iter().any(|one| reads(one) && given.get(*one) == message.more.get(*key))
         };
-        let is_read = |key: &str| reads(key) || is_said(key);
         match keys_with_content(message).find(|key| !is_read(key)) {
             None => Ok(()),
             Some(key) => bail!(
@@ -78,6 +79,20 @@ impl HubTokenizer {
             ),
         }
     }
+}
+
+/// A message as transformers 5 gives it to templates: without keys that are null, and a thought under the names that
+/// templates read besides its own.
+pub(super) fn given(message: &Message) -> Map<String, Value> {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(message) else { return Map::new() };
+    fields.retain(|_, value| !value.is_null());
+    let Some(thought) = THOUGHTS.iter().find_map(|name| fields.get(*name)).cloned() else {
+        return fields;
+    };
+    let mut given = Map::from_iter([("thinking".to_owned(), thought.clone())]);
+    given.extend(fields);
+    given.insert(THOUGHTS[0].into(), thought);
+    given
 }
 
 /// The keys of a message that hold what was read or written.

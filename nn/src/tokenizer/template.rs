@@ -14,7 +14,7 @@ use tealight_core::{Chat, Message};
 
 use super::date::TemplateDate;
 use super::files::TemplateSource;
-use super::{template_check, template_newlines, template_python};
+use super::{honoured, template_check, template_newlines, template_python};
 use tealight_system::budget;
 
 /// Instructions that rendering one chat may take; real templates take some thousands. Every level of a nested value
@@ -54,12 +54,18 @@ impl ChatTemplate {
     /// Whether the template names something, such as a variable or a key of messages.
     pub(super) fn reads(&self, name: &str) -> bool {
         let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        let is_word = name.starts_with(|c: char| c.is_alphanumeric() || c == '_');
         self.source.any(|text| {
             text.match_indices(name).any(|(at, _)| {
                 let (before, after) = (&text[..at], &text[at + name.len()..]);
-                !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+                !(is_word && is_part(before.chars().next_back())) && !is_part(after.chars().next())
             })
         })
+    }
+
+    /// Whether it names a key of messages: behind a dot or a quote, and not as a variable.
+    pub(super) fn reads_key(&self, key: &str) -> bool {
+        [".", "'", "\""].iter().any(|before| self.reads(&format!("{before}{key}")))
     }
 
     /// The chat up to the text of its last message, as `continue_final_message` of transformers has it.
@@ -124,7 +130,7 @@ impl ChatTemplate {
         let mut out = Limited { text: Vec::new(), limit };
         let rendered = environment.get_template(&name)?.render_captured_to(
             context! {
-                messages => Serde(&chat.messages),
+                messages => Serde(chat.iter().map(honoured::given).collect::<Vec<_>>()),
                 add_generation_prompt => generation_prompt,
                 ..Value::from(Serde(variables))
             },
@@ -261,13 +267,34 @@ mod tests {
         let variables = serde_json::json!({"tools": [{"name": "f"}], "enable_thinking": false});
         let messages: Vec<Message> = serde_json::from_str(reply).unwrap();
         let chat = Chat { messages, variables: variables.as_object().unwrap().clone() };
-        let source = "{{ messages[0].name }} {{ messages[1].content is none }} {{ messages[1].tool_calls|tojson }} \
+        let source = "{{ messages[0].name }} {{ messages[1].content is defined }} {{ messages[1].tool_calls|tojson }} \
                       {{ messages[2].tool_call_id }} {{ tools|tojson }} {{ enable_thinking }} {{ eos_token }}";
-        let expected = r#"Ann True [{"function": {"name": "f", "arguments": {"b": 1, "a": 2}}}] x [{"name": "f"}] False </s>"#;
+        let expected = r#"Ann False [{"function": {"name": "f", "arguments": {"b": 1, "a": 2}}}] x [{"name": "f"}] False </s>"#;
         let written = template(source).prompt(&chat).unwrap();
         assert_eq!(written.replace("true", "True").replace("false", "False"), expected);
         assert!(template(source).reads("tools") && !template(source).reads("tool"));
         assert!(!template(source).reads("think"));
+    }
+
+    #[test]
+    fn thoughts_have_the_names_that_transformers_gives_them() {
+        let message = |more: serde_json::Value| Message {
+            more: more.as_object().unwrap().clone(),
+            ..Message::new("assistant", "ok")
+        };
+        let source =
+            "{% set m = messages[0] %}{{ m.reasoning_content }}|{{ m.thinking }}|{{ m.reasoning }}";
+        for (more, expected) in [
+            (serde_json::json!({"reasoning": "a"}), "a|a|a"),
+            (serde_json::json!({"thinking": "a", "reasoning": "b"}), "a|a|b"),
+            (serde_json::json!({"reasoning_content": null, "reasoning": "b"}), "b|b|b"),
+            (serde_json::json!({"reasoning_content": "a", "thinking": "b"}), "a|b|"),
+        ] {
+            let chat: Chat = vec![message(more.clone()), Message::user("x")].into();
+            assert_eq!(template(source).prompt(&chat).unwrap(), expected, "{more}");
+        }
+        assert!(template("{{ m['thinking'] }}").reads_key("thinking"));
+        assert!(!template("{% if thinking %}{% endif %}").reads_key("thinking"));
     }
 
     #[test]

@@ -1,0 +1,101 @@
+//! The names of columns that well-known datasets have, by what they hold.
+
+/// Columns that hold the question, in order of preference.
+pub(super) const QUESTIONS: [&str; 17] = [
+    "prompt",
+    "context_messages",
+    "problem",
+    "Problem",
+    "question",
+    "Question",
+    "question_stem",
+    "sQuestion",
+    "query",
+    "Query",
+    "messages",
+    "conversations",
+    "conversation",
+    "dialogue",
+    "instruction",
+    "input",
+    "inputs",
+];
+/// Columns of whole conversations: their last turn, if it is the assistant's, is the answer and no part of the prompt.
+pub(super) const CONVERSATIONS: [&str; 4] =
+    ["messages", "conversations", "conversation", "dialogue"];
+/// Columns with a text that the question is about.
+pub(super) const CONTEXTS: [&str; 18] = [
+    "context",
+    "passage",
+    "article",
+    "Context",
+    "Passage",
+    "paragraph",
+    "paragraphs",
+    "story",
+    "background",
+    "document",
+    "table",
+    "body",
+    "Body",
+    "puzzle",
+    "theory",
+    "premise",
+    "situation",
+    "para",
+];
+/// Columns with a system message.
+pub(super) const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
+/// Columns that hold answers, the most exact first.
+pub const ANSWERS: [&str; 33] = [
+    "final_answer",
+    "expected_answer",
+    "ground_truth",
+    "reward_model.ground_truth",
+    "verification_info.ground_truth",
+    "verification_info.answer",
+    "info.ground_truth",
+    "info.answer",
+    "answer_number",
+    "reference_answer",
+    "ref_answer",
+    "short_answer",
+    "numerical_answer",
+    "groundtruth",
+    "gold_answer",
+    "gt_answer",
+    "correct_answer",
+    "answer",
+    "Answer",
+    "final_ans",
+    "gold",
+    "lSolutions",
+    "result",
+    "answers.text",
+    "answers_spans.spans",
+    "answers",
+    "target",
+    "Target",
+    "targets",
+    "label",
+    "Final Answer",
+    "Correct Answer",
+    "extra_info.answer",
+];
+/// Columns that hold worked solutions, which end in an answer.
+pub const SOLUTIONS: [&str; 10] = [
+    "solution",
+    "Solution",
+    "completion",
+    "generated_solution",
+    "gold_standard_solution",
+    "response",
+    "output",
+    "rationale",
+    "Rationale",
+    "explanation",
+];
+
+/// Those of them that hold a model's completion, which may be incorrect.
+pub(super) const COMPLETIONS: [&str; 4] =
+    ["completion", "generated_solution", "response", "output"];
