@@ -176,23 +176,10 @@ pub(super) fn verdicts(found: &Value, completions: usize) -> Vec<Option<f64>> {
 }
 
 /// Yes or no, also as tables have them.
-fn truth(value: &Value) -> Option<bool> {
+pub(super) fn truth(value: &Value) -> Option<bool> {
     match text_of(value).unwrap_or_default().to_lowercase().as_str() {
         "true" | "1" => Some(true),
         "false" | "0" => Some(false),
         _ => value.as_bool(),
     }
-}
-
-/// Whether a completion, or the one of this index, ended by itself, where a key says yes or no.
-pub(super) fn is_finished(value: &Value, index: usize) -> Option<bool> {
-    let of = |key: &str| match get(value, key)? {
-        Value::Array(each) => truth(each.get(index)?),
-        one => truth(one),
-    };
-    let not = |key: &str| of(key).map(|is_cut| !is_cut);
-    of("is_finished")
-        .or_else(|| of("finished"))
-        .or_else(|| not("is_truncated"))
-        .or_else(|| not("truncated"))
 }
