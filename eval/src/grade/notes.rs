@@ -200,7 +200,7 @@ impl Notes {
         if let Some((id, own)) = &problems.shared_ids.first {
             notes.push(format!(
                 "{} ids are shared by several problems, which their prompts distinguish: another problem `{id}` is \
-                 renamed `{own}` (their prompts, or a key such as the language, the task or the split)",
+                 renamed `{own}` (a key such as `lang`, `task` or `split` counts as a part of the prompt)",
                 problems.shared_ids.count
             ));
         }

@@ -11,6 +11,7 @@ const LISTS: [&str; 5] = ["choices", "options", "Choices", "Options", "endings"]
 
 /// The letter of the one choice that is `gold`, where `gold` is its text.
 pub(super) fn letter_of(gold: &str, value: &Value, prompt: Option<&Prompt>) -> Option<String> {
+    let folded = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
     let gold = gold.trim();
     let listed = LISTS.iter().find_map(|key| listed(get(value, key)?));
     let all = listed.or_else(|| in_columns(value)).or_else(|| in_prompt(prompt?))?;
@@ -18,7 +19,8 @@ pub(super) fn letter_of(gold: &str, value: &Value, prompt: Option<&Prompt>) -> O
     if all.iter().any(|(letter, _)| letter.eq_ignore_ascii_case(gold)) {
         return None;
     }
-    let mut letters = all.iter().filter(|(_, text)| text.trim() == gold).map(|(letter, _)| letter);
+    let mut letters =
+        all.iter().filter(|(_, text)| folded(text) == folded(gold)).map(|(letter, _)| letter);
     let letter = letters.next().filter(|letter| all.len() > 1 && letter.as_str() != gold)?;
     letters.next().is_none().then(|| letter.clone())
 }

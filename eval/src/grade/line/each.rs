@@ -9,12 +9,16 @@ use crate::completion::Ending;
 use crate::number::counted;
 
 /// Keys that say whether a completion ended by itself, and what they say then.
-const ENDS: [(&str, bool); 5] = [
+const ENDS: [(&str, bool); 9] = [
     ("is_finished", true),
     ("finished", true),
     ("is_truncated", false),
     ("truncated", false),
+    ("was_truncated", false),
     ("stopped_limit", false),
+    ("hit_limit", false),
+    ("hit_max_tokens", false),
+    ("is_complete", true),
 ];
 
 /// A value for all completions, or one for each.

@@ -84,7 +84,28 @@ fn is_plain(item: &Value) -> bool {
 fn gold_of(value: &Value) -> Option<String> {
     match value {
         Value::Bool(flag) => Some(flag.to_string()),
-        other => text_of(other).filter(|text| why_no_answer(text).is_none()),
+        other => {
+            let text = text_of(other).filter(|text| why_no_answer(text).is_none())?;
+            Some(without_ends(&text).to_owned())
+        }
+    }
+}
+
+/// A text without the tokens by which a chat template ends it.
+fn without_ends(text: &str) -> &str {
+    let mut rest = text;
+    loop {
+        let end = rest.trim_end();
+        let token = end.strip_suffix("|>").and_then(|start| start.rsplit_once("<|"));
+        let bare =
+            token.filter(|(_, name)| !name.contains(char::is_whitespace)).map(|(bare, _)| bare);
+        let plain = || {
+            ["</s>", "<eos>", "<end_of_turn>"].iter().find_map(|end_of| end.strip_suffix(end_of))
+        };
+        match bare.or_else(plain) {
+            Some(bare) if !bare.trim().is_empty() => rest = bare,
+            _ => return rest,
+        }
     }
 }
 

@@ -14,6 +14,8 @@ use super::words::{self, Kind};
 
 /// What a `label` says that is a verdict on the answer beside it.
 const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
+/// Objects of what else is known of a record.
+const INNER: [&str; 7] = ["metadata", "meta", "extra_info", "info", "doc", "example", "data"];
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
 const MOST_WORDS: usize = 8;
 
@@ -153,15 +155,18 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
     Golds { is_answer, golds, conflict, ..Golds::default() }
 }
 
-/// The gold answers under keys that are of this kind by their words, and none of the known ones.
+/// The gold answers under keys that are of this kind by their words, and none of the known ones, also in an object of
+/// what else is known of the record.
 fn worded(value: &Value, kind: Kind) -> impl Iterator<Item = (&str, Vec<String>)> {
+    let is_new = |name: &str| !GOLDS.contains(&name) && !VERDICTS.contains(&name);
     let entries = value.as_object().into_iter().flatten();
-    let is_of_kind = move |name: &str| {
-        !GOLDS.contains(&name) && !VERDICTS.contains(&name) && words::kind(name) == kind
-    };
-    let entries = entries
-        .filter(move |(name, value)| !value.is_boolean() && !value.is_object() && is_of_kind(name));
+    let entries = entries.filter(move |(name, _)| is_new(name));
+    let inner = INNER.iter().filter_map(|key| get(value, key)?.as_object()).flatten();
+    let is_value = |value: &Value| !value.is_boolean() && !value.is_object();
+    let is_of_kind = move |name: &str| words::kind(name) == kind;
     entries
+        .chain(inner.filter(|(name, _)| !VERDICTS.contains(&name.as_str())))
+        .filter(move |(name, value)| is_value(value) && is_of_kind(name))
         .map(|(name, value)| (name.as_str(), golds(value)))
         .filter(|(_, golds)| !golds.is_empty())
 }

@@ -204,8 +204,8 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
             // An agent that submits its answer by a tool has more there, which scorers read.
             let whole = value["output"]["completion"].as_str().map(str::trim).unwrap_or_default();
             if let ([one], [choice]) = (line.answers.as_mut_slice(), choices)
-                && whole.len() > one.text.trim().len()
-                && whole.contains(one.text.trim())
+                && !whole.is_empty()
+                && whole != one.text.trim()
                 && !choice["message"]["tool_calls"].is_null()
             {
                 (one.text, one.failure) = (attached(whole.to_owned()), None);

@@ -51,7 +51,10 @@ pub(super) fn flatten<'v>(found: &'v Value, all: &mut Vec<&'v Value>) {
 /// A list as numpy or Python prints it, which is not read.
 pub(super) fn list_in_text(line: &mut Line, found: &Value, several: bool) -> Result<Option<Value>> {
     let Some(text) = found.as_str().map(str::trim) else { return Ok(None) };
-    if let Some(list) = printed_list(found) {
+    // A tuple of Python's is a list as well.
+    let tuple = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let tuple = tuple.map(|items| Value::from(format!("[{items}]")));
+    if let Some(list) = printed_list(found).or_else(|| printed_list(&tuple?)) {
         let is_list = several || list.as_array().is_some_and(|items| items.len() > 1);
         if is_list && !several {
             line.remarks.push((PRINTED, line.shown()));
@@ -140,7 +143,7 @@ pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)
     let map = value.as_object()?;
     let is_of = |name: &str, key: &str| numbered_name(key).is_some_and(|(bare, _)| bare == name);
     let has = |name: &&str| map.keys().any(|key| is_of(name, key));
-    let name = ONE.into_iter().chain(key).find(has)?;
+    let name = ONE.into_iter().chain(["pred", "model_output"]).chain(key).find(has)?;
     let is_text = |value: &Value| !value.is_array() && !value.is_object();
     let mut joined = map.clone();
     for name in std::iter::once(name).chain(OF_EACH) {

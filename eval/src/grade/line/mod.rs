@@ -155,6 +155,7 @@ impl Line {
             let text = BEGINNINGS.iter().find_map(|token| text.strip_prefix(token)).unwrap_or(text);
             let behind = prompts().filter_map(|prompt| text.trim_start().strip_prefix(prompt));
             let behind = behind.min_by_key(|rest| rest.len());
+            let behind = behind.or_else(|| prompts().find_map(|prompt| behind_label(text, prompt)));
             if let Some(rest) = behind.or_else(|| behind_turns(&answer.text, &prompt)) {
                 answer.text = rest.to_owned();
                 self.with_prompts += 1;
@@ -182,6 +183,15 @@ fn has_turns(text: &str) -> bool {
         header.starts_with("<|") && text.trim_start().rfind(header).is_some_and(|at| at > 0)
     };
     text.contains("<|") && TURNS.iter().any(|(_, assistant)| is_behind(assistant))
+}
+
+/// What stands behind the prompt in a text that begins with a label and the prompt: `Question: How many? Answer: 7`.
+fn behind_label<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
+    let at = text.find(prompt).filter(|at| *at <= 40 && prompt.len() >= LEAST_LINE)?;
+    let is_mark = |letter: char| !letter.is_alphanumeric();
+    let label = text[..at].trim_matches(is_mark).to_lowercase();
+    let labels = ["user", "human", "question", "q", "problem", "prompt", "instruction", "input"];
+    labels.contains(&label.as_str()).then(|| &text[at + prompt.len()..])
 }
 
 /// What stands behind the prompt in a text that begins with a rendered conversation: behind the assistant's header that

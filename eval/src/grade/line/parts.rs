@@ -15,8 +15,24 @@ const MOST: usize = 200;
 
 /// The id that names the problem where `id` numbers the records.
 pub(super) fn group_of(value: &Value) -> Option<String> {
-    let names =
-        ["prompt_id", "doc_id", "group_id", "prompt_idx", "prompt_index", "doc_idx", "group"];
+    let names = [
+        "prompt_id",
+        "doc_id",
+        "group_id",
+        "item_id",
+        "instance_id",
+        "query_id",
+        "qid",
+        "prompt_idx",
+        "prompt_index",
+        "question_idx",
+        "question_index",
+        "problem_index",
+        "doc_idx",
+        "group_idx",
+        "group",
+        "uid",
+    ];
     first_id(value, &names)
 }
 

@@ -50,7 +50,7 @@ const NEUTRAL: [&str; 21] = [
 const MAYBE_GOLD: [&[&str]; 3] = [&["final", "answer"], &["labels"], &["key"]];
 
 /// Words of what a question is about.
-const PARTS: [&str; 50] = [
+const PARTS: [&str; 61] = [
     "choices",
     "choice",
     "options",
@@ -96,16 +96,27 @@ const PARTS: [&str; 50] = [
     "tools",
     "functions",
     "hint",
-    "equation",
     "numbers",
     "nums",
     "grid",
     "graph",
+    "claim",
+    "abstract",
+    "constraints",
+    "rules",
+    "transcript",
+    "chart",
+    "screenshot",
+    "page",
+    "statement",
+    "statements",
+    "email",
+    "review",
 ];
 /// Those that may also hold what a model wrote.
 const SAID: [&str; 5] = ["code", "history", "conversation", "dialogue", "dialog"];
 /// Words of what a problem belongs to.
-const SUBSETS: [&str; 15] = [
+const SUBSETS: [&str; 22] = [
     "lang",
     "language",
     "locale",
@@ -121,9 +132,16 @@ const SUBSETS: [&str; 15] = [
     "domain",
     "suite",
     "testset",
+    "topic",
+    "year",
+    "exam",
+    "contest",
+    "competition",
+    "collection",
+    "corpus",
 ];
 /// Words of how a sample was made.
-const CONDITIONS: [&str; 9] = [
+const CONDITIONS: [&str; 13] = [
     "temperature",
     "effort",
     "shot",
@@ -133,6 +151,10 @@ const CONDITIONS: [&str; 9] = [
     "penalty",
     "quantization",
     "decoding",
+    "dtype",
+    "backend",
+    "beams",
+    "budget",
 ];
 /// Words of what a program says of a problem or a sample.
 const OTHER: [&str; 34] = [
@@ -227,6 +249,8 @@ pub(super) fn kind(name: &str) -> Kind {
         Kind::System
     } else if is_condition(&words) {
         Kind::Condition
+    } else if words == ["text"] {
+        Kind::PartOrSaid
     } else if any(&OTHER) && !any(&["image", "images", "audio", "video"]) {
         Kind::Other
     } else if any(&PARTS) {
@@ -265,7 +289,7 @@ mod tests {
             ),
             ("final_answer labels key", Kind::MaybeGold),
             ("choices option_a A passage image_path table premise schema", Kind::Part),
-            ("code history", Kind::PartOrSaid),
+            ("code history text", Kind::PartOrSaid),
             ("lang task_name data_source dataset subset split", Kind::Subset),
             (
                 "temperature top_p max_new_tokens reasoning_effort few_shot prompt_template",
@@ -274,7 +298,7 @@ mod tests {
             ("system_prompt system", Kind::System),
             (
                 "correct true std is_correct reference_length gold_index generated_code task_id dataset_index source_model \
-                 answer target label text final_output num_choices n",
+                 answer target label final_output num_choices n",
                 Kind::Other,
             ),
         ] {

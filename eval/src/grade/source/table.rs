@@ -31,7 +31,8 @@ impl<'a> Csv<'a> {
         reader.consume(skipped);
         let limited: Box<dyn Read + 'a> = Box::new(Limited { reader, left: left.clone() });
         let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(limited);
-        let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+        let header: Vec<String> =
+            reader.headers()?.iter().map(|name| name.trim().to_owned()).collect();
         let mut seen = HashSet::new();
         if let Some(twice) = header.iter().find(|name| !seen.insert(name.as_str())) {
             bail!("the column `{}` occurs twice in the header", twice.escape_debug());
