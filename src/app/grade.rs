@@ -83,12 +83,19 @@ pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) 
     let (results, unjudged) = (graded.results, graded.unjudged);
     tracing::info!("intervals: 95 %, over problems");
     directory::begin(Some(&claim), output, existing)?;
-    if let Some(path) = &path {
-        writable_subfolder(&output.join("samples"))?;
-        std::fs::rename(judging.path().join(DRAFT), path)
-            .with_context(|| path.display().to_string())?;
+    let write = || {
+        if let Some(path) = &path {
+            writable_subfolder(&output.join("samples"))?;
+            std::fs::rename(judging.path().join(DRAFT), path)
+                .with_context(|| path.display().to_string())?;
+        }
+        outcome::write(&results, Some(vec![graded.index]), &destination)
+    };
+    if let Err(error) = write() {
+        // Half of the results, as on a full disk, would only stand in the way of the same command.
+        _ = directory::begin(None, output, Existing::Replace);
+        return Err(error);
     }
-    outcome::write(&results, Some(vec![graded.index]), &destination)?;
     if !has_samples {
         unjudged.iter().for_each(|reason| tracing::info!("  {reason}"));
     }

@@ -68,9 +68,12 @@ where
             }
         }
         if let Err(error) = Value::Table(table.clone()).try_into::<T>() {
-            let key = wrong_key::<T>(&before, &table);
-            let at = key.as_ref().map_or(file.to_owned(), |key| place(file, text, key));
-            let what = key.map_or("a value".into(), |key| format!("the value of `{key}`"));
+            let wrong = wrong_key::<T>(&before, &table, text);
+            let at = wrong.as_ref().map_or(file.to_owned(), |(key, _)| place(file, text, key));
+            let (what, error) = match wrong {
+                Some((key, error)) => (format!("the value of `{key}`"), error),
+                None => ("a value".into(), error),
+            };
             let steps = Some("; give the number of steps between files, 0 for none");
             let hint = steps.filter(|_| what.contains("log_completions")).unwrap_or_default();
             bail!("{at}: {what} is of the wrong kind: {}{hint}", error.message().trim_end());
@@ -169,12 +172,16 @@ fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Ta
 
 /// The file and the line of a key in it, whatever spelling of its name the file has.
 fn place(file: &str, text: &str, key: &str) -> String {
+    line_of(text, key).map_or(file.to_owned(), |line| format!("{file}:{}", line + 1))
+}
+
+/// The line of a key, from 0.
+fn line_of(text: &str, key: &str) -> Option<usize> {
     let is_key = |line: &str| {
         let name = line.split('=').next().unwrap_or_default();
         name.trim().trim_matches(['"', '\'']).replace('-', "_") == key.replace('-', "_")
     };
-    let line = text.lines().position(is_key);
-    line.map_or(file.to_owned(), |line| format!("{file}:{}", line + 1))
+    text.lines().position(is_key)
 }
 
 /// One value in place of a list: a text is taken apart as on the command line.
@@ -188,15 +195,21 @@ fn split(command: &Command, id: &str, value: Value) -> Vec<Value> {
     }
 }
 
-/// The first key whose value in `table` cannot be read, where the values `before` could. Errors of values in flattened
-/// structs do not say their key.
-fn wrong_key<T: DeserializeOwned>(before: &Table, table: &Table) -> Option<String> {
-    let is_wrong = |(key, value): &(&String, &Value)| {
+/// The first key in the file whose value in `table` cannot be read, where the values `before` could, and why. Errors of
+/// values in flattened structs do not say their key.
+fn wrong_key<T: DeserializeOwned>(
+    before: &Table,
+    table: &Table,
+    text: &str,
+) -> Option<(String, toml::de::Error)> {
+    let why = |(key, value): (&String, &Value)| {
         let mut one = before.clone();
-        one.insert((*key).clone(), (*value).clone());
-        before.get(*key) != Some(*value) && Value::Table(one).try_into::<T>().is_err()
+        one.insert(key.clone(), value.clone());
+        let is_new = before.get(key) != Some(value);
+        let error = is_new.then(|| Value::Table(one).try_into::<T>().err()).flatten()?;
+        Some((key.clone(), error))
     };
-    table.iter().find(is_wrong).map(|(key, _)| key.clone())
+    table.iter().filter_map(why).min_by_key(|(key, _)| line_of(text, key).unwrap_or(usize::MAX))
 }
 
 /// The same without a recipe.
@@ -370,6 +383,7 @@ mod tests {
             ("counts = \"1,2\"", "counts", "usize"),
             ("counts = [1, \"two\"]", "counts", "two"),
             ("counts = [-1]", "counts", "-1"),
+            ("num_generations = \"two\"\nepsilon_high = \"x\"", "num_generations", "two"),
         ] {
             let message = format!("{:#}", run(&[], &["rate = 2.0", text]).unwrap_err());
             let names_key = message.contains(&format!("the value of `{key}` is of the wrong kind"));

@@ -3,6 +3,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import sys
 
 
@@ -37,16 +38,22 @@ def load(path, name, what):
         return Batch(function, named, takes_all)
     else:
         kind, known = One, ("prompt", "messages", "id")
-        if any(one in names for one in COMPLETION_NAMES):
-            kind, known = Named, known + COMPLETION_NAMES + GOLD_NAMES + ("data_source", "extra_info")
+        completion, gold = told_apart(named)
+        if completion is not None:
+            kind, known = Named, known + (completion, gold) + GOLD_NAMES + ("data_source", "extra_info")
         else:
             # The first two are given by position, whatever they are called.
             positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
             named = [one for one in named if one not in positional[:2]]
     needed = [one.name for one in named if one.default is one.empty and one.name not in known]
-    if kind is Named and len(needed) == 1 and not any(one in names for one in GOLD_NAMES):
-        # Beside a completion by name, the one other parameter is the gold answer.
-        return Named(function, [key for key in known if key in names], needed[0])
+    if kind is Named:
+        if len(needed) == 1 and gold is None and not any(one in names for one in GOLD_NAMES):
+            # Beside a completion by name, the one other parameter is the gold answer.
+            gold = needed.pop()
+        if not needed:
+            keys = [key for key in dict.fromkeys(known) if key and (takes_all or key in names)]
+            return Named(function, keys, completion, gold)
+        known = tuple(filter(None, known))
     if needed:
         raise TypeError("`%s` needs `%s`, and can be given %s" % (name, needed[0], ", ".join(known)))
     return kind(function, [key for key in known if takes_all or key in names])
@@ -63,29 +70,59 @@ class One:
 
 
 GOLD_NAMES = ("gold", "answer", "solution", "ground_truth", "target", "label")
-COMPLETION_NAMES = ("completion", "solution_str")
+# What words of a parameter's name say that it is, the first row with one of them: a gold answer, or a completion.
+ROLES = (
+    ("gold", "gold golden ground truth groundtruth gt expected reference ref correct true ideal oracle"),
+    ("completion", "predict predicted prediction pred model generated student candidate rollout solution_str"),
+    ("gold", "target label"),
+    ("completion", "completion response output generation gen text reply hypothesis hyp content message"),
+)
+
+
+def role(name):
+    """What the name of a parameter says that it is; none where it does not say."""
+    words = re.sub("([a-z])([A-Z])", r"\1_\2", name).lower().split("_") + [name]
+    return next((role for role, known in ROLES if any(word in known.split() for word in words)), None)
+
+
+def told_apart(named):
+    """The names of the completion and of the gold answer, in any order, where names say which is which."""
+    others = ("prompt", "messages", "id", "data_source", "extra_info")
+    needed = [one.name for one in named if one.default is one.empty] or [one.name for one in named]
+    first = [name for name in needed if name not in others]
+    completions = [name for name in first if role(name) == "completion"]
+    if "completion" in first:
+        completions = ["completion"]
+    golds = [name for name in first if role(name) == "gold"]
+    if len(completions) > 1:
+        raise TypeError("`%s` and `%s` may both be the completion: call them `completion` and `gold`" % tuple(completions[:2]))
+    if not completions and len(golds) == 1 and golds[0] in first[1:2]:
+        # The gold answer comes second: what is before it is the completion.
+        completions = first[:1]
+    if not completions:
+        return None, None
+    return completions[0], golds[0] if len(golds) == 1 else None
 
 
 class Named:
     """A function of one completion whose parameters say by their names what they are, in any order: verl's are
     `data_source`, `solution_str`, `ground_truth` and `extra_info`."""
 
-    def __init__(self, function, keys, gold=None):
-        self.function, self.keys, self.gold = function, keys, gold
+    def __init__(self, function, keys, completion, gold):
+        self.function, self.completion, self.gold = function, completion, gold
+        self.keys = keys if gold is None or gold in keys else keys + [gold]
 
     def __call__(self, question):
         columns = question["columns"] or {}
         values = dict(question, **{name: question["gold"] for name in GOLD_NAMES})
-        values.update({name: question["completion"] for name in COMPLETION_NAMES})
         values.update({name: columns.get(name) for name in ("data_source", "extra_info")})
         # As verl has it, which may be no text.
         judged = columns.get("reward_model")
         if isinstance(judged, dict) and "ground_truth" in judged:
             values["ground_truth"] = judged["ground_truth"]
-        arguments = {key: values[key] for key in self.keys}
-        if self.gold is not None:
-            arguments[self.gold] = question["gold"]
-        return self.function(**arguments)
+        values.setdefault(self.gold, question["gold"])
+        values[self.completion] = question["completion"]
+        return self.function(**{key: values[key] for key in self.keys})
 
 
 class Class:

@@ -1,6 +1,6 @@
-//! `python:FILE.py:FUNCTION`: a function of the user's judges, `FUNCTION(gold, completion)`, which may also take
-//! `prompt`, `messages` and `id` by name, or a function of lists as TRL's trainers call it, `FUNCTION(completions,
-//! ...)`.
+//! `python:FILE.py:FUNCTION`: a function of the user's judges, `FUNCTION(gold, completion)`, or with these two in any
+//! order where their names say which is which. It may also take `prompt`, `messages` and `id` by name, or be a function
+//! of lists as TRL's trainers call it, `FUNCTION(completions, ...)`.
 //!
 //! Interpreters run as processes, as many as threads ask, by the protocol of `program:`; nothing is embedded. What the
 //! function prints goes to standard error. A function that hangs is ended with its process and children; the

@@ -203,6 +203,21 @@ def swapped(completion, gold):
 def beside(completion, reference):
     return reference in completion and completion != reference
 
+def predicted(predict_str, ground_truth):
+    return ground_truth in predict_str and ground_truth != predict_str
+
+def generated(model_output, expected):
+    return expected in model_output and expected != model_output
+
+def second(x, target):
+    return target in x and target != x
+
+def unnamed(a, b):
+    return a in b and a != b
+
+def doubled(output, prediction):
+    return True
+
 def unfit(gold, completion, question):
     return True
 
@@ -233,6 +248,8 @@ fn functions_of_trl_are_called_with_lists() {
     assert!(named("waits").unwrap().probe(&problem("7")).is_ok());
     let message = named("unfit").err().expect("refused");
     assert!(message.contains("needs `question`"), "{message}");
+    let message = named("doubled").err().expect("refused");
+    assert!(message.contains("`output` and `prediction` may both be the completion"), "{message}");
     // Columns have their rows' values, also those with the name of a gold answer.
     let difficult = named("difficult").unwrap();
     let message = difficult.probe(&problem("7")).unwrap_err();
@@ -263,6 +280,10 @@ fn parameters_are_given_by_their_names_where_a_name_is_that_of_a_completion() {
         ("plain_score", json!({})),
         ("swapped", json!({})),
         ("beside", json!({})),
+        ("predicted", json!({})),
+        ("generated", json!({})),
+        ("second", json!({})),
+        ("unnamed", json!({})),
     ] {
         let program = open(&format!("{}:{name}", file.display())).unwrap();
         let columns = row.as_object().cloned().map(Arc::new);

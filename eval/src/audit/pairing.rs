@@ -130,8 +130,16 @@ fn hash(words: &[&str]) -> u64 {
     fnv(words.iter().flat_map(|word| word.bytes().chain([b' '])))
 }
 
+/// The words of each prompt, where the marks of a chat template are words: `have?<|im_end|>` is two.
 fn words(set: &SetResult) -> Vec<Vec<&str>> {
-    set.questions.iter().map(|question| question.prompt.split_whitespace().collect()).collect()
+    let before = |part: &str| part.find(['<', '[']).unwrap_or_default();
+    let parts =
+        |word| str::split_inclusive(word, ['>', ']']).map(move |part| part.split_at(before(part)));
+    let all = |prompt| {
+        let words = str::split_whitespace(prompt).flat_map(parts);
+        words.flat_map(|(word, mark)| [word, mark]).filter(|word| !word.is_empty()).collect()
+    };
+    set.questions.iter().map(|question| all(&question.prompt)).collect()
 }
 
 /// The prompts without the words that all of them begin with, and those that all end with.

@@ -63,21 +63,26 @@ fn folded(text: &str) -> String {
 }
 
 /// The keys of a finish reason, or of a list of them, the first with a value counts.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 8] = [
     "finish_reason",
     "finish_reasons",
     "finishReason",
     "done_reason",
     "stop_reason",
     "stop_reasons",
+    "stop_type",
     "status",
 ];
 
 /// The values of `status` that say how a completion ended (slime); others say something else.
 const STATUSES: [&str; 3] = ["completed", "truncated", "aborted"];
 
+/// Keys of a text.
+const TEXTS: [&str; 6] = ["content", "text", "message", "choices", "output", "response"];
+
 impl Ending {
-    /// The finish reason of a record, or a list of them: its own, or SGLang's in `meta_info`.
+    /// The finish reason of a record, or a list of them: its own, or one in an object that it has beside its text, as
+    /// SGLang's `meta_info` and TGI's `details`.
     pub(crate) fn reasons(record: &Value) -> Option<&Value> {
         // One pass: records have few keys, and this is asked of every completion.
         fn of(record: &Value) -> Option<&Value> {
@@ -89,7 +94,10 @@ impl Ending {
             let found = found.filter_map(|(key, value)| Some((place(key)?, value)));
             found.min_by_key(|(place, _)| *place).map(|(_, value)| value)
         }
-        of(record).or_else(|| of(record.get("meta_info")?))
+        // What has a text of its own is another completion, such as that of a judge.
+        let has_text = |value: &Value| TEXTS.iter().any(|key| value.get(key).is_some());
+        of(record)
+            .or_else(|| record.as_object()?.values().filter(|value| !has_text(value)).find_map(of))
     }
 
     /// Reads a finish reason: a text, or an object with a `type` (SGLang) or a `reason`.

@@ -50,7 +50,7 @@ impl<'a> Judge<'a> {
     fn sample(self, Task { target, number, mut answer, .. }: Task) -> Sample {
         // A request that failed counts by the same rule as an answer that was refused.
         answer.is_missing = false;
-        let Target { problem, alternatives, refusal } = &*target;
+        let Target { problem, alternatives, refusal, .. } = &*target;
         let is_judged_again = !alternatives.is_empty() && answer.failure.is_none();
         let again = is_judged_again.then(|| answer.clone());
         let mut sample = Sample::judged(problem, self.verifier, number, answer).under(self.rules);

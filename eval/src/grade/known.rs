@@ -301,7 +301,7 @@ fn other_order(prompt: &Prompt, problem: &Problem) -> Option<(String, String)> {
 }
 
 /// The letter and the text of a line that shows a choice: `A. blue`, `(A) blue`.
-fn choice(line: &str) -> Option<(char, &str)> {
+pub(super) fn choice(line: &str) -> Option<(char, &str)> {
     let line = line.trim();
     let line = line.strip_prefix('(').unwrap_or(line);
     let letter = line.chars().next().filter(char::is_ascii_uppercase)?;

@@ -16,6 +16,7 @@ use super::problems::Problems;
 use super::repeats::Repeats;
 use super::runs::Runs;
 use super::seen::{Named, Seen};
+use super::settings::Settings;
 use super::source::{Place, Record};
 use super::thoughts::Thoughts;
 use super::{GradeJob, Graded};
@@ -60,6 +61,7 @@ pub(super) struct Lines<'a> {
     /// The models that records name, and the settings of sampling.
     models: BTreeSet<String>,
     sampling: BTreeMap<&'static str, String>,
+    settings: Settings,
     filters: Filters,
     pub(super) notes: Notes,
 }
@@ -83,6 +85,7 @@ impl<'a> Lines<'a> {
             has_begun: false,
             models: BTreeSet::new(),
             sampling: BTreeMap::new(),
+            settings: Settings::default(),
             filters: Filters::new(job.filter),
             notes: Notes::default(),
         })
@@ -93,7 +96,10 @@ impl<'a> Lines<'a> {
         if !std::mem::replace(&mut self.has_begun, true) {
             let lines =
                 || records.iter().filter_map(|(_, _, parsed)| parsed.as_ref().ok()).flatten();
-            self.problems.find_grouping(lines());
+            self.problems.find_groups(lines());
+            if !self.problems.has_groups {
+                self.problems.find_grouping(lines());
+            }
             self.thoughts.find(lines().flat_map(|line| &line.answers));
         }
         let mut work = Work::default();
@@ -121,7 +127,10 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads a line, of lm-eval once it is known whether it is a sample of its own.
-    fn numbered(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
+    fn numbered(&mut self, mut line: Line, place: &Place, work: &mut Work) -> Result<()> {
+        if self.problems.has_groups {
+            line.id = line.group.take().or(line.id);
+        }
         let lines = self.filters.add(document(&line), line, &mut self.notes);
         lines.into_iter().try_for_each(|line| self.of_run(line, place, work))
     }
@@ -153,6 +162,7 @@ impl<'a> Lines<'a> {
 
     fn line(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
         line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
+        line.remarks.iter().for_each(|(kind, which)| self.notes.remark(kind, which));
         self.with_prompts += line.with_prompts;
         self.with_turns += line.with_turns;
         if line.answers.is_empty() {
@@ -191,6 +201,7 @@ impl<'a> Lines<'a> {
             work.new.extend(new.iter().map(|target| Tally::new(&target.problem)));
             self.counts.resize(self.problems.list.len(), 0);
         }
+        self.settings.note(problem, &line.conditions);
         let is_batch = matches!(line.format, Format::Batch | Format::AnthropicBatch);
         if is_batch && !line.answers.iter().all(|answer| answer.is_missing) {
             *self.answered.entry(problem).or_default() += 1;
@@ -331,6 +342,7 @@ impl<'a> Lines<'a> {
             self.problems.seem_samples().into_iter().for_each(|note| self.notes.say(note));
         }
         let sampling = self.sampling;
+        self.settings.sentence().into_iter().for_each(|note| self.notes.say(note));
         self.filters.sentence().into_iter().for_each(|note| self.notes.say(note));
         let notes = self.notes.sentences(&self.problems, self.filters.name.as_deref(), self.job);
         Ok(Graded {

@@ -17,6 +17,7 @@ mod repeats;
 mod runs;
 mod scratch;
 mod seen;
+mod settings;
 mod source;
 mod tallies;
 mod thoughts;

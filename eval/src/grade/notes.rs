@@ -40,6 +40,8 @@ pub(super) struct Notes {
     unknown_endings: BTreeMap<String, usize>,
     /// Problems of the dataset without a completion.
     pub(super) missing: Noted,
+    /// What is said of records, and of how many.
+    remarks: BTreeMap<&'static str, Noted>,
 }
 
 /// How often something was met, and what is said of the first time.
@@ -72,6 +74,10 @@ impl Notes {
 
     pub(super) fn unknown_ending(&mut self, name: &str) {
         count(&mut self.unknown_endings, name);
+    }
+
+    pub(super) fn remark(&mut self, kind: &'static str, which: &str) {
+        self.remarks.entry(kind).or_default().note(|| which.to_owned());
     }
 
     pub(super) fn failure(&mut self, problem: &str, why: &str) {
@@ -115,6 +121,10 @@ impl Notes {
                  are left out (--filter NAME selects another filter)",
                 self.filters()
             ));
+        }
+        for (kind, Noted { count, first }) in &self.remarks {
+            let which = first.as_deref().unwrap_or_default();
+            notes.push(format!("{} {kind}: {which}", counted(*count, "record")));
         }
         if self.repeated > 0 {
             notes.push(format!(
@@ -191,9 +201,16 @@ impl Notes {
         if let Some((id, own)) = &problems.shared_ids.first {
             notes.push(format!(
                 "{} ids are shared by several problems, which their prompts distinguish: another problem `{id}` is \
-                 renamed `{own}`",
+                 renamed `{own}` (a key such as `lang`, `task` or `split` counts as a part of the prompt)",
                 problems.shared_ids.count
             ));
+        }
+        if problems.has_groups {
+            notes.push(
+                "every record has its own id, so ids number the records: `prompt_id`, `doc_id` or the like names their \
+                 problems"
+                    .into(),
+            );
         }
         if problems.grouped > 0 {
             let ids = match problems.has_sample_ids {

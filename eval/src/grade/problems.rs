@@ -23,6 +23,8 @@ pub(super) struct Target {
     pub(super) alternatives: Vec<Problem>,
     /// Why no completion can be judged by any of them.
     pub(super) refusal: Option<String>,
+    /// A hash of what belongs to the question beside its prompt.
+    pub(super) parts: Option<u64>,
 }
 
 /// The problems that lines have named so far, and those of a dataset.
@@ -46,6 +48,8 @@ pub(super) struct Problems<'a> {
     pub(super) has_sample_ids: bool,
     /// Whether mathematics is judged.
     is_math: bool,
+    /// Whether ids number the records, and another id names their problem.
+    pub(super) has_groups: bool,
     /// Records that were grouped by their prompts.
     pub(super) grouped: usize,
     /// Problems with another gold answer in the file than in the dataset.
@@ -181,7 +185,9 @@ impl<'a> Problems<'a> {
         let prompt = line.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
         let context = line.context.as_deref();
         let golds = line.golds.iter().map(String::as_str);
-        let key = hash(std::iter::once(prompt.trim()).chain(golds).chain(context));
+        let parts = line.parts.map(|parts| parts.to_string());
+        let context: Vec<&str> = context.into_iter().chain(parts.as_deref()).collect();
+        let key = hash(std::iter::once(prompt.trim()).chain(golds).chain(context.iter().copied()));
         if let Some(index) = self.by_prompt.get(&key) {
             return Ok(*index);
         }
@@ -242,7 +248,8 @@ impl<'a> Problems<'a> {
         let others = line.golds.iter().skip(1).filter(|_| known.is_none());
         let with = |gold: &String| Problem { answer: gold.clone(), ..problem.clone() };
         let alternatives = others.map(with).collect();
-        self.list.push(Arc::new(Target { problem, alternatives, refusal: None }));
+        let parts = line.parts;
+        self.list.push(Arc::new(Target { problem, alternatives, refusal: None, parts }));
         Ok(self.list.len() - 1)
     }
 
@@ -263,7 +270,13 @@ impl<'a> Problems<'a> {
                 "no gold answer for {shown}: the line holds a verdict, and its `answer` is what the completion said \
                  (--gold-key answer if it is the gold answer); {give}"
             ),
-            false => anyhow::anyhow!("no gold answer for {shown} in {format}; {give}"),
+            false if line.keys.is_empty() => {
+                anyhow::anyhow!("no gold answer for {shown} in {format}; {give}")
+            }
+            false => anyhow::anyhow!(
+                "no gold answer for {shown} in {format}; {give}, or name its key with --gold-key: the record has {}",
+                line.keys
+            ),
         }
     }
 
@@ -281,7 +294,8 @@ impl<'a> Problems<'a> {
     /// Adds a problem of the dataset that no line named.
     pub(super) fn add_missing(&mut self, problem: &Problem) -> usize {
         let problem = Problem { solution: None, reply: None, ..problem.clone() };
-        self.list.push(Arc::new(Target { problem, alternatives: Vec::new(), refusal: None }));
+        let alternatives = Vec::new();
+        self.list.push(Arc::new(Target { problem, alternatives, refusal: None, parts: None }));
         self.list.len() - 1
     }
 

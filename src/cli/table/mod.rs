@@ -104,7 +104,9 @@ fn lines(summary: &Summary) -> Vec<String> {
         lines.push(format!("greedy pass@1 {:.4} ({})", greedy.value, interval(greedy, 4)));
     }
     if let Some((k, majority)) = summary.majority.iter().next_back() {
-        lines.push(format!("maj@{k} {:.4} ({})", majority.value, interval(majority, 4)));
+        // Without a sign of its own, which an estimate of zero may have.
+        let value = majority.value.abs();
+        lines.push(format!("maj@{k} {value:.4} ({})", interval(majority, 4)));
     }
     if let Some((k, coverage)) = summary.coverage.iter().next_back() {
         lines.push(format!("coverage@{k} {:.4} of all correct answers", coverage.value));

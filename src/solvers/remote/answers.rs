@@ -42,6 +42,7 @@ impl Answers {
 /// The JSON of a response body.
 pub(super) fn parse(text: &[u8]) -> Result<Value> {
     let text = str::from_utf8(text).context("not UTF-8")?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     tealight_datasets::json::parse(text).context("not JSON")
 }
 

@@ -233,7 +233,11 @@ impl Client {
     fn read(&self, path: &str, text: &[u8]) -> Result<Answers, Failure> {
         let malformed =
             |error: anyhow::Error| Failure::ForNow(format!("a malformed answer: {error}"), None);
-        let body = answers::parse(text).map_err(malformed)?;
+        let body = answers::parse(text).map_err(|error| {
+            let start: String =
+                String::from_utf8_lossy(&text[..text.len().min(400)]).chars().take(80).collect();
+            malformed(anyhow!("{error}; it begins with `{}`", start.trim().escape_debug()))
+        })?;
         match answers::error(&body) {
             Some((Some(status), words)) if is_refusal(status, self.fields.has_answered()) => {
                 let text = String::from_utf8_lossy(text).into_owned();
@@ -322,6 +326,7 @@ impl Client {
         });
         let response = sent.map_err(|failure| failed(failure, None))?;
         let (status, wait) = (response.status, retry_after(&response));
+        let moved = response.header("location").map(|to| to.escape_debug().to_string());
         let text = response.body(limit).map_err(|failure| failed(failure, wait))?;
         if is_refusal(status.as_u16(), self.fields.has_answered()) {
             let words = error_words(&text);
@@ -333,6 +338,12 @@ impl Client {
             || status.is_server_error()
         {
             return Err(Failure::ForNow(format!("{status}{}", error_text(&text)), wait));
+        }
+        if let Some(to) = moved.filter(|_| status.is_redirection()) {
+            let to = to.chars().take(300).collect::<String>();
+            return Err(Failure::ForGood(anyhow!(
+                "{url}: {status}: the server moved to {to}: give its address as --engine"
+            )));
         }
         if !status.is_success() {
             return Err(Failure::ForGood(anyhow!("{url}: {status}{}", error_text(&text))));

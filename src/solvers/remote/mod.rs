@@ -161,7 +161,14 @@ impl RemoteSolver<'_> {
                 Ok(samples) => samples,
                 Err(error) => match error.downcast_ref::<Refusal>() {
                     Some(refusal) => {
-                        let why = format!("the server refused the prompt: {refusal}");
+                        let is_greedy = refusal.words.to_lowercase().contains("temperature");
+                        let why = match is_greedy {
+                            true => format!(
+                                "the server refused the temperature: {refusal} (--no-greedy leaves out the sample at \
+                                 temperature 0)"
+                            ),
+                            false => format!("the server refused the prompt: {refusal}"),
+                        };
                         self.lose(request, &mut answers, (missing, why));
                         break;
                     }

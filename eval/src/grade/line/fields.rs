@@ -84,7 +84,28 @@ fn is_plain(item: &Value) -> bool {
 fn gold_of(value: &Value) -> Option<String> {
     match value {
         Value::Bool(flag) => Some(flag.to_string()),
-        other => text_of(other).filter(|text| why_no_answer(text).is_none()),
+        other => {
+            let text = text_of(other).filter(|text| why_no_answer(text).is_none())?;
+            Some(without_ends(&text).to_owned())
+        }
+    }
+}
+
+/// A text without the tokens by which a chat template ends it.
+fn without_ends(text: &str) -> &str {
+    let mut rest = text;
+    loop {
+        let end = rest.trim_end();
+        let token = end.strip_suffix("|>").and_then(|start| start.rsplit_once("<|"));
+        let bare =
+            token.filter(|(_, name)| !name.contains(char::is_whitespace)).map(|(bare, _)| bare);
+        let plain = || {
+            ["</s>", "<eos>", "<end_of_turn>"].iter().find_map(|end_of| end.strip_suffix(end_of))
+        };
+        match bare.or_else(plain) {
+            Some(bare) if !bare.trim().is_empty() => rest = bare,
+            _ => return rest,
+        }
     }
 }
 
@@ -176,23 +197,10 @@ pub(super) fn verdicts(found: &Value, completions: usize) -> Vec<Option<f64>> {
 }
 
 /// Yes or no, also as tables have them.
-fn truth(value: &Value) -> Option<bool> {
+pub(super) fn truth(value: &Value) -> Option<bool> {
     match text_of(value).unwrap_or_default().to_lowercase().as_str() {
         "true" | "1" => Some(true),
         "false" | "0" => Some(false),
         _ => value.as_bool(),
     }
-}
-
-/// Whether a completion, or the one of this index, ended by itself, where a key says yes or no.
-pub(super) fn is_finished(value: &Value, index: usize) -> Option<bool> {
-    let of = |key: &str| match get(value, key)? {
-        Value::Array(each) => truth(each.get(index)?),
-        one => truth(one),
-    };
-    let not = |key: &str| of(key).map(|is_cut| !is_cut);
-    of("is_finished")
-        .or_else(|| of("finished"))
-        .or_else(|| not("is_truncated"))
-        .or_else(|| not("truncated"))
 }

@@ -49,7 +49,13 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
         Value::Array(items) => items.as_slice(),
         other => std::slice::from_ref(other),
     });
+    let call = &value["arguments"]["gen_args_0"];
+    let is_rolling = call.get("arg_0").is_some() && call.get("arg_1").is_none();
     for response in lists.take(MAX_ANSWERS + 1) {
+        let number = response.as_str().and_then(|text| text.parse::<f64>().ok());
+        if is_rolling && number.is_some_and(|number| number <= 0.0) {
+            bail!("{name} of log-likelihoods: a task of perplexity has no completions to judge");
+        }
         if response.is_array() {
             bail!(
                 "{name} of log-likelihoods: a task of multiple choice has no completions to judge"
@@ -194,6 +200,15 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
                 let mut reading = Reading::from_choice(choice);
                 reading.completion.text = attached(reading.completion.text);
                 line.push(reading);
+            }
+            // An agent that submits its answer by a tool has more there, which scorers read.
+            let whole = value["output"]["completion"].as_str().map(str::trim).unwrap_or_default();
+            if let ([one], [choice]) = (line.answers.as_mut_slice(), choices)
+                && !whole.is_empty()
+                && whole != one.text.trim()
+                && !choice["message"]["tool_calls"].is_null()
+            {
+                (one.text, one.failure) = (attached(whole.to_owned()), None);
             }
         }
     }

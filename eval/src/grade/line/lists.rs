@@ -7,6 +7,7 @@ use tealight_datasets::json;
 use super::fields::{first, get, printed_list};
 use super::names::{ONE, SEVERAL};
 use super::own::keys_of;
+use super::remarks::{NUMBERS, PARALLEL, PRINTED, TURNS};
 use super::{Line, short};
 
 /// Whether a value is a message of a conversation.
@@ -43,14 +44,26 @@ pub(super) fn flatten<'v>(found: &'v Value, all: &mut Vec<&'v Value>) {
     }
 }
 
-/// The list that stands in a text, as tables have it.
+/// The list that stands in a text, as tables have it; where a record says that it has one completion, a list of
+/// several.
 ///
 /// # Errors
 /// A list as numpy or Python prints it, which is not read.
-pub(super) fn list_in_text(line: &Line, found: &Value) -> Result<Option<Value>> {
+pub(super) fn list_in_text(line: &mut Line, found: &Value, several: bool) -> Result<Option<Value>> {
     let Some(text) = found.as_str().map(str::trim) else { return Ok(None) };
-    if let Some(list) = printed_list(found) {
-        return Ok(Some(list));
+    // A tuple of Python's is a list as well.
+    let tuple = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let tuple = tuple.map(|items| Value::from(format!("[{items}]")));
+    if let Some(list) = printed_list(found).or_else(|| printed_list(&tuple?)) {
+        let is_list = several || list.as_array().is_some_and(|items| items.len() > 1);
+        if is_list && !several {
+            line.remarks.push((PRINTED, line.shown()));
+        }
+        return Ok(is_list.then_some(list));
+    }
+    let is_numpy = text.starts_with("['") && (text.contains("' '") || text.contains("'\n"));
+    if !several && !is_numpy {
+        return Ok(None);
     }
     if ["['", "[\"", "[{", "[["].iter().any(|start| text.starts_with(start)) {
         let list =
@@ -69,8 +82,102 @@ pub(super) fn list_in_text(line: &Line, found: &Value) -> Result<Option<Value>> 
     Ok(None)
 }
 
+/// Refuses lists of numbers where texts are expected: ids of tokens.
+pub(super) fn refuse_tokens(line: &mut Line, found: &Value, several: bool) -> Result<()> {
+    let is_ids = |value: &Value| {
+        let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        !items.is_empty() && items.iter().all(Value::is_number)
+    };
+    let is_inside = found.as_array().is_some_and(|items| items.iter().any(is_ids));
+    if is_inside || is_ids(found) && !several {
+        bail!(
+            "{}: the completion is a list of numbers, as ids of tokens are: give its text, or name the key of it with \
+             --completion-key",
+            line.shown()
+        );
+    }
+    if is_ids(found) {
+        line.remarks.push((NUMBERS, line.shown()));
+    }
+    Ok(())
+}
+
+/// Notes conversations in which the user speaks between two turns of the assistant.
+pub(super) fn note_turns(line: &mut Line, items: &[&Value]) {
+    let is_of = |message: &Value, roles: &[&str]| {
+        first(message, &["role", "from"]).is_some_and(|role| roles.contains(&role.as_str()))
+    };
+    let has_turns = |item: &&Value| {
+        let messages = item.as_array().map(Vec::as_slice).unwrap_or_default();
+        let answer = |message: &Value| is_of(message, &["assistant", "gpt"]);
+        let first = messages.iter().position(answer);
+        let last = messages.iter().rposition(answer);
+        let between = first.zip(last).map_or(&[][..], |(first, last)| &messages[first..last]);
+        between.iter().any(|message| is_of(message, &["user", "human"]))
+    };
+    if items.iter().any(has_turns) {
+        line.remarks.push((TURNS, line.shown()));
+    }
+}
+
+/// What a key is called without the number at its end, and that number: `response.1`, `completion_2`.
+fn numbered_name(key: &str) -> Option<(&str, u64)> {
+    let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = key[bare.len()..].parse().ok()?;
+    Some((bare.trim_end_matches(['_', '.', '-', ' ', '#']), number))
+}
+
+/// A record with numbered keys of completions, such as `completion_1`, as one with a list of them; and so its other
+/// keys that speak of each completion. The one without a number is the first.
+pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)> {
+    /// Keys that speak of each completion.
+    const OF_EACH: [&str; 7] = [
+        "finish_reason",
+        "stop_reason",
+        "is_truncated",
+        "truncated",
+        "finished",
+        "class",
+        "is_correct",
+    ];
+    let map = value.as_object()?;
+    let is_of = |name: &str, key: &str| numbered_name(key).is_some_and(|(bare, _)| bare == name);
+    let has = |name: &&str| map.keys().any(|key| is_of(name, key));
+    let name = ONE.into_iter().chain(["pred", "model_output"]).chain(key).find(has)?;
+    let is_text = |value: &Value| !value.is_array() && !value.is_object();
+    let mut joined = map.clone();
+    for name in std::iter::once(name).chain(OF_EACH) {
+        let mut family: Vec<(Option<u64>, &String)> = map
+            .keys()
+            .filter(|key| *key == name || is_of(name, key))
+            .map(|key| (numbered_name(key).filter(|_| key != name).map(|(_, number)| number), key))
+            .collect();
+        if family.len() < 2 || !family.iter().all(|(_, key)| is_text(&map[*key])) {
+            continue;
+        }
+        family.sort_unstable();
+        // Numbers that are answers; a list of numbers would be ids of tokens.
+        let item = |(_, key): &(Option<u64>, &String)| match &map[*key] {
+            Value::Number(number) => Value::from(number.to_string()),
+            other => other.clone(),
+        };
+        let list: Vec<Value> = family.iter().map(item).collect();
+        family.iter().for_each(|(_, key)| _ = joined.remove(*key));
+        joined.insert(name.to_owned(), Value::Array(list));
+    }
+    let example = map.keys().find(|key| is_of(name, key)).cloned().unwrap_or_default();
+    (joined.len() < map.len()).then(|| (Value::Object(joined), example))
+}
+
 /// Refuses an `answer` that is a list with one for each completion: what they said, unless the user names it.
 pub(super) fn refuse_answers(line: &mut Line, value: &Value) {
+    let golds = &line.golds;
+    if golds.len() > 1
+        && golds.len() == line.answers.len()
+        && golds.iter().any(|one| *one != golds[0])
+    {
+        line.remarks.push((PARALLEL, line.shown()));
+    }
     let answer = get(value, "answer").filter(|_| line.is_gold_answer);
     let printed = answer.and_then(printed_list);
     let Some(each) = printed.as_ref().or(answer).and_then(Value::as_array) else { return };

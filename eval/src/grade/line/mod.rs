@@ -2,14 +2,20 @@
 //!
 //! `format` has the table of formats; docs/how-to/grade.md describes them for users.
 
+mod choices;
+mod each;
 mod fields;
 mod format;
+mod golds;
 mod harnesses;
 mod lists;
 mod names;
 mod origin;
 mod own;
+mod parts;
+mod remarks;
 mod servers;
+mod words;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
@@ -22,18 +28,22 @@ use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};
 pub(super) use format::Format;
 use names::VERDICT_LIST;
+use remarks::NUMBERED;
 
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
 
 /// Least bytes of a prompt that a completion is found to begin with.
-const LEAST_PROMPT: usize = 16;
+const LEAST_PROMPT: usize = 8;
+
+/// Least bytes of the last line of a prompt that is looked for in a chat.
+const LEAST_LINE: usize = 16;
 
 /// Tokens at the beginning of a text.
 const BEGINNINGS: [&str; 4] = ["<|begin_of_text|>", "<bos>", "<|endoftext|>", "<s>"];
 
 /// What a turn of a user or of the system begins with in a chat template, and what the assistant's does.
-const TURNS: [(&str, &str); 7] = [
+const TURNS: [(&str, &str); 9] = [
     ("<|im_start|>system", "<|im_start|>assistant"),
     ("<|im_start|>user", "<|im_start|>assistant"),
     ("<|start_header_id|>", "<|start_header_id|>assistant<|end_header_id|>"),
@@ -41,6 +51,9 @@ const TURNS: [(&str, &str); 7] = [
     ("<|system|>", "<|assistant|>"),
     ("<|user|>", "<|assistant|>"),
     ("[INST]", "[/INST]"),
+    // Without special tokens.
+    ("user\n", "assistant\n"),
+    ("system\n", "assistant\n"),
 ];
 
 /// Most completions of a line: the shortest take a hundred times their text in memory.
@@ -54,6 +67,8 @@ pub(super) struct Line {
     pub(super) id: Option<String>,
     /// The gold answers, each of which is right.
     pub(super) golds: Vec<String>,
+    /// The keys of a record without any, as messages name them.
+    pub(super) keys: String,
     /// The text of the right choice, where the gold answer is its letter and each file has an order of its own.
     pub(super) choice: Option<String>,
     pub(super) prompt: Option<Prompt>,
@@ -72,6 +87,14 @@ pub(super) struct Line {
     pub(super) with_turns: usize,
     /// A hash of what tells problems with one id apart.
     pub(super) variant: Option<u64>,
+    /// A hash of what belongs to the question beside its prompt.
+    pub(super) parts: Option<u64>,
+    /// An id that repeats where the other numbers the records.
+    pub(super) group: Option<String>,
+    /// How the sample was made, by the keys of the record.
+    pub(super) conditions: Vec<(String, String)>,
+    /// What is to be said of the record, and of which one.
+    pub(super) remarks: Vec<(&'static str, String)>,
     /// A hash of what tells this sample from others of the problem: its index, its seed, the id of its request.
     pub(super) sample: Option<u64>,
     /// The model, or the step of training, that the record names.
@@ -119,15 +142,21 @@ impl Line {
     fn set_golds(&mut self, golds: Vec<String>) {
         self.golds = golds;
         (self.is_gold_answer, self.is_said_answer, self.gold_refusal) = (false, false, None);
+        self.remarks.retain(|(kind, _)| *kind != remarks::TWO_GOLDS);
     }
 
-    /// Cuts prompts off the completions that begin with theirs: as a chat template wrote it, or as the prompt stands in
-    /// the record, where the key of the completion says that it is the whole text (transformers' `generated_text`).
-    fn cut_prompts(&mut self, is_whole: bool) {
+    /// Cuts prompts off the completions that begin with theirs: as one of these texts, or as a chat template wrote it.
+    fn cut_prompts(&mut self, prompts: Vec<String>) {
         let prompt = self.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
+        let is_prompt =
+            |text: &&str| text.len() >= LEAST_PROMPT && text.contains(char::is_whitespace);
+        let prompts = || prompts.iter().map(|text| text.trim()).filter(is_prompt);
         for answer in &mut self.answers {
-            let behind = answer.text.strip_prefix(&*prompt);
-            let behind = behind.filter(|_| is_whole && prompt.len() >= LEAST_PROMPT);
+            let text = answer.text.trim_start();
+            let text = BEGINNINGS.iter().find_map(|token| text.strip_prefix(token)).unwrap_or(text);
+            let behind = prompts().filter_map(|prompt| text.trim_start().strip_prefix(prompt));
+            let behind = behind.min_by_key(|rest| rest.len());
+            let behind = behind.or_else(|| prompts().find_map(|prompt| behind_label(text, prompt)));
             if let Some(rest) = behind.or_else(|| behind_turns(&answer.text, &prompt)) {
                 answer.text = rest.to_owned();
                 self.with_prompts += 1;
@@ -157,13 +186,22 @@ fn has_turns(text: &str) -> bool {
     text.contains("<|") && TURNS.iter().any(|(_, assistant)| is_behind(assistant))
 }
 
+/// What stands behind the prompt in a text that begins with a label and the prompt: `Question: How many? Answer: 7`.
+fn behind_label<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
+    let at = text.find(prompt).filter(|at| *at <= 40 && prompt.len() >= LEAST_LINE)?;
+    let is_mark = |letter: char| !letter.is_alphanumeric();
+    let label = text[..at].trim_matches(is_mark).to_lowercase();
+    let labels = ["user", "human", "question", "q", "problem", "prompt", "instruction", "input"];
+    labels.contains(&label.as_str()).then(|| &text[at + prompt.len()..])
+}
+
 /// What stands behind the prompt in a text that begins with a rendered conversation: behind the assistant's header that
 /// follows the end of the prompt, or, where the prompt is not found, behind the last one.
 fn behind_turns<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
     let start = text.trim_start();
     let start = BEGINNINGS.iter().find_map(|token| start.strip_prefix(token)).unwrap_or(start);
     let (_, header) = TURNS.iter().find(|(turn, _)| start.trim_start().starts_with(turn))?;
-    let last = prompt.trim().lines().last().filter(|line| line.len() >= LEAST_PROMPT);
+    let last = prompt.trim().lines().last().filter(|line| line.len() >= LEAST_LINE);
     let asked = last.and_then(|line| Some(text.find(line)? + line.len()));
     let behind = match asked {
         Some(at) => text[at..].split_once(header),
@@ -285,13 +323,24 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
     Ok(None)
 }
 
-/// The key of the verdict that a record brings itself, where its name says that it is one of yes and no.
-fn own_verdict_key(value: &Value, format: Format) -> Option<&str> {
+/// The verdict that a record brings itself, with its key, where it says yes or no.
+fn own_verdict(value: &Value, format: Format) -> Option<(&str, &Value)> {
+    let at = |key| Some((key, fields::nested(value, key)?));
     match format {
-        Format::LmEval => value["metrics"][0].as_str(),
+        Format::LmEval => at(value["metrics"][0].as_str()?),
         Format::Own => {
             let is_list = value[VERDICT_LIST].is_array().then_some(VERDICT_LIST);
-            VERDICTS.into_iter().find(|key| value[*key].is_boolean()).or(is_list)
+            let is_truth = |value: &Value| {
+                value.is_boolean()
+                    || value.as_f64().is_some_and(|number| number == 0.0 || number == 1.0)
+            };
+            at(VERDICTS.into_iter().find(|key| is_truth(&value[*key])).or(is_list)?)
+        }
+        // Correct or incorrect.
+        Format::Inspect => {
+            let scores = value["scores"].as_object()?.iter();
+            let mut scores = scores.map(|(name, score)| (name.as_str(), &score["value"]));
+            scores.find(|(_, value)| **value == "C" || **value == "I")
         }
         _ => None,
     }
@@ -299,12 +348,17 @@ fn own_verdict_key(value: &Value, format: Format) -> Option<&str> {
 
 /// Reads a record; `key` is its own where it stands in an object.
 fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
+    let joined = lists::joined(value, keys.completion);
+    let value = joined.as_ref().map_or(value, |(joined, _)| joined);
     let renamed = keys.completion.map(|name| lists::with_completion(value, name)).transpose()?;
     let value = renamed.as_ref().unwrap_or(value);
     let mut line = match keys.completion {
         Some(_) => own::own(value, key)?,
         None => Format::read(value, key)?,
     };
+    if let Some((_, name)) = &joined {
+        line.remarks.push((NUMBERED, format!("`{}` of {}", short(name), line.shown())));
+    }
     line.with_turns = line.answers.iter().filter(|answer| has_turns(&answer.text)).count();
     let format = line.format;
     let document = value["doc"].as_object().filter(|_| format == Format::LmEval);
@@ -315,10 +369,9 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
     if let Some(gold_key) = keys.gold {
         line.set_golds(fields::first_golds(value, &[gold_key]));
     }
-    let of_file = own_verdict_key(value, format).filter(|_| keys.verdict.is_none());
-    if let Some(key) = keys.verdict.or(of_file)
-        && let Some(found) = fields::nested(value, key)
-    {
+    let named = keys.verdict.and_then(|key| Some((key, fields::nested(value, key)?)));
+    let of_file = own_verdict(value, format).filter(|_| keys.verdict.is_none());
+    if let Some((key, found)) = named.or(of_file) {
         let verdicts = match fields::verdicts(found, line.answers.len()) {
             none if none.is_empty() && format == Format::LmEval => {
                 harnesses::lm_eval_verdicts(value, found, key, &mut line)

@@ -28,7 +28,7 @@ pub(super) const SEVERAL_ELSE: [&str; 8] = [
 ];
 pub(super) const PROMPTS: [&str; 7] =
     ["prompt", "question", "messages", "instruction", "input", "query", "input_prompt"];
-/// Keys of the gold answer, those first that can mean nothing else. The `answer` of a line that somebody has judged, or
+/// Keys of the gold answer, those first that can mean nothing else; others are known by their words. The `answer` of a line that somebody has judged, or
 /// that has such a key, is what the completion said.
 pub(super) const GOLDS: [&str; 15] = [
     "gold",
@@ -47,6 +47,8 @@ pub(super) const GOLDS: [&str; 15] = [
     "label",
     "solution",
 ];
+/// How many of them can mean nothing else.
+pub(super) const SURE_GOLDS: usize = 11;
 /// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.
 pub(super) const SAMPLES: [&str; 6] =
     ["sample", "sample_index", "sample_idx", "generation_index", "repeat", "request_id"];

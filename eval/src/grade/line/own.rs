@@ -6,27 +6,22 @@ use serde::Deserialize;
 use serde_json::Value;
 use tealight_core::Prompt;
 use tealight_datasets::read::{IDS, VERDICTS};
-use tealight_datasets::verify::math;
 
-use super::fields::{
-    first, first_golds, first_id, get, is_finished, printed_list, prompt_of, text_of, tokens,
+use super::each::Each;
+use super::fields::{first, first_golds, first_id, get, prompt_of, text_of, tokens};
+use super::golds::{About, Golds, golds_of};
+use super::lists::{
+    flatten, is_message, list_in_text, note_turns, refuse_answers, refuse_collection, refuse_tokens,
 };
-use super::lists::{flatten, is_message, list_in_text, refuse_answers, refuse_collection};
-use super::names::{
-    CLASSES, GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST,
-};
+use super::names::{ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST};
 use super::origin::{model_of, sampling_of};
-use super::{Line, MAX_ANSWERS, hash, plausible_logp, short};
+use super::remarks::{TWO_GOLDS, TWO_TEXTS};
+use super::{Line, MAX_ANSWERS, hash, parts, plausible_logp, short};
 use crate::Sample;
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
-use crate::number::counted;
 
 /// The key of lm-eval's lines that it has judged, beside those of other lines.
 const FILTERED: &str = "filtered_resps";
-/// What a `label` says that is a verdict on the answer beside it.
-const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
-/// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
-const MOST_WORDS: usize = 8;
 /// A sample that Tealight judged.
 pub(super) fn tealight(value: &Value) -> Result<Line> {
     let Ok(sample) = Sample::deserialize(value) else { return own(value, None) };
@@ -109,25 +104,27 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     }
     let CompletionKeys { one, several, is_solution, is_text } =
         CompletionKeys::of(value, prompt.is_some())?;
-    let Golds { golds, is_answer, is_said, refusal } =
-        golds_of(value, is_judged, is_solution, several.is_some());
+    let is_several = several.is_some();
+    let about = About { prompt: prompt.as_ref(), is_judged, is_solution, is_several };
+    let Golds { golds, is_answer, is_said, refusal, conflict } = golds_of(value, about);
     let mut sample: Vec<String> =
         SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
     if !sample.is_empty() {
-        sample.extend(get(value, "seed").and_then(text_of));
+        sample.extend(["seed", "run"].into_iter().filter_map(|key| text_of(get(value, key)?)));
     }
     let mut line = Line {
         id,
-        golds,
         is_gold_answer: is_answer,
         is_said_answer: is_said,
         gold_refusal: refusal,
-        variant: prompt.as_ref().map(|prompt| hash([prompt.plain().trim()])),
+        group: parts::group_of(value),
         prompt,
         context: first(value, &["context", "db_id"]),
         is_judged,
         model: model_of(value),
         sampling: sampling_of(value),
+        keys: if golds.is_empty() { keys_of(value) } else { String::new() },
+        golds,
         sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
         ..Line::default()
     };
@@ -149,12 +146,12 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         (Some(found), _) => completions(&mut line, value, found, several.is_some())?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
-            line.push(Reading::from_text(None, ending(Ending::reasons(value), 0)));
+            line.push(Reading::from_text(None, Each::of(value, 1)?.ending(0)));
         }
         // A conversation that ends with the completion.
         (None, None) if ends_with_answer(&value["messages"]) => {
             let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-            line.push(Reading::new(last_answer(messages), ending(Ending::reasons(value), 0)));
+            line.push(Reading::new(last_answer(messages), Each::of(value, 1)?.ending(0)));
         }
         (None, None) => bail!(
             "{} has no completion (under `completion`, `response`, `output` and the like): name its key with \
@@ -164,15 +161,49 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         ),
     }
     refuse_answers(&mut line, value);
+    line.remarks.extend(conflict.map(|which| (TWO_GOLDS, which)));
+    line.remarks.extend(one.and_then(|key| unread(value, key)).map(|which| (TWO_TEXTS, which)));
     let is_whole =
         [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
-    line.cut_prompts(is_whole);
+    let prompts = prompts_of(value, line.prompt.as_ref());
+    line.cut_prompts(prompts.into_iter().filter(|prompt| is_whole || !is_code(prompt)).collect());
+    let is_question = line.id.is_some() && line.id == first_id(value, &["problem"]);
+    parts::set(&mut line, value, is_question);
     Ok(line)
 }
 
-/// Whether a value is one text or number.
-fn is_single(value: &Value) -> bool {
-    matches!(value, Value::String(_) | Value::Number(_)) && printed_list(value).is_none()
+/// Another completion than the one under `key`, which is no part of it.
+fn unread(value: &Value, key: &str) -> Option<String> {
+    let read = get(value, key)?.as_str()?;
+    let is_other = |other: &&&str| {
+        let text = get(value, other).and_then(Value::as_str).filter(|text| !text.is_empty());
+        text.is_some_and(|text| !read.contains(text) && !text.contains(read))
+    };
+    let other = ONE.iter().filter(|other| **other != key).find(is_other)?;
+    Some(format!("`{key}` is read, and `{other}` is not"))
+}
+
+/// Whether a prompt is the beginning of a program, which a completion may repeat as a part of its own.
+fn is_code(prompt: &str) -> bool {
+    let words = [
+        "def", "class", "import", "from", "#include", "function", "public", "package", "using",
+        "fn",
+    ];
+    let first = prompt.split_whitespace().next().unwrap_or_default();
+    words.contains(&first)
+}
+
+/// The texts that may stand before a completion: the prompt, and every text that is called one.
+fn prompts_of(value: &Value, prompt: Option<&Prompt>) -> Vec<String> {
+    let is_prompt = |name: &str| PROMPTS.contains(&name) || name.to_lowercase().contains("prompt");
+    let entries = value.as_object().into_iter().flatten();
+    let texts = entries.filter(|(name, _)| is_prompt(name)).filter_map(|(_, text)| text.as_str());
+    let mut all: Vec<String> = texts.map(str::to_owned).collect();
+    if let Some(Prompt::Chat(messages)) = prompt {
+        all.extend(messages.last().map(|last| last.content.clone()));
+    }
+    all.extend(prompt.map(Prompt::plain));
+    all
 }
 
 /// Whether the completion stands elsewhere than under a key of its own.
@@ -180,66 +211,6 @@ fn has_other(value: &Value) -> bool {
     get(value, "choices").is_some()
         || ends_with_answer(&value["messages"])
         || error_of(value).is_some()
-}
-
-/// The gold answers of a record.
-#[derive(Default)]
-struct Golds {
-    golds: Vec<String>,
-    /// Whether they stand under `answer`, and whether `answer` is what the completion said.
-    is_answer: bool,
-    is_said: bool,
-    /// Why they cannot be read: the index of a choice counts from 0 or from 1, which one record does not say.
-    refusal: Option<String>,
-}
-
-/// The gold answers of a record.
-fn golds_of(value: &Value, is_judged: bool, is_solution: bool, is_several: bool) -> Golds {
-    let has_answer = get(value, "answer").is_some_and(|answer| !answer.is_null());
-    let is_verdict = |label: &Value| match label {
-        Value::Bool(_) => true,
-        Value::Number(number) => matches!(number.as_u64(), Some(0 | 1)),
-        Value::String(text) => LABELS.contains(&text.to_lowercase().as_str()),
-        _ => false,
-    };
-    let is_word = |word: &&str| {
-        let bare = word.trim_matches(|c: char| c.is_ascii_punctuation() && c != '\\');
-        bare.chars().count() > 1 && bare.chars().all(char::is_alphabetic)
-    };
-    let is_prose = |text: &str| {
-        math::gold(text) == text.trim()
-            && text.split_whitespace().filter(is_word).count() > MOST_WORDS
-    };
-    let is_gold = |key: &&&str| match **key {
-        // Of several completions, what they said would be a list (TRL has the gold there, beside a reward).
-        "answer" => !is_judged || is_several && get(value, "answer").is_some_and(is_single),
-        // Beside an answer, whether somebody found it right.
-        "label" => !(has_answer && get(value, "label").is_some_and(is_verdict)),
-        "solution" => {
-            let text = get(value, "solution").and_then(Value::as_str);
-            !is_solution && !text.is_some_and(is_prose)
-        }
-        _ => true,
-    };
-    let found = GOLDS.iter().filter(is_gold).map(|key| (*key, first_golds(value, &[key])));
-    let Some((key, golds)) = found.into_iter().find(|(_, golds)| !golds.is_empty()) else {
-        return Golds { is_said: is_judged && has_answer, ..Golds::default() };
-    };
-    let choices = get(value, "choices").and_then(Value::as_array);
-    let choices = choices.filter(|all| all.len() > 1 && all.iter().all(Value::is_string));
-    if let (Some(choices), Some(index)) = (choices, get(value, key).and_then(Value::as_u64))
-        && index <= choices.len() as u64
-        && !choices
-            .iter()
-            .any(|choice| choice.as_str().is_some_and(|text| text.ends_with(&golds[0])))
-    {
-        let why = format!(
-            "the gold answer {index} under `{key}` is the place of one of the `choices`, counted from 0 or from 1: name the \
-             dataset with --dataset, or the key of the letter with --gold-key"
-        );
-        return Golds { refusal: Some(why), ..Golds::default() };
-    }
-    Golds { is_answer: key == "answer" && !is_judged, golds, ..Golds::default() }
 }
 
 /// The keys of a record, the first few, as messages name them.
@@ -300,61 +271,33 @@ pub(super) fn verifiers(value: &Value) -> Result<Line> {
 /// The completions in `found`, a list of them where the record says `several`; else one, or a list.
 fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> Result<()> {
     let count = tokens(&value["tokens"])?;
-    let printed = if several { list_in_text(line, found)? } else { None };
+    let printed = list_in_text(line, found, several)?;
     let mut items = Vec::new();
     flatten(printed.as_ref().unwrap_or(found), &mut items);
-    let reasons = Ending::reasons(value);
-    if let Some(Value::Array(reasons)) = reasons
-        && reasons.len() != items.len()
-    {
-        bail!(
-            "{} has {} and {}: give one for each",
-            line.shown(),
-            counted(items.len(), "completion"),
-            counted(reasons.len(), "finish reason")
-        );
-    }
-    // One class of several completions is the topic of their problem.
-    let has_classes = items.len() == 1
-        || !CLASSES.iter().filter_map(|key| get(value, key)).any(|class| !class.is_array());
+    refuse_tokens(line, found, several)?;
+    note_turns(line, &items);
+    let of_each = Each::of(value, items.len()).with_context(|| line.shown())?;
     for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
-        let own = ending(Ending::reasons(item), 0);
-        let ending = if own == Ending::Unknown { ending(reasons, index) } else { own };
+        let own = Ending::reasons(item).map_or(Ending::Unknown, Ending::from_reason);
+        let ending = if own == Ending::Unknown { of_each.ending(index) } else { own };
         let mut reading = Reading::new(content(item)?, ending);
         let one = &mut reading.completion;
-        if let Some(is_finished) = is_finished(value, index) {
+        if let Some(is_finished) = of_each.is_finished(index) {
             (one.is_finished, one.is_end_unknown) = (one.is_finished && is_finished, false);
         }
         one.tokens = count;
         let logp = [(item, "logp"), (item, "cumulative_logprob"), (value, "logp")];
         let logp = logp.into_iter().find_map(|(object, key)| number(get(object, key)?));
         one.logp = logp.and_then(plausible_logp);
-        one.class = class(item, 0).or_else(|| class(value, index).filter(|_| has_classes));
+        one.class = Each::of(item, 1)?.class(0).or_else(|| of_each.class(index));
         line.push(reading);
     }
     Ok(())
 }
 
-/// The solution class of a record, or of the completion of this index where it lists them.
-fn class(value: &Value, index: usize) -> Option<String> {
-    CLASSES.iter().find_map(|key| match get(value, key)? {
-        Value::Array(classes) => text_of(classes.get(index)?),
-        one => text_of(one),
-    })
-}
-
 /// A number, also one whose digits stand as a text.
 fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
-}
-
-/// The ending by a finish reason, or by that of the completion of this index where these are several.
-fn ending(reasons: Option<&Value>, index: usize) -> Ending {
-    match reasons {
-        Some(Value::Array(items)) => items.get(index).map_or(Ending::Unknown, Ending::from_reason),
-        Some(reason) => Ending::from_reason(reason),
-        None => Ending::Unknown,
-    }
 }
 
 /// Whether a conversation ends with a turn of the assistant.

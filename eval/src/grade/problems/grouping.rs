@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, bail};
 
+use tealight_datasets::Problem;
+
 use super::super::line::{Format, Line, hash};
 use super::Problems;
 
@@ -22,7 +24,8 @@ impl Problems<'_> {
                 return;
             }
             count += 1;
-            let prompt = hash([prompt.plain().trim()]);
+            let parts = line.parts.map(|parts| parts.to_string()).unwrap_or_default();
+            let prompt = hash([prompt.plain().trim(), &parts]);
             let (of_prompt, golds) = prompts.entry(prompt).or_insert((0, &line.golds));
             are_golds_of_prompts &= *golds == line.golds;
             let is_new = pairs.insert((id, prompt));
@@ -43,15 +46,35 @@ impl Problems<'_> {
         self.has_row_ids |= self.has_sample_ids;
     }
 
+    /// Finds out from the first lines of a file whether ids number its records, and another id of them names the
+    /// problem: no id comes twice, the other comes twice or more on average, with one gold answer.
+    pub(in crate::grade) fn find_groups<'l>(&mut self, lines: impl Iterator<Item = &'l Line>) {
+        let (mut ids, mut groups, mut count) = (HashSet::new(), HashMap::new(), 0);
+        for line in lines {
+            let (Some(id), Some(group)) = (&line.id, &line.group) else { return };
+            if line.answers.len() != 1 || line.format != Format::Own || line.golds.is_empty() {
+                return;
+            }
+            count += 1;
+            ids.insert(id);
+            if *groups.entry((group, line.variant)).or_insert(&line.golds) != &line.golds {
+                return;
+            }
+        }
+        self.has_groups = count > 1 && ids.len() == count && 2 * groups.len() <= count;
+    }
+
     /// Refuses ids that number the samples of each prompt, where the first lines of the file did not show it.
     pub(in crate::grade) fn check_ids(&self) -> Result<()> {
         if self.shared_ids.count < 2 || self.dataset.is_some() {
             return Ok(());
         }
-        let problems = self.list.iter().map(|target| &target.problem);
-        let shown = problems.filter(|problem| !problem.prompt.plain().trim().is_empty());
-        let keys: Vec<u64> =
-            shown.map(|one| hash([one.prompt.plain().trim(), one.answer.as_str()])).collect();
+        let problems = self.list.iter().map(|target| (&target.problem, target.parts));
+        let shown = problems.filter(|(problem, _)| !problem.prompt.plain().trim().is_empty());
+        let key = |(one, parts): (&Problem, Option<u64>)| {
+            hash([one.prompt.plain().trim(), &one.answer, &parts.unwrap_or_default().to_string()])
+        };
+        let keys: Vec<u64> = shown.map(key).collect();
         let prompts = keys.iter().collect::<HashSet<_>>().len();
         if prompts > 1 && 2 * prompts <= keys.len() {
             bail!(

@@ -354,6 +354,8 @@ fn binary(start: &[u8]) -> Option<&'static str> {
         }
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16, and no UTF-8"),
         [0x80, 2..=5, ..] => Some("a pickle of Python, which may run code"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => Some("packed with xz, which is not read"),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => Some("packed with bzip2, which is not read"),
         [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some("an array of numpy"),
         _ => None,
     }

@@ -15,6 +15,8 @@ pub(super) struct Csv<'a> {
     records: csv::StringRecordsIntoIter<Box<dyn Read + 'a>>,
     separator: u8,
     header: Vec<String>,
+    /// The line that the next row begins in, at least: the parser does not count all line breaks.
+    line: usize,
     /// What may still be read for this row.
     left: Rc<Cell<usize>>,
 }
@@ -29,13 +31,15 @@ impl<'a> Csv<'a> {
         reader.consume(skipped);
         let limited: Box<dyn Read + 'a> = Box::new(Limited { reader, left: left.clone() });
         let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(limited);
-        let header: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+        let header: Vec<String> =
+            reader.headers()?.iter().map(|name| name.trim().to_owned()).collect();
         check_columns(header.len()).map_err(Error::msg)?;
         let mut seen = HashSet::new();
         if let Some(twice) = header.iter().find(|name| !seen.insert(name.as_str())) {
             bail!("the column `{}` occurs twice in the header", twice.escape_debug());
         }
-        Ok(Self { records: reader.into_records(), separator, header, left })
+        let line = 2 + header.iter().map(|name| breaks(name)).sum::<usize>();
+        Ok(Self { records: reader.into_records(), separator, header, line, left })
     }
 
     /// The next row and its line; or why there is none, and the line where it is known.
@@ -46,14 +50,27 @@ impl<'a> Csv<'a> {
             let line = error.position().map(|position| position.line() as usize);
             (line, row_error(&error, separator))
         };
-        let Some(record) = self.records.next().transpose().map_err(failed)? else {
-            return Ok(None);
+        let record = loop {
+            let Some(record) = self.records.next().transpose().map_err(failed)? else {
+                return Ok(None);
+            };
+            let line = record.position().map_or(0, |position| position.line() as usize);
+            self.line = self.line.max(line) + 1 + record.iter().map(breaks).sum::<usize>();
+            // Spreadsheets write rows of empty cells.
+            if record.len() == 1 || record.iter().any(|cell| !cell.trim().is_empty()) {
+                break record;
+            }
         };
-        let line = record.position().map_or(0, |position| position.line() as usize);
+        let line = self.line - 1 - record.iter().map(breaks).sum::<usize>();
         let cell = |cell: &str| if cell.is_empty() { Value::Null } else { Value::from(cell) };
         let row = self.header.iter().cloned().zip(record.iter().map(cell)).collect();
         Ok(Some((line, row)))
     }
+}
+
+/// The line breaks in a cell.
+fn breaks(cell: &str) -> usize {
+    cell.bytes().filter(|byte| *byte == b'\n').count()
 }
 
 struct Limited<R> {

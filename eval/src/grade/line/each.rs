@@ -1,0 +1,120 @@
+//! What a record says of each of its completions: how it ended, its class.
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use super::fields::{printed_list, text_of, truth};
+use super::names::CLASSES;
+use crate::completion::Ending;
+use crate::number::counted;
+
+/// Keys that say whether a completion ended by itself, and what they say then.
+const ENDS: [(&str, bool); 9] = [
+    ("is_finished", true),
+    ("finished", true),
+    ("is_truncated", false),
+    ("truncated", false),
+    ("was_truncated", false),
+    ("stopped_limit", false),
+    ("hit_limit", false),
+    ("hit_max_tokens", false),
+    ("is_complete", true),
+];
+
+/// A value for all completions, or one for each.
+enum Of {
+    All(Value),
+    Each(Vec<Value>),
+}
+
+impl Of {
+    /// # Errors
+    /// A list of another length.
+    fn read(value: &Value, (what, of): (&str, &str), completions: usize) -> Result<Self> {
+        let printed = value.as_str().filter(|text| text.trim_start().starts_with('['));
+        let printed = printed.and_then(|text| {
+            let of_flags = || serde_json::from_str::<Value>(&text.to_lowercase()).ok();
+            printed_list(value).or_else(of_flags).filter(Value::is_array)
+        });
+        let value = printed.as_ref().unwrap_or(value);
+        if !value.is_array() {
+            return Ok(Self::All(value.clone()));
+        }
+        let mut all = Vec::new();
+        flatten(value, &mut all);
+        if all.len() != completions {
+            bail!(
+                "{} and {}{of}: give one for each",
+                counted(completions, "completion"),
+                counted(all.len(), what)
+            );
+        }
+        Ok(Self::Each(all))
+    }
+
+    fn at(&self, index: usize) -> Option<&Value> {
+        match self {
+            Self::All(value) => Some(value),
+            Self::Each(all) => all.get(index),
+        }
+    }
+}
+
+/// The items of a list, also of lists in it, as completions may stand.
+fn flatten(value: &Value, all: &mut Vec<Value>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| flatten(item, all)),
+        one => all.push(one.clone()),
+    }
+}
+
+/// What a record says of its completions.
+pub(super) struct Each {
+    reasons: Option<Of>,
+    ends: Option<(Of, bool)>,
+    class: Option<Of>,
+}
+
+impl Each {
+    /// # Errors
+    /// A list with more or fewer values than completions.
+    pub(super) fn of(value: &Value, completions: usize) -> Result<Self> {
+        let read = |value: &Value, what: (&str, &str)| Of::read(value, what, completions);
+        let of_key = |value: &Value, key: &str| read(value, ("value", &format!(" of `{key}`")));
+        let there = |key: &str| value.get(key).filter(|found| !found.is_null());
+        let reasons = Ending::reasons(value);
+        // llama.cpp says by `truncated` that the prompt was cut.
+        let is_of_prompt = |key: &str| key == "truncated" && there("stop_type").is_some();
+        let mut ends = ENDS.iter().filter(|(key, _)| !is_of_prompt(key));
+        let ends = ends.find_map(|(key, when)| Some((key, there(key)?, *when)));
+        let class = CLASSES.iter().find_map(|key| Some((key, there(key)?)));
+        // One class of several completions is the topic of their problem.
+        let class = class.map(|(key, class)| of_key(class, key)).transpose()?;
+        let is_topic = |class: &Of| completions != 1 && matches!(class, Of::All(_));
+        Ok(Self {
+            reasons: reasons.map(|found| read(found, ("finish reason", ""))).transpose()?,
+            ends: match ends {
+                Some((key, found, when)) => Some((of_key(found, key)?, when)),
+                None => None,
+            },
+            class: class.filter(|class| !is_topic(class)),
+        })
+    }
+
+    /// How the completion of this index ended, by its reason.
+    pub(super) fn ending(&self, index: usize) -> Ending {
+        let reason = self.reasons.as_ref().and_then(|reasons| reasons.at(index));
+        reason.map_or(Ending::Unknown, Ending::from_reason)
+    }
+
+    /// Whether it ended by itself, where a key says yes or no.
+    pub(super) fn is_finished(&self, index: usize) -> Option<bool> {
+        let (ends, when) = self.ends.as_ref()?;
+        Some(truth(ends.at(index)?)? == *when)
+    }
+
+    /// Its solution class.
+    pub(super) fn class(&self, index: usize) -> Option<String> {
+        text_of(self.class.as_ref()?.at(index)?)
+    }
+}

@@ -1,0 +1,187 @@
+//! The gold answers of a record, and what its other keys say against them.
+
+use serde_json::Value;
+use tealight_core::Prompt;
+use tealight_datasets::judge;
+use tealight_datasets::read::VERDICTS;
+use tealight_datasets::verify::math;
+
+use super::choices::letter_of;
+use super::fields::{first_golds, get, golds, printed_list};
+use super::names::{GOLDS, SURE_GOLDS};
+use super::short;
+use super::words::{self, Kind};
+
+/// What a `label` says that is a verdict on the answer beside it.
+const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
+/// Objects of what else is known of a record.
+const INNER: [&str; 7] = ["metadata", "meta", "extra_info", "info", "doc", "example", "data"];
+/// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
+const MOST_WORDS: usize = 8;
+
+/// The gold answers of a record.
+#[derive(Default)]
+pub(super) struct Golds {
+    pub(super) golds: Vec<String>,
+    /// Whether they stand under `answer`, and whether `answer` is what the completion said.
+    pub(super) is_answer: bool,
+    pub(super) is_said: bool,
+    /// Why they cannot be read: the index of a choice counts from 0 or from 1, which one record does not say.
+    pub(super) refusal: Option<String>,
+    /// Another key with another gold answer.
+    pub(super) conflict: Option<String>,
+}
+
+/// What one record says of itself that its gold answer depends on.
+#[derive(Clone, Copy)]
+pub(super) struct About<'a> {
+    pub(super) prompt: Option<&'a Prompt>,
+    /// Whether somebody judged it.
+    pub(super) is_judged: bool,
+    /// Whether its `solution` is the completion, and whether it has several completions.
+    pub(super) is_solution: bool,
+    pub(super) is_several: bool,
+}
+
+/// Whether a text is the working that leads to an answer, without a mark.
+fn is_prose(text: &str) -> bool {
+    let is_word = |word: &&str| {
+        let bare = word.trim_matches(|c: char| c.is_ascii_punctuation() && c != '\\');
+        bare.chars().count() > 1 && bare.chars().all(char::is_alphabetic)
+    };
+    math::gold(text) == text.trim() && text.split_whitespace().filter(is_word).count() > MOST_WORDS
+}
+
+/// Whether one answer is the other, or another one; none where the verifier of mathematics cannot say.
+fn is_same(one: &str, other: &str) -> Option<bool> {
+    if one.trim() == other.trim() {
+        return Some(true);
+    }
+    match judge::check(other, &math::gold(one), math::Mode::Flexible).ok()?.outcome {
+        math::Outcome::Correct => Some(true),
+        math::Outcome::Wrong => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether two lists have an answer in common; none where that is not known.
+fn share(one: &[String], other: &[String]) -> Option<bool> {
+    let mut all = one.iter().flat_map(|one| other.iter().map(|other| is_same(one, other)));
+    let known: Vec<Option<bool>> = all.by_ref().take(64).collect();
+    if known.contains(&Some(true)) {
+        Some(true)
+    } else {
+        known.contains(&Some(false)).then_some(false)
+    }
+}
+
+/// Whether a value is one text or number.
+fn is_single(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Number(_)) && printed_list(value).is_none()
+}
+
+/// The gold answers of a record: those of the first of the known keys, or of one whose words say it.
+pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
+    let has_answer = get(value, "answer").is_some_and(|answer| !answer.is_null());
+    let is_verdict = |label: &Value| match label {
+        Value::Bool(_) => true,
+        Value::Number(number) => matches!(number.as_u64(), Some(0 | 1)),
+        Value::String(text) => LABELS.contains(&text.to_lowercase().as_str()),
+        _ => false,
+    };
+    let is_gold = |key: &&&str| match **key {
+        // Of several completions, what they said would be a list (TRL has the gold there, beside a reward).
+        "answer" => {
+            !about.is_judged || about.is_several && get(value, "answer").is_some_and(is_single)
+        }
+        // Beside an answer, whether somebody found it right.
+        "label" => !(has_answer && get(value, "label").is_some_and(is_verdict)),
+        "solution" => {
+            let text = get(value, "solution").and_then(Value::as_str);
+            !about.is_solution && !text.is_some_and(is_prose)
+        }
+        _ => true,
+    };
+    let known = |keys: &'static [&'static str]| {
+        let found = keys.iter().filter(is_gold).map(|key| (*key, first_golds(value, &[key])));
+        found.filter(|(_, golds)| !golds.is_empty())
+    };
+    let rest: Vec<(&str, Vec<String>)> = known(&GOLDS[SURE_GOLDS..]).collect();
+    let mut found: Vec<(&str, Vec<String>)> = known(&GOLDS[..SURE_GOLDS]).collect();
+    found.extend(worded(value, Kind::Gold).filter(|(_, golds)| match rest.first() {
+        // Beside another answer, a text of which nothing is known is none.
+        Some((_, of_rest)) => !is_prose(&golds[0]) && share(golds, of_rest) == Some(false),
+        None => true,
+    }));
+    found.extend(rest);
+    let Some((key, golds)) = found.first() else {
+        return Golds { is_said: about.is_judged && has_answer, ..Golds::default() };
+    };
+    let (key, mut golds) = (*key, golds.clone());
+    let is_answer = key == "answer" && !about.is_judged;
+    let maybe = worded(value, Kind::MaybeGold).filter(|_| is_answer);
+    let maybe = maybe.filter(|(name, _)| *name != "key" || get(value, "id").is_some());
+    let refusal = maybe.filter(|(_, other)| share(other, &golds) == Some(false)).map(|(name, other)| {
+        format!(
+            "`answer` (`{}`) and `{}` (`{}`) differ: one of them is the gold answer, and one may be what the completion \
+             said: name the gold answer's with --gold-key",
+            short(&golds[0]),
+            short(name),
+            short(&other[0])
+        )
+    });
+    if let Some(why) = refusal.chain(choice_index(value, key, &golds)).next() {
+        return Golds { refusal: Some(why), ..Golds::default() };
+    }
+    // Beside a sure key `answer` is what the completion said, and `label` whether that is right.
+    let is_sure = GOLDS[..SURE_GOLDS].contains(&key);
+    let is_against = |(other, them): &&(&str, Vec<String>)| {
+        *other != "label" && !(is_sure && *other == "answer") && share(them, &golds) != Some(true)
+    };
+    let conflict = found[1..].iter().find(is_against).map(|(other, them)| {
+        format!(
+            "`{}` is `{}`, and `{}` is `{}`",
+            short(key),
+            short(&golds[0]),
+            short(other),
+            short(&them[0])
+        )
+    });
+    if let [gold] = golds.as_slice()
+        && let Some(letter) = letter_of(gold, value, about.prompt)
+    {
+        golds.push(letter);
+    }
+    Golds { is_answer, golds, conflict, ..Golds::default() }
+}
+
+/// The gold answers under keys that are of this kind by their words, and none of the known ones, also in an object of
+/// what else is known of the record.
+fn worded(value: &Value, kind: Kind) -> impl Iterator<Item = (&str, Vec<String>)> {
+    let is_new = |name: &str| !GOLDS.contains(&name) && !VERDICTS.contains(&name);
+    let entries = value.as_object().into_iter().flatten();
+    let entries = entries.filter(move |(name, _)| is_new(name));
+    let inner = INNER.iter().filter_map(|key| get(value, key)?.as_object()).flatten();
+    let is_value = |value: &Value| !value.is_boolean() && !value.is_object();
+    let is_of_kind = move |name: &str| words::kind(name) == kind;
+    entries
+        .chain(inner.filter(|(name, _)| !VERDICTS.contains(&name.as_str())))
+        .filter(move |(name, value)| is_value(value) && is_of_kind(name))
+        .map(|(name, value)| (name.as_str(), golds(value)))
+        .filter(|(_, golds)| !golds.is_empty())
+}
+
+/// Why a gold answer cannot be read that is the place of a choice.
+fn choice_index(value: &Value, key: &str, golds: &[String]) -> Option<String> {
+    let choices = get(value, "choices").and_then(Value::as_array);
+    let choices = choices.filter(|all| all.len() > 1 && all.iter().all(Value::is_string))?;
+    let index = get(value, key).and_then(Value::as_u64)?;
+    let is_text = |choice: &Value| choice.as_str().is_some_and(|text| text.ends_with(&golds[0]));
+    let is_index = index <= choices.len() as u64 && !choices.iter().any(is_text);
+    is_index.then(|| {
+        format!(
+            "the gold answer {index} under `{key}` is the place of one of the `choices`, counted from 0 or from 1: name the \
+             dataset with --dataset, or the key of the letter with --gold-key"
+        )
+    })
+}

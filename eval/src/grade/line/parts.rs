@@ -1,0 +1,100 @@
+//! What tells a record's problem apart beside its id and its prompt, and how its sample was made.
+
+use serde_json::Value;
+
+use super::fields::{first_id, get, text_of};
+use super::names::{ONE, PROMPTS, SEVERAL};
+use super::words::{self, Kind};
+use super::{Line, hash};
+use crate::Completion;
+
+/// Least bytes of a text by which it is found in a completion.
+const LEAST: usize = 12;
+/// Most bytes of the name of a subset, and of a value that names a setting.
+const MOST: usize = 200;
+
+/// The id that names the problem where `id` numbers the records.
+pub(super) fn group_of(value: &Value) -> Option<String> {
+    let names = [
+        "prompt_id",
+        "doc_id",
+        "group_id",
+        "item_id",
+        "instance_id",
+        "query_id",
+        "qid",
+        "prompt_idx",
+        "prompt_index",
+        "question_idx",
+        "question_index",
+        "problem_index",
+        "doc_idx",
+        "group_idx",
+        "group",
+        "uid",
+    ];
+    first_id(value, &names)
+}
+
+/// Whether a value is what a completion says, or has it.
+fn is_said(value: &Value, answers: &[Completion]) -> bool {
+    match value {
+        Value::String(text) => answers.iter().any(|one| {
+            let (text, said) = (text.trim(), one.text.trim());
+            text.len() >= LEAST && said.contains(text) || said.len() >= LEAST && text.contains(said)
+        }),
+        Value::Array(items) => items.iter().any(|item| is_said(item, answers)),
+        Value::Object(map) => map.values().any(|item| is_said(item, answers)),
+        _ => false,
+    }
+}
+
+/// Whether a value is the choices of a server's response.
+fn is_response(value: &Value) -> bool {
+    let is_choice = |item: &Value| item.is_object() && item.get("label").is_none();
+    value.as_array().is_some_and(|items| items.iter().any(is_choice))
+}
+
+/// Notes what tells the problem of a line apart: of one without an id every part of the question, of others what the
+/// problem belongs to. `is_question` says that its id is its question.
+pub(super) fn set(line: &mut Line, value: &Value, is_question: bool) {
+    let is_named = line.id.is_some() && !is_question;
+    let is_read =
+        |name: &str| PROMPTS.contains(&name) || ONE.contains(&name) || SEVERAL.contains(&name);
+    let is_short = |value: &Value| {
+        words::is_scalar(value) && text_of(value).is_none_or(|text| text.len() <= MOST)
+    };
+    let (mut parts, mut subsets) = (Vec::new(), Vec::new());
+    for (name, found) in value.as_object().into_iter().flatten() {
+        if found.is_null() || is_read(name) {
+            continue;
+        }
+        let entry = || format!("{name}={found}");
+        match words::kind(name) {
+            Kind::Part if name == "context" && found.is_string() => {}
+            Kind::Part if !is_named && !is_response(found) => parts.push(entry()),
+            Kind::PartOrSaid if !is_named && !is_said(found, &line.answers) => parts.push(entry()),
+            Kind::System if !is_named => parts.push(entry()),
+            Kind::Subset if is_short(found) => subsets.push(entry()),
+            Kind::Condition | Kind::System if words::is_scalar(found) => {
+                line.conditions.push((name.clone(), found.to_string()));
+            }
+            _ => {}
+        }
+    }
+    let sampling = line.sampling.iter().filter(|(key, _)| get(value, key).is_none());
+    line.conditions.extend(sampling.map(|(key, value)| ((*key).to_owned(), value.clone())));
+    parts.append(&mut subsets.clone());
+    let joined = |mut all: Vec<String>| {
+        all.sort_unstable();
+        (!all.is_empty()).then(|| hash(all.iter().map(String::as_str)))
+    };
+    line.parts = joined(parts);
+    let own = if is_named { joined(subsets) } else { line.parts };
+    let prompt = line.prompt.as_ref().map(|prompt| hash([prompt.plain().trim()]));
+    line.variant = match (prompt, own) {
+        (None, None) => None,
+        (Some(prompt), None) => Some(prompt),
+        (prompt, Some(own)) => Some(hash([format!("{prompt:?} {own}").as_str()])),
+    };
+}

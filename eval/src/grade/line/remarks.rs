@@ -1,0 +1,14 @@
+//! What is to be said of records that were read, but may mean something else: behind how many they are.
+
+pub(super) const TWO_GOLDS: &str =
+    "with two gold answers that differ, of which the first is read (--gold-key names another)";
+pub(super) const TWO_TEXTS: &str =
+    "with two completions that differ, of which one is read (--completion-key names another)";
+pub(super) const PRINTED: &str = "whose completion is a printed list, of which each item is one";
+pub(super) const NUMBERS: &str =
+    "with numbers as completions (ids of tokens are none: --completion-key names the text)";
+pub(super) const NUMBERED: &str = "with numbered keys, which are read as further completions";
+pub(super) const TURNS: &str =
+    "with turns of the user between those of the assistant, of which the last is judged";
+pub(super) const PARALLEL: &str =
+    "with as many gold answers as completions: each gold answer is right for every completion";

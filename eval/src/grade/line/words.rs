@@ -1,0 +1,310 @@
+//! What a key is by the words of its name, whatever their case and what stands between them.
+
+use serde_json::Value;
+
+/// Words of which one says that a key holds the gold answer, alone or beside [`NEUTRAL`] ones.
+const GOLD: [&str; 14] = [
+    "gold",
+    "golden",
+    "golds",
+    "groundtruth",
+    "groundtruths",
+    "truth",
+    "gt",
+    "gts",
+    "reference",
+    "references",
+    "ref",
+    "refs",
+    "expected",
+    "ideal",
+];
+/// Those that say it beside another word only.
+const GOLD_BESIDE: [&str; 10] =
+    ["correct", "true", "standard", "std", "key", "target", "oracle", "right", "label", "labels"];
+/// Words that stand beside them.
+const NEUTRAL: [&str; 21] = [
+    "ground",
+    "truth",
+    "truths",
+    "answer",
+    "answers",
+    "ans",
+    "output",
+    "outputs",
+    "solution",
+    "solutions",
+    "value",
+    "text",
+    "str",
+    "response",
+    "completion",
+    "option",
+    "choice",
+    "letter",
+    "result",
+    "label",
+    "labels",
+];
+/// Names that may be the gold answer, or what a model said, or something else.
+const MAYBE_GOLD: [&[&str]; 3] = [&["final", "answer"], &["labels"], &["key"]];
+
+/// Words of what a question is about.
+const PARTS: [&str; 61] = [
+    "choices",
+    "choice",
+    "options",
+    "option",
+    "endings",
+    "passage",
+    "passages",
+    "context",
+    "contexts",
+    "image",
+    "images",
+    "picture",
+    "figure",
+    "diagram",
+    "audio",
+    "video",
+    "table",
+    "tables",
+    "premise",
+    "premises",
+    "hypothesis",
+    "article",
+    "document",
+    "documents",
+    "paragraph",
+    "paragraphs",
+    "story",
+    "background",
+    "body",
+    "facts",
+    "evidence",
+    "knowledge",
+    "dialogue",
+    "dialog",
+    "conversation",
+    "history",
+    "code",
+    "snippet",
+    "schema",
+    "sentence",
+    "sentence1",
+    "sentence2",
+    "tools",
+    "functions",
+    "hint",
+    "numbers",
+    "nums",
+    "grid",
+    "graph",
+    "claim",
+    "abstract",
+    "constraints",
+    "rules",
+    "transcript",
+    "chart",
+    "screenshot",
+    "page",
+    "statement",
+    "statements",
+    "email",
+    "review",
+];
+/// Those that may also hold what a model wrote.
+const SAID: [&str; 5] = ["code", "history", "conversation", "dialogue", "dialog"];
+/// Words of what a problem belongs to.
+const SUBSETS: [&str; 22] = [
+    "lang",
+    "language",
+    "locale",
+    "task",
+    "dataset",
+    "source",
+    "subset",
+    "category",
+    "config",
+    "split",
+    "subject",
+    "benchmark",
+    "domain",
+    "suite",
+    "testset",
+    "topic",
+    "year",
+    "exam",
+    "contest",
+    "competition",
+    "collection",
+    "corpus",
+];
+/// Words of how a sample was made.
+const CONDITIONS: [&str; 13] = [
+    "temperature",
+    "effort",
+    "shot",
+    "shots",
+    "fewshot",
+    "template",
+    "penalty",
+    "quantization",
+    "decoding",
+    "dtype",
+    "backend",
+    "beams",
+    "budget",
+];
+/// Words of what a program says of a problem or a sample.
+const OTHER: [&str; 34] = [
+    "id",
+    "ids",
+    "idx",
+    "index",
+    "hash",
+    "uid",
+    "uuid",
+    "num",
+    "n",
+    "count",
+    "len",
+    "length",
+    "size",
+    "tokens",
+    "score",
+    "scores",
+    "time",
+    "date",
+    "model",
+    "generated",
+    "pred",
+    "predicted",
+    "prediction",
+    "extracted",
+    "parsed",
+    "output",
+    "outputs",
+    "response",
+    "completion",
+    "file",
+    "path",
+    "url",
+    "description",
+    "judge",
+];
+
+/// What a key is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The gold answer, and what may be.
+    Gold,
+    MaybeGold,
+    /// A part of the question beside its text, and one that may as well be what a model wrote.
+    Part,
+    PartOrSaid,
+    /// What the problem belongs to.
+    Subset,
+    /// How a sample was made, and the system's prompt, which may belong to the question.
+    Condition,
+    System,
+    Other,
+}
+
+/// The words of a name, in small letters: those of `expectedOutput`, `Gold Answer`, `option_a`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for letter in name.chars() {
+        let is_new = !letter.is_alphanumeric() || was_small && letter.is_uppercase();
+        if is_new && words.last().is_some_and(|word| !word.is_empty()) {
+            words.push(String::new());
+        }
+        was_small = letter.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
+            word.extend(letter.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// What a key is by its name.
+pub(super) fn kind(name: &str) -> Kind {
+    if let [b'A'..=b'J'] = name.as_bytes() {
+        return Kind::Part;
+    }
+    let words = words(name);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let any = |known: &[&str]| words.iter().any(|word| known.contains(word));
+    let has = |word: &str| words.contains(&word);
+    let is_gold =
+        any(&GOLD) || has("ground") && has("truth") || words.len() > 1 && any(&GOLD_BESIDE);
+    let known = [&GOLD[..], &GOLD_BESIDE, &NEUTRAL];
+    if MAYBE_GOLD.contains(&words.as_slice()) {
+        Kind::MaybeGold
+    } else if is_gold && words.iter().all(|word| known.iter().any(|words| words.contains(word))) {
+        Kind::Gold
+    } else if has("system") && (words.len() == 1 || has("prompt")) {
+        Kind::System
+    } else if is_condition(&words) {
+        Kind::Condition
+    } else if words == ["text"] {
+        Kind::PartOrSaid
+    } else if any(&OTHER) && !any(&["image", "images", "audio", "video"]) {
+        Kind::Other
+    } else if any(&PARTS) {
+        if any(&SAID) { Kind::PartOrSaid } else { Kind::Part }
+    } else if any(&SUBSETS) {
+        Kind::Subset
+    } else {
+        Kind::Other
+    }
+}
+
+fn is_condition(words: &[&str]) -> bool {
+    let has = |word: &str| words.contains(&word);
+    words.iter().any(|word| CONDITIONS.contains(word))
+        || matches!(words, ["top", "p" | "k"] | ["min", "p"] | ["topp" | "topk"])
+        || has("max") && (has("tokens") || has("length"))
+        || matches!(words, ["prompt", "version" | "name" | "style" | "type" | "variant" | "format"])
+}
+
+/// Whether a value is a text, a number, or yes or no.
+pub(super) fn is_scalar(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_what_its_words_say() {
+        for (names, expected) in [
+            (
+                "gold_answer groundtruth Ground_Truth expectedOutput ideal ref-answer std_answer true_answer gold_label \
+                 references correct_option answer_key target_text",
+                Kind::Gold,
+            ),
+            ("final_answer labels key", Kind::MaybeGold),
+            ("choices option_a A passage image_path table premise schema", Kind::Part),
+            ("code history text", Kind::PartOrSaid),
+            ("lang task_name data_source dataset subset split", Kind::Subset),
+            (
+                "temperature top_p max_new_tokens reasoning_effort few_shot prompt_template",
+                Kind::Condition,
+            ),
+            ("system_prompt system", Kind::System),
+            (
+                "correct true std is_correct reference_length gold_index generated_code task_id dataset_index source_model \
+                 answer target label final_output num_choices n",
+                Kind::Other,
+            ),
+        ] {
+            for name in names.split_whitespace() {
+                assert_eq!(kind(name), expected, "{name}");
+            }
+        }
+    }
+}
