@@ -160,24 +160,19 @@ pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
     let Some(path) = tried.iter().find(|path| path.is_file()) else {
         return Err(format!("{}: there is no such database", tried[0].display()));
     };
-    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let place = regular::own(folder, path).map_err(|error| told(&error))?;
-    let log = PathBuf::from(format!("{}-wal", place.display()));
-    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-        return Err(told(
-            &"its changes are still in a -wal file beside it: `sqlite3 FILE .dump > /dev/null` moves them",
-        ));
+    let told = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let place = regular::own(folder, path).map_err(|error| told(&error))?.display().to_string();
+    if std::fs::metadata(format!("{place}-wal")).is_ok_and(|log| log.len() > 0) {
+        return Err(told(&"changes are in a -wal file: sqlite3 FILE 'PRAGMA wal_checkpoint(TRUNCATE)'"));
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let escaped = |c: char| match c {
-        '%' | '?' | '#' => format!("%{:02x}", u32::from(c)),
-        c => c.to_string(),
-    };
-    let path_of_uri: String = place.display().to_string().chars().map(escaped).collect();
-    let uri = format!("file:{path_of_uri}?immutable=1");
-    Connection::open_with_flags(uri, flags).map_err(|error| told(&error))
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut name = place;
+    if cfg!(unix) {
+        flags |= OpenFlags::SQLITE_OPEN_URI;
+        let path = name.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+        name = format!("file:{path}?immutable=1");
+    }
+    Connection::open_with_flags(name, flags).map_err(|error| told(&error))
 }
 
 /// The statements that made the tables of a database.
