@@ -342,6 +342,11 @@ impl<'a> Lines<'a> {
             self.problems.seem_samples().into_iter().for_each(|note| self.notes.say(note));
         }
         let sampling = self.sampling;
+        if self.problems.has_groups {
+            let names = "`prompt_id`, `doc_id` or the like names their problems";
+            self.notes
+                .say(format!("every record has its own id, so ids number the records: {names}"));
+        }
         self.settings.sentence().into_iter().for_each(|note| self.notes.say(note));
         self.filters.sentence().into_iter().for_each(|note| self.notes.say(note));
         let notes = self.notes.sentences(&self.problems, self.filters.name.as_deref(), self.job);

@@ -205,13 +205,6 @@ impl Notes {
                 problems.shared_ids.count
             ));
         }
-        if problems.has_groups {
-            notes.push(
-                "every record has its own id, so ids number the records: `prompt_id`, `doc_id` or the like names their \
-                 problems"
-                    .into(),
-            );
-        }
         if problems.grouped > 0 {
             let ids = match problems.has_sample_ids {
                 true => "each id comes with every prompt, so ids number the samples",

@@ -28,8 +28,8 @@ pub(super) const SEVERAL_ELSE: [&str; 8] = [
 ];
 pub(super) const PROMPTS: [&str; 7] =
     ["prompt", "question", "messages", "instruction", "input", "query", "input_prompt"];
-/// Keys of the gold answer, those first that can mean nothing else; others are known by their words. The `answer` of a line that somebody has judged, or
-/// that has such a key, is what the completion said.
+/// Keys of the gold answer, those first that can mean nothing else; others are known by their words. The `answer` of a
+/// line that somebody has judged, or that has such a key, is what the completion said.
 pub(super) const GOLDS: [&str; 15] = [
     "gold",
     "ground_truth",

@@ -107,11 +107,6 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let is_several = several.is_some();
     let about = About { prompt: prompt.as_ref(), is_judged, is_solution, is_several };
     let Golds { golds, is_answer, is_said, refusal, conflict } = golds_of(value, about);
-    let mut sample: Vec<String> =
-        SAMPLES.iter().filter_map(|key| text_of(get(value, key)?)).collect();
-    if !sample.is_empty() {
-        sample.extend(["seed", "run"].into_iter().filter_map(|key| text_of(get(value, key)?)));
-    }
     let mut line = Line {
         id,
         is_gold_answer: is_answer,
@@ -125,7 +120,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         sampling: sampling_of(value),
         keys: if golds.is_empty() { keys_of(value) } else { String::new() },
         golds,
-        sample: (!sample.is_empty()).then(|| hash(sample.iter().map(String::as_str))),
+        sample: sample_of(value),
         ..Line::default()
     };
     let error = error_of(value);
@@ -181,6 +176,18 @@ fn unread(value: &Value, key: &str) -> Option<String> {
     };
     let other = ONE.iter().filter(|other| **other != key).find(is_other)?;
     Some(format!("`{key}` is read, and `{other}` is not"))
+}
+
+/// A hash of what says which sample of its problem a record is.
+fn sample_of(value: &Value) -> Option<u64> {
+    let texts = |keys: &[&str]| -> Vec<String> {
+        keys.iter().filter_map(|key| text_of(get(value, key)?)).collect()
+    };
+    let mut all = texts(&SAMPLES);
+    if !all.is_empty() {
+        all.extend(texts(&["seed", "run"]));
+    }
+    (!all.is_empty()).then(|| hash(all.iter().map(String::as_str)))
 }
 
 /// Whether a prompt is the beginning of a program, which a completion may repeat as a part of its own.
