@@ -12,12 +12,15 @@ use super::scan::{
 /// Take back what stands before them.
 static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
     any_of(
-        "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta afirmación es falsa|uesta affermazione è falsa|\
-            ssa afirmação é falsa|то утверждение ложно|то утверждение неверно|这是错误的|这个说法不对|これは誤り|이것은 거짓|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
+        "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta afirmación es falsa|\
+        uesta affermazione è falsa|\
+            ssa afirmação é falsa|то утверждение ложно|то утверждение неверно|这是错误的|这个说法不对|これは誤り|이것은 거짓|e equivoqué|\
+        orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
             mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
             enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
             lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
-            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è falso|sto é falso|so es incorrecto|so está mal|\
+            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è falso|\
+        sto é falso|so es incorrecto|so está mal|\
             'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
             hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
@@ -26,13 +29,20 @@ static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Apologise, or ask to wait; the later ones in scripts without blanks between words.
 static APOLOGIES: LazyLock<Regex> = LazyLock::new(|| {
-    const WORDS: &str = "apologies|pardon|excuse me|i stand corrected|whoops|o?oups|ups|ops|sorry|przepraszam|pomyłka|wybacz|poprawka|to \
-        błąd|czekaj|entschuldigung|verzeihung|tut mir leid|ich meinte|das war ein fehler|moment,|halt,|désolée?|excuse[sz]|\
-        erreur de|je voulais dire|attend(?:s|ez),|perd[oó]n|perdona|lo siento|disculp[ae]|quise decir|fe de erratas|espera,|\
-        scus[aio]|mi dispiace|mi scuso|volevo dire|ho sbagliato|aspetta,|desculp[ae]|perdão|me enganei|quis dizer|lamento|peço \
-        desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|wacht,|извини|прости|прошу прощения|ошибка|опечатка|виноват|я \
-        имела? в виду|ой|стоп|погоди|özür dilerim|kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|mohon maaf|\
-        falsch gerechnet|ich nehme das zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|tunggu|क्षमा|माफ़|माफ|দুঃখিত|عذرا|المعذرة|آسف|أعتذر|خطأ";
+    const WORDS: &str = "apologies|pardon|excuse me|i stand corrected|whoops|o?oups|ups|ops|sorry|przepraszam|pomyłka|\
+    wybacz|poprawka|to \
+        błąd|czekaj|entschuldigung|verzeihung|tut mir leid|ich meinte|das war ein fehler|moment,|halt,|désolée?|\
+        excuse[sz]|\
+        erreur de|je voulais dire|attend(?:s|ez),|perd[oó]n|perdona|lo siento|disculp[ae]|quise decir|fe de erratas|\
+        espera,|\
+        scus[aio]|mi dispiace|mi scuso|volevo dire|ho sbagliato|aspetta,|desculp[ae]|perdão|me enganei|quis dizer|\
+        lamento|peço \
+        desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|wacht,|извини|прости|прошу прощения|ошибка|опечатка|\
+        виноват|я \
+        имела? в виду|ой|стоп|погоди|özür dilerim|kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|\
+        mohon maaf|\
+        falsch gerechnet|ich nehme das zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|\
+        tunggu|क्षमा|माफ़|माफ|দুঃখিত|عذرا|المعذرة|آسف|أعتذر|خطأ";
     const UNSPACED: &str = "抱歉|对不起|不好意思|失误|[写算说搞弄]错|纠正|哦不|笔误|口误|すみません|失礼しました|申し訳|ごめん|正しくは|間違え|待って|죄송|미안|실수|아니, |\
         잠깐|ขอโทษ|ขออภัย|ผิดพลาด|แก้ไข";
     // "In fact" does so only before a value at the end.
@@ -59,7 +69,8 @@ pub(super) fn is_apology(words: &str) -> bool {
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
 pub(super) fn revocation(text: &str) -> Option<usize> {
     const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
-        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|то неверно|at is fout|anlış|sto es|sto è|sto é";
+        vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|\
+        то неверно|at is fout|anlış|sto es|sto è|sto é";
     let found = REVOCATIONS.find(text).filter(|found| {
         let is_last = || !text[found.end()..].contains(char::is_alphanumeric);
         let needs_value = begins(found.as_str(), NO);

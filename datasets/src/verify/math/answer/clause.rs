@@ -153,7 +153,8 @@ pub(super) fn comes_to(clause: &str) -> Option<&str> {
 
 /// The value that corrects the one before it in its clause: 24 of "12, I mean 24".
 fn corrected(clause: &str) -> Option<&str> {
-    const LINKS: &str = "i mean|sorry|er|um|uh|no|wait|oops|actually|correction|make that|or rather|rather|scratch that";
+    const LINKS: &str = "i mean|sorry|er|um|uh|no|wait|oops|actually|correction|make that|or rather|rather|\
+    scratch that";
     (clause.len() <= MAX_LINE).then_some(())?;
     let (first, rest) =
         clause.split_once([',', '—', '–', '.', ';']).or_else(|| clause.split_once(" - "))?;

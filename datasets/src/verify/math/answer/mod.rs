@@ -148,7 +148,8 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     parts().find_map(|part| by_position(part, part.len() == text.len())).map(moved)
 }
 
-/// Whether a text breaks off in its only box: `\\boxed{15`, which may go on. Where its formula ends, `$\\boxed{15$`, the
+/// Whether a text breaks off in its only box: `\\boxed{15`, which may go on. Where its formula ends, `$\\boxed{15$`,
+/// the
 /// brace was forgotten.
 fn is_broken_off(text: &str) -> bool {
     let inner = text.rfind("box").and_then(|at| without(&text[at + 3..], "ed").strip_prefix('{'));

@@ -41,9 +41,13 @@ tables! {
     fazla|çok)|\
     between|entre|zwischen|между|tussen|paling (?:sedikit|banyak)|setidaknya|ít nhất|nhiều nhất|angalau|至少|至多|不少于|不超过|\\b(?:no|nobody|none)\\b[^.,;]{0,30} (?:more|fewer|less|longer) than)(?:是|有|为| là)?[ $*(]*$";
     /// Behind a value: another one may be the answer as well, with a share of the probability or without.
-    HEDGED: "^ (?:with (?:an? )?|\\()(?:(?:about |roughly )?[0-9.]+ ?\\\\?%(?:\\)| [a-z]+)|(?:probability|confidence|likelihood)[^.,]*?[0-9.]+)[^.\\n]*?\\b(?:or|and|otherwise|\
-    while|but)(?: it is| it['’]s)? [$]?[0-9]|^[$*]* (?:is|are) (?:also|equally|just as|still) (?:possible|likely|plausible|probable)|^[^.,;0-9\\n]{0,12}[.,;] ?(?:(?:but|though|although|however|and|yet),? )?(?:[$]?-?[0-9][0-9./]*[$]? (?:(?:is|are) (?:also|equally|just as|\
-    still) (?:possible|likely|plausible|probable|valid|correct)|(?:would|might|may|could|can) (?:also|equally|just as well)|can(?:no|['’])t be (?:ruled \
+    HEDGED: "^ (?:with (?:an? )?|\\()(?:(?:about |roughly )?[0-9.]+ ?\\\\?%(?:\\)| [a-z]+)|(?:probability|confidence|\
+    likelihood)[^.,]*?[0-9.]+)[^.\\n]*?\\b(?:or|and|otherwise|\
+    while|but)(?: it is| it['’]s)? [$]?[0-9]|^[$*]* (?:is|are) (?:also|equally|just as|still) (?:possible|likely|\
+    plausible|probable)|^[^.,;0-9\\n]{0,12}[.,;] ?(?:(?:but|though|although|however|and|\
+    yet),? )?(?:[$]?-?[0-9][0-9./]*[$]? (?:(?:is|are) (?:also|equally|just as|\
+    still) (?:possible|likely|plausible|probable|valid|correct)|(?:would|might|may|could|can) (?:also|equally|\
+    just as well)|can(?:no|['’])t be (?:ruled \
     out|excluded))|(?:it|this|the answer) (?:may|might|could|can) (?:also |well |equally )+be [$]?[0-9])";
     /// States a bound of the answer itself.
     LEAST_ANSWER: "(?:answer|value|result) (?:is|must be|should be) (?:at (?:least|most)|up to)[ $*(]*$";
@@ -121,7 +125,8 @@ pub(in super::super) fn is_bound(before: &str, after: &str) -> bool {
         || !after.is_ascii() && BOUND_BEHIND.is_match(head(after, 40))
 }
 
-/// Whether what stands behind a value makes it one guess of several: "5 with 60% confidence, or 6", "5, but 6 is also possible".
+/// Whether what stands behind a value makes it one guess of several: "5 with 60% confidence, or 6", "5, but 6 is also
+/// possible".
 pub(super) fn is_hedged(after: &str) -> bool {
     HEDGED.is_match(head(after, 120))
 }

@@ -86,7 +86,9 @@ tables! {
     differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
     option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
-    MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|wrong|\
+    MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|\
+    to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\
+    wrong|\
     forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
     (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?\
     (?:upper|lower) bound|\
@@ -104,7 +106,8 @@ tables! {
     /// At the beginning of a remark, up to its end: the value before it is none. Behind a verdict may follow a reason.
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
-    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) fail(?:s|ed)\\b|(?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
+    mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) fail(?:s|ed)\\b|\
+    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
     can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold|check)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
     (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|\
     não,|нет,|nee,|scratch \
@@ -130,7 +133,8 @@ tables! {
     mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming|with) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming|\
+    with) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
     otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";

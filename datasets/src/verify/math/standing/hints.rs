@@ -85,7 +85,8 @@ const STEMS: [(u16, &str); 12] = [
         "scratch|strike|disregard|ignore|take|forg|withdraw|retract|mistake|error|slip|mis|overlook|left out|\
      double|now|mixed|used|should|oops|kid|just k|correction|corrected|my|wait|hm|no|sign|arith|calc|count|\
      guess|placeholder|\
-     start|restart|try|redo|recomp|check|false|untrue|a lie|disprov|refut|rejec|invalid|nonsense|was|lied|wrong|incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
+     start|restart|try|redo|recomp|check|false|untrue|a lie|disprov|refut|rejec|invalid|nonsense|was|lied|wrong|\
+    incorrect|not|too|imposs|an err|edit|update|erratum|meant|diff|other|can|viol|fail|does|contra|\
      hold|actually|sorry|on second|reali|see now|let|but|however|yet|unfort|instead|must|have to|has to|need|\
      question|problem|want|adding|correct |right |true |actual|proper |nein|non|over|under|round|\
      final|answer|verif|add|rev|apolog|or |make that|mean|closer|looking|reading|re-read|missed|swapp|typo|off|\
@@ -93,7 +94,8 @@ const STEMS: [(u16, &str); 12] = [
     ),
     (
         FAULTS,
-        "rejec|invalid|nonsense|false|untrue|a lie|disprov|refut|wrong|incorrect|not|mistake|too|imposs|an error|can|viol|fail|does|contra",
+        "rejec|invalid|nonsense|false|untrue|a lie|disprov|refut|wrong|incorrect|not|mistake|too|imposs|an error|can|\
+        viol|fail|does|contra",
     ),
 ];
 

@@ -108,8 +108,11 @@ tables! {
     INVERSION: "^[^a-z]*(?:had|were) [^.]*\\bwould (?:be|have been)\\b";
     /// Says that it is not the case.
     CONTRARIES: "(?:^|[.;,:!] *|\\n+)[)}$ *]*(?:but|however|yet|in (?:fact|reality|our case|this case)|unfortunately|here(?:, however)?),? [^.\\n]*|[.;,:!] *(?:and )?(?:it|this|that|they|he|she|there) (?:is|are|was|were|do|does|did|has|had)(?: not|n['’]t)\\b[^.\\n]*|\
-    [.;,] *(?:but )?(?:i|we)(?:['’]m| am| are)? (?:can(?:no|['’])t|could(?: not|n['’]t)|do(?: not|n['’]t) know|not sure|unable to)\\b[^.\\n]*|\
-    [.;] *[^.\\n]*\\b(?:(?:is|are) (?:unknown|missing|not (?:given|known|specified))|does(?: not|n['’]t) (?:say|tell|specify)|can(?:no|['’])t be (?:determined|known))\\b[^.\\n]*|[.,;，。] *(?:pero|aber|mais|mas|ma|но|sie|er|es|但|可是|然而)[^.。\\n]*(?: no |nicht|n['’]| pas|não|non| не |不)[^.。\\n]*";
+    [.;,] *(?:but )?(?:i|we)(?:['’]m| am| are)? (?:can(?:no|['’])t|could(?: not|n['’]t)|do(?: not|n['’]t) know|\
+    not sure|unable to)\\b[^.\\n]*|\
+    [.;] *[^.\\n]*\\b(?:(?:is|are) (?:unknown|missing|not (?:given|known|specified))|does(?: not|n['’]t) (?:say|tell|\
+    specify)|can(?:no|['’])t be (?:determined|known))\\b[^.\\n]*|[.,;，。] *(?:pero|aber|mais|mas|ma|но|sie|er|es|但|可是|\
+    然而)[^.。\\n]*(?: no |nicht|n['’]| pas|não|non| не |不)[^.。\\n]*";
     /// Counterfactual: "the answer would be".
     COUNTERFACTUAL: "\\b(?:would|were|had)\\b";
     /// Says that another is wrong.

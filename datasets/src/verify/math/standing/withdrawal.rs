@@ -25,16 +25,22 @@ tables! {
     \\b(?:that|this|it) (?:was|is) for (?:the|a|an) (?:wrong|other|different)\\b|\
     (?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|was|wrong|instead|not)\\b|\
     \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
-    \\boops|\\bi (?:was lying|lied)\\b|(?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|\
+    \\boops|\\bi (?:was lying|lied)\\b|(?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|\
+    nonsense)[.!]|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|\
+    an|\
     the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\
     \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^[ }$*]*|[.!?,;:(\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
-    )*(?:that|this|it|the above|everything above|the (?:previous |above )?CLAIM)(?: (?:answer|result|value|number|solution|one|CLAIM))?(?: above)?(?:(?:['’]s| is| was| seems| must be| \
-    has been(?: shown to be)?| turn(?:s|ed) out(?: to be)?)(?: all| clearly)? (?:wrong|incorrect|false|untrue|invalid|nonsense|rejected|a (?:false )?(?:lie|CLAIM)|disproved|refuted|not (?:right|correct|true|allowed|possible|valid|among|one of|(?:the|a|\
+    )*(?:that|this|it|the above|everything above|the (?:previous |above )?CLAIM)(?: (?:answer|result|value|number|\
+    solution|one|CLAIM))?(?: above)?(?:(?:['’]s| is| was| seems| must be| \
+    has been(?: shown to be)?| turn(?:s|ed) out(?: to be)?)(?: all| clearly)? (?:wrong|incorrect|false|untrue|invalid|\
+    nonsense|rejected|a (?:false )?(?:lie|CLAIM)|disproved|refuted|not (?:right|correct|true|allowed|possible|valid|\
+    among|one of|(?:the|a|\
     an) (?:\\w+ )?(?:answer|solution|option))|a mistake|mistaken|\
-    too (?:large|small|big|low|high)|impossible|an error)| can(?:not|['’]t) be(?: right| correct| true)?| violates| fail(?:s|ed)| \
+    too (?:large|small|big|low|high)|impossible|an error)| can(?:not|\
+    ['’]t) be(?: right| correct| true)?| violates| fail(?:s|ed)| \
     does(?: not|n['’]t) (?:work|satisfy|fit|hold)| contradicts)(?:[^a-z ]|$| \
     (?:because|since|as|so|and|the|all|an?|our|your|above|by|already)\\b)";
     /// Begins a sentence that may do so.
@@ -42,7 +48,8 @@ tables! {
     /// The same; but behind `####` a contrast may begin another problem.
     CONTRAST: "(?:^|[.!?\\n] *)(?:but|however|yet|unfortunately|instead)\\b";
     /// Says that it stands all the same.
-    AFFIRMATION: "\\bstands?(?:$|[^a-z ]| [^c])|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
+    AFFIRMATION: "\\bstands?(?:$|[^a-z ]| [^c])|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |\
+    still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
     (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
     \\bas (?:required|wanted|desired|expected|needed)|\\bholds\\b|consistent|checks out|verified|found none|\\bno \
     (?:error|mistake)|\\bnone\\b|works";
@@ -51,7 +58,8 @@ tables! {
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
 
-const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (?:over|again|afresh|fresh|from scratch)|(?:try|redo|\
+const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (?:over|again|afresh|fresh|from scratch)|\
+    (?:try|redo|\
     recomput|retry)ing|wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
     thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|\
     start over|try again|re-?read)|nope\\b|(?:i|my) apolog(?:ize|ies)|(?:or rather|make that|i mean)|on (?:closer|\
