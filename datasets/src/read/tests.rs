@@ -172,7 +172,7 @@ fn bad_files_are_refused_with_the_line_and_the_mend() {
         ("a.arrow", "", &["to_parquet"]),
         (
             "a.jsonl",
-            r#"{"prompt": "[{'role': 'user', 'content': '1+1?'}]", "answer": "2"}"#,
+            r#"{"prompt": "[{'role': 'user', 'content': array(['1+1?'])}]", "answer": "2"}"#,
             &["as JSON"],
         ),
         (
@@ -352,8 +352,8 @@ fn what_a_row_says_itself_is_not_dropped_without_a_word() {
         let (found, _, left_out) = golds(&rows, None);
         assert_eq!((found.as_str(), left_out), ("7", 1), "{judgement}");
     }
-    let (_, notes, _) = golds(r#"{"question":"Why?","hint":"It is cold.","answer":"2"}"#, None);
-    assert!(notes.contains("not used: `hint`"), "{notes}");
+    let (_, notes, _) = golds(r#"{"question":"Why?","remark":"It is cold.","answer":"2"}"#, None);
+    assert!(notes.contains("not used: `remark`"), "{notes}");
 }
 
 #[test]
