@@ -51,11 +51,14 @@ const GOOD: [&str; 12] = [
     "verdict",
     "judgement",
 ];
-const GOOD_OF_COMPLETIONS: [&str; 12] = [
+const GOOD_OF_COMPLETIONS: [&str; 14] = [
     "passed", "match", "matches", "matched", "equal", "check", "checked", "graded", "grade",
-    "eval", "outcome", "flag",
+    "eval", "outcome", "flag", "reward", "rm",
 ];
 const BAD: [&str; 6] = ["wrong", "incorrect", "invalid", "error", "truncated", "failed"];
+/// Words that make something else of a name.
+const UNSURE: [&str; 10] =
+    ["no", "not", "num", "n", "count", "rate", "ratio", "fraction", "type", "message"];
 /// Columns that say why a completion ended.
 const REASONS: [&str; 2] = ["finish_reason", "stop_reason"];
 
@@ -77,7 +80,13 @@ pub(super) fn named(rows: &[Row], of: Judged) -> Vec<Named> {
             || rows.iter().filter_map(|row| row.values.get(name)).filter(|value| !value.is_null());
         let is_reason = REASONS.contains(&name.as_str());
         let known = values().filter(|value| is_reason || verdict(value).is_some()).count();
-        let is_verdict = 2 * known >= values().count() && values().any(says_wrong);
+        // Numbers are verdicts where all are 0 or 1, and words where most are known.
+        let least = if values().any(Value::is_number) {
+            values().count()
+        } else {
+            values().count().div_ceil(2)
+        };
+        let is_verdict = known >= least && values().any(says_wrong);
         is_verdict.then(|| Named { column: name.clone(), says_wrong })
     });
     found.collect()
@@ -89,6 +98,11 @@ impl Named {
     }
 }
 
+/// Whether a column may hold verdicts by its name, and holds true or false.
+pub(super) fn may_be_verdict(rows: &[Row], name: &str) -> bool {
+    says_wrong(name, Judged::Completion).is_some() && holds(rows, name, Value::is_boolean)
+}
+
 /// What a value of a column with such a name says where the solution is incorrect; none for other names.
 fn says_wrong(name: &str, of: Judged) -> Option<fn(&Value) -> bool> {
     let words = names::words(name);
@@ -97,8 +111,8 @@ fn says_wrong(name: &str, of: Judged) -> Option<fn(&Value) -> bool> {
     if of != Judged::Solution && REASONS.contains(&name) {
         return Some(|value| matches!(value.as_str(), Some("length" | "max_tokens")));
     }
-    // `no_error`, and answers such as `correct_answer`.
-    if has(&["no", "not"]) || is_good && has(&BAD) || names::is_gold(name) {
+    // `no_error`, `num_correct`, and answers such as `correct_answer`.
+    if has(&UNSURE) || is_good && has(&BAD) || names::is_gold(name) {
         return None;
     }
     match (is_good, has(&BAD)) {

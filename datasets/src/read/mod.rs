@@ -171,7 +171,6 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     if columns.answer.is_none() {
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }
-    dataset.notes.extend(layout.choices.as_ref().and_then(|choices| choices.open.clone()));
     rows.truncate(limit);
     problem::fill_columns(&mut rows, columns);
     let mut by_id = HashMap::new();
@@ -199,15 +198,9 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let asked = rows.iter().filter_map(|row| nested(&row.values, column));
     let first = asked.into_iter().find(|value| !choice_columns::is_empty(value));
     let are_messages = first.is_some_and(|value| chat::is_chat(&value));
-    let is_open = !are_messages && dataset.problems.iter().any(notes::ends_open);
-    if is_open {
-        dataset.notes.push(
-            "the prompts end where the answer begins (`Assistant:`, `### Response:`): no instruction is put behind them, \
-             and a model with a chat template needs --prompt-template or --chat-template"
-                .into(),
-        );
-    }
-    dataset.instruction = Some(BOXED).filter(|_| !are_messages && !is_open);
+    let open = notes::of_open_prompts(&dataset.problems).filter(|_| !are_messages);
+    dataset.instruction = Some(BOXED).filter(|_| !are_messages && open.is_none());
+    dataset.notes.extend(open);
     Ok(dataset)
 }
 

@@ -21,7 +21,8 @@ const LAST: char = 'H';
 
 /// Notes on the problems, for the user.
 pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> {
-    let mut notes = Vec::new();
+    let open = layout.choices.as_ref().and_then(|choices| choices.open.clone());
+    let mut notes: Vec<String> = open.into_iter().collect();
     let turn = problems.first().and_then(|problem| {
         let asked = problem.prompt.plain();
         TURNS.into_iter().find(|turn| asked.contains(turn))
@@ -62,10 +63,17 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
     notes
 }
 
-/// Whether a prompt ends where the answer is to begin, behind which no instruction may stand.
-pub(super) fn ends_open(problem: &Problem) -> bool {
-    let asked = problem.prompt.plain();
-    OPEN.iter().any(|end| asked.trim_end().ends_with(end))
+/// That prompts end where the answer is to begin, behind which no instruction may stand.
+pub(super) fn of_open_prompts(problems: &[Problem]) -> Option<String> {
+    let is_open = |problem: &Problem| {
+        let asked = problem.prompt.plain();
+        OPEN.iter().any(|end| asked.trim_end().ends_with(end))
+    };
+    problems.iter().any(is_open).then(|| {
+        "the prompts end where the answer begins (`Assistant:`, `### Response:`): no instruction is put behind them, \
+         and a model with a chat template needs --prompt-template or --chat-template"
+            .into()
+    })
 }
 
 fn is_letter(answer: &str) -> bool {

@@ -103,8 +103,8 @@ fn unwrap_bytes(value: &mut Value) {
     }
 }
 
-/// The reference that a message of a conversation holds in its `info`: AM-DeepSeek-R1-Distilled's `reference_answer`, or
-/// what a name calls the gold answer.
+/// The reference that a message of a conversation holds in its `info`: AM-DeepSeek-R1-Distilled's `reference_answer`,
+/// or what a name calls the gold answer.
 fn reference(values: &Map<String, Value>) -> Option<Value> {
     let chat = CONVERSATIONS
         .iter()

@@ -80,8 +80,13 @@ impl Layout {
         said += &listed("objects and lists that are not used", names().filter(is_nested));
         let is_worked = matches!(self.answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
         if is_worked && self.judgement.is_none() {
+            let is_used = |name: &str| self.verdicts.iter().any(|verdict| verdict.column == name);
             let is_unread = |name: &&str| judgement::is_verdict(rows, name);
-            said += &listed("verdicts that are not used", VERDICTS.into_iter().filter(is_unread));
+            let is_other = |name: &&str| {
+                !VERDICTS.contains(name) && !is_used(name) && judgement::may_be_verdict(rows, name)
+            };
+            let unread = VERDICTS.into_iter().filter(is_unread).chain(names().filter(is_other));
+            said += &listed("verdicts that are not used", unread);
         }
         let is_thought = |name: &&str| {
             rows.iter().any(|row| row.text(name).is_some_and(|text| !text.trim().is_empty()))

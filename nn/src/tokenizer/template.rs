@@ -58,7 +58,8 @@ impl ChatTemplate {
         self.source.any(|text| {
             text.match_indices(name).any(|(at, _)| {
                 let (before, after) = (&text[..at], &text[at + name.len()..]);
-                !(is_word && is_part(before.chars().next_back())) && !is_part(after.chars().next())
+                let is_longer = is_word && is_part(before.chars().next_back());
+                !is_longer && !is_part(after.chars().next())
             })
         })
     }
