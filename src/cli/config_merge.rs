@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tealight_core::similar;
 use toml::{Table, Value};
 
+use super::places::{line_of, place};
 use super::recipes;
 use super::{ranges, trl_names};
 use tealight_learn::train::Schedule;
@@ -168,20 +169,6 @@ fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Ta
         }
     }
     Ok(settings)
-}
-
-/// The file and the line of a key in it, whatever spelling of its name the file has.
-fn place(file: &str, text: &str, key: &str) -> String {
-    line_of(text, key).map_or(file.to_owned(), |line| format!("{file}:{}", line + 1))
-}
-
-/// The line of a key, from 0.
-fn line_of(text: &str, key: &str) -> Option<usize> {
-    let is_key = |line: &str| {
-        let name = line.split('=').next().unwrap_or_default();
-        name.trim().trim_matches(['"', '\'']).replace('-', "_") == key.replace('-', "_")
-    };
-    text.lines().position(is_key)
 }
 
 /// One value in place of a list: a text is taken apart as on the command line.

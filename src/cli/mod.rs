@@ -5,6 +5,7 @@ mod config_merge;
 mod entries;
 mod evaluation;
 mod help;
+mod places;
 mod ranges;
 mod recipes;
 mod reference;

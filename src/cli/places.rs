@@ -1,0 +1,15 @@
+//! Where a setting stands in a file of settings.
+
+/// The file and the line of a key in it, whatever spelling of its name the file has.
+pub(super) fn place(file: &str, text: &str, key: &str) -> String {
+    line_of(text, key).map_or(file.to_owned(), |line| format!("{file}:{}", line + 1))
+}
+
+/// The line of a key, from 0.
+pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
+    let is_key = |line: &str| {
+        let name = line.split('=').next().unwrap_or_default();
+        name.trim().trim_matches(['"', '\'']).replace('-', "_") == key.replace('-', "_")
+    };
+    text.lines().position(is_key)
+}
