@@ -25,8 +25,8 @@ const FUEL: u64 = 200_000;
 const MAX_OUTPUT: usize = 4 << 20;
 /// Memory for rendering one chat, besides that of its messages, in bytes.
 const MEMORY: usize = 256 << 20;
-/// How long one prompt may take: fuel counts steps, and one step may compare or sort values of any size. Usual templates
-/// take milliseconds.
+/// How long one prompt may take: fuel counts steps, and one step may compare or sort values of any size. Usual
+/// templates take milliseconds.
 const TIME: Duration = Duration::from_secs(5);
 /// Templates that took longer than they may: one that did is not run again for the next chat.
 static LATE: Mutex<Vec<(ChatTemplate, String)>> = Mutex::new(Vec::new());

@@ -248,7 +248,8 @@ pub(super) fn is_compared(before: &str, after: &str) -> bool {
 
 /// Words between alternatives, behind the first one.
 const ALTERNATIVES: &str = " or| oder| ou| o| oppure| или| либо| lub| albo| veya| ya da| atau| hoặc| either| \
-    entweder| soit| ya| beziehungsweise| bzw.| bądź| yahut| hay| หรือ| বা| অথবা| কিংবা| या| अथवा| أو| أم| ovvero| dan wel| bis| tot| à| до| do| hasta| até| ile|\
+    entweder| soit| ya| beziehungsweise| bzw.| bądź| yahut| hay| หรือ| বা| অথবা| কিংবা| या| अथवा| أو| أم| \
+    ovvero| dan wel| bis| tot| à| до| do| hasta| até| ile| \
     sampai| đến| through| and/or|到|至|から|에서|부터|ถึง|或者|或|还是|還是|か|または|あるいは|もしくは|หรือ|또는|혹은|이나|나";
 
 /// A text that ends in a word between alternatives, up to that word.

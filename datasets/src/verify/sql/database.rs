@@ -163,7 +163,9 @@ pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
     let told = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let place = regular::own(folder, path).map_err(|error| told(&error))?.display().to_string();
     if std::fs::metadata(format!("{place}-wal")).is_ok_and(|log| log.len() > 0) {
-        return Err(told(&"changes are in a -wal file: sqlite3 FILE 'PRAGMA wal_checkpoint(TRUNCATE)'"));
+        return Err(told(
+            &"changes are in a -wal file: sqlite3 FILE 'PRAGMA wal_checkpoint(TRUNCATE)'",
+        ));
     }
     let mut flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut name = place;

@@ -26,7 +26,7 @@ pub struct Settings {
     /// values retain more of the base's answers.
     #[arg(long, add = at_least(0.0).at_most(1e6), help_heading = "Objective")]
     pub beta: Option<f64>,
-    /// Number of completions for each prompt of a step (group size).
+    /// Completions for each prompt of a step (group size).
     #[arg(long, default_value_t = 8, add = at_least(1.0).at_most(65_536.0), help_heading = "Rollout")]
     pub num_generations: usize,
     /// Number of prompts in a step.
