@@ -116,7 +116,7 @@ const PARTS: [&str; 61] = [
 /// Those that may also hold what a model wrote.
 const SAID: [&str; 5] = ["code", "history", "conversation", "dialogue", "dialog"];
 /// Words of what a problem belongs to.
-const SUBSETS: [&str; 22] = [
+const SUBSETS: [&str; 21] = [
     "lang",
     "language",
     "locale",
@@ -125,7 +125,6 @@ const SUBSETS: [&str; 22] = [
     "source",
     "subset",
     "category",
-    "config",
     "split",
     "subject",
     "benchmark",
@@ -141,7 +140,8 @@ const SUBSETS: [&str; 22] = [
     "corpus",
 ];
 /// Words of how a sample was made.
-const CONDITIONS: [&str; 13] = [
+const CONDITIONS: [&str; 14] = [
+    "config",
     "temperature",
     "effort",
     "shot",
