@@ -152,11 +152,9 @@ pub(super) fn open(folder: &Path, name: &str) -> Result<Connection, String> {
         return Err(format!("`{name}` is no name of a database"));
     }
     let inside = |path: String| names::inside(folder, &path).map_err(|error| error.to_string());
-    let mut tried = Vec::new();
-    for ending in ["sqlite", "db"] {
-        tried.push(inside(format!("{name}/{name}.{ending}"))?);
-        tried.push(inside(format!("{name}.{ending}"))?);
-    }
+    let endings = ["sqlite", "db"].into_iter();
+    let paths = endings.flat_map(|e| [format!("{name}/{name}.{e}"), format!("{name}.{e}")]);
+    let tried = paths.map(inside).collect::<Result<Vec<_>, _>>()?;
     let Some(path) = tried.iter().find(|path| path.is_file()) else {
         return Err(format!("{}: there is no such database", tried[0].display()));
     };
