@@ -54,7 +54,6 @@ impl Parser {
                 value = counted;
             } else if self.starts_factor() {
                 let is_whole = matches!(&value, Expr::Number(_, None));
-                let are_numerals = is_whole && matches!(self.peek(), Some(Token::Number { .. }));
                 let next = self.power()?;
                 // `2\frac{1}{2}` and `3 1/2` are mixed numbers.
                 value = match (&value, &next) {
@@ -70,8 +69,6 @@ impl Parser {
                         let below = self.power()?;
                         Expr::Sum(vec![value, Expr::quotient(next, below)])
                     }
-                    // `5 7` is no 35: nobody writes a product so.
-                    (_, Expr::Number(..)) if are_numerals => return None,
                     _ => times(value, next),
                 };
             } else {
