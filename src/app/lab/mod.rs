@@ -58,7 +58,8 @@ pub struct LabOptions {
     #[arg(long, value_name = "OBJECTIVE")]
     pub prove: Option<Objective>,
     /// What the objective of --prove is said to maximise: a sum of `E[v]`, pass@K, distinct@K, KL(pi||a), NAME(pi||a)
-    /// and `D[FORMULA](pi||a)`, with p* or p_beta(BETA) in place of the base a. Default: the objective's own definition.
+    /// and `D[FORMULA](pi||a)`, with p* or p_beta(BETA) in place of the base a. Default: the objective's own
+    /// definition.
     #[arg(long, value_name = "CLAIM")]
     pub claim: Option<String>,
     /// Samples per prompt (group size) of --prove, at most 5. All possible groups of this size are enumerated. Default:
