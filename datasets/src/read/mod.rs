@@ -55,6 +55,7 @@ pub use gold_value::why_no_answer;
 pub use json::with_long_numbers;
 pub use judgement::VERDICTS;
 pub use known_columns::{ANSWERS, SOLUTIONS};
+pub use names::words;
 pub use no_answers::other_kind;
 pub use records::{Records as ParquetRecords, records as parquet_records};
 

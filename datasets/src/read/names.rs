@@ -99,8 +99,8 @@ const CONTEXT_WORDS: [&str; 16] = [
 /// Rows that are compared, at most.
 const COMPARED: usize = 10_000;
 
-/// The words of a name, in lower case: three of `groundTruth_label`.
-pub(super) fn words(name: &str) -> Vec<String> {
+/// The words of a name, in lower case: three of `groundTruth_label` or `Ground Truth-label`.
+pub fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut last = ' ';
     for letter in name.chars() {

@@ -1,6 +1,10 @@
 //! What a key is by the words of its name, whatever their case and what stands between them.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use serde_json::Value;
+use tealight_datasets::read::words;
 
 /// Words of which one says that a key holds the gold answer, alone or beside [`NEUTRAL`] ones.
 const GOLD: [&str; 14] = [
@@ -211,26 +215,26 @@ pub(super) enum Kind {
     Other,
 }
 
-/// The words of a name, in small letters: those of `expectedOutput`, `Gold Answer`, `option_a`.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut was_small = false;
-    for letter in name.chars() {
-        let is_new = !letter.is_alphanumeric() || was_small && letter.is_uppercase();
-        if is_new && words.last().is_some_and(|word| !word.is_empty()) {
-            words.push(String::new());
-        }
-        was_small = letter.is_lowercase();
-        if let Some(word) = words.last_mut().filter(|_| letter.is_alphanumeric()) {
-            word.extend(letter.to_lowercase());
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
 /// What a key is by its name.
 pub(super) fn kind(name: &str) -> Kind {
+    /// Most names that are remembered, and bytes of one: records of a file share theirs.
+    const MOST: (usize, usize) = (1024, 64);
+    thread_local! {
+        static KNOWN: RefCell<HashMap<String, Kind>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(kind) = known.get(name) {
+            return *kind;
+        }
+        let kind = by_words(name);
+        if known.len() < MOST.0 && name.len() <= MOST.1 {
+            known.insert(name.to_owned(), kind);
+        }
+        kind
+    })
+}
+
+fn by_words(name: &str) -> Kind {
     if let [b'A'..=b'J'] = name.as_bytes() {
         return Kind::Part;
     }
