@@ -141,6 +141,9 @@ pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)
         "is_correct",
     ];
     let map = value.as_object()?;
+    if !map.keys().any(|key| key.ends_with(|last: char| last.is_ascii_digit())) {
+        return None;
+    }
     let is_of = |name: &str, key: &str| numbered_name(key).is_some_and(|(bare, _)| bare == name);
     let has = |name: &&str| map.keys().any(|key| is_of(name, key));
     let name = ONE.into_iter().chain(["pred", "model_output"]).chain(key).find(has)?;

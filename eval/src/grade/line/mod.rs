@@ -17,6 +17,8 @@ mod remarks;
 mod servers;
 mod words;
 
+use std::borrow::Cow;
+
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use tealight_core::display::shortened;
@@ -146,7 +148,7 @@ impl Line {
     }
 
     /// Cuts prompts off the completions that begin with theirs: as one of these texts, or as a chat template wrote it.
-    fn cut_prompts(&mut self, prompts: Vec<String>) {
+    fn cut_prompts(&mut self, prompts: &[Cow<'_, str>]) {
         let prompt = self.prompt.as_ref().map(Prompt::plain).unwrap_or_default();
         let is_prompt =
             |text: &&str| text.len() >= LEAST_PROMPT && text.contains(char::is_whitespace);
@@ -188,7 +190,8 @@ fn has_turns(text: &str) -> bool {
 
 /// What stands behind the prompt in a text that begins with a label and the prompt: `Question: How many? Answer: 7`.
 fn behind_label<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
-    let at = text.find(prompt).filter(|at| *at <= 40 && prompt.len() >= LEAST_LINE)?;
+    let mut starts = (0..=40).filter(|_| prompt.len() >= LEAST_LINE);
+    let at = starts.find(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(prompt)))?;
     let is_mark = |letter: char| !letter.is_alphanumeric();
     let label = text[..at].trim_matches(is_mark).to_lowercase();
     let labels = ["user", "human", "question", "q", "problem", "prompt", "instruction", "input"];

@@ -1,6 +1,8 @@
 //! Tealight's own input and samples, and files that have about the same keys: TRL's completions, OpenRLHF's, vLLM's,
 //! and what people write by hand.
 
+use std::borrow::Cow;
+
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
@@ -160,8 +162,9 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     line.remarks.extend(one.and_then(|key| unread(value, key)).map(|which| (TWO_TEXTS, which)));
     let is_whole =
         [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
-    let prompts = prompts_of(value, line.prompt.as_ref());
-    line.cut_prompts(prompts.into_iter().filter(|prompt| is_whole || !is_code(prompt)).collect());
+    let mut prompts = prompts_of(value, line.prompt.as_ref());
+    prompts.retain(|prompt| is_whole || !is_code(prompt));
+    line.cut_prompts(&prompts);
     let is_question = line.id.is_some() && line.id == first_id(value, &["problem"]);
     parts::set(&mut line, value, is_question);
     Ok(line)
@@ -201,15 +204,16 @@ fn is_code(prompt: &str) -> bool {
 }
 
 /// The texts that may stand before a completion: the prompt, and every text that is called one.
-fn prompts_of(value: &Value, prompt: Option<&Prompt>) -> Vec<String> {
+fn prompts_of<'v>(value: &'v Value, prompt: Option<&Prompt>) -> Vec<Cow<'v, str>> {
     let is_prompt = |name: &str| PROMPTS.contains(&name) || name.to_lowercase().contains("prompt");
     let entries = value.as_object().into_iter().flatten();
     let texts = entries.filter(|(name, _)| is_prompt(name)).filter_map(|(_, text)| text.as_str());
-    let mut all: Vec<String> = texts.map(str::to_owned).collect();
+    let mut all: Vec<Cow<'_, str>> = texts.map(Cow::Borrowed).collect();
     if let Some(Prompt::Chat(messages)) = prompt {
-        all.extend(messages.last().map(|last| last.content.clone()));
+        all.extend(messages.last().map(|last| last.content.clone().into()));
     }
-    all.extend(prompt.map(Prompt::plain));
+    let plain = prompt.map(Prompt::plain).filter(|plain| !all.iter().any(|known| known == plain));
+    all.extend(plain.map(Cow::Owned));
     all
 }
 
