@@ -152,3 +152,14 @@ fn text_length(value: &Value) -> Option<usize> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_lists_are_measured_once() {
+        let nested = (0..100).fold(Value::from("two words"), |inner, _| vec![inner].into());
+        assert_eq!(text_length(&nested), Some(9));
+    }
+}

@@ -229,3 +229,35 @@ fn rules_match_the_benchmarks_scripts() {
         assert_eq!(found, expected, "{gold}; {answer}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_database_is_read_without_a_trace_and_never_through_a_link_out_of_its_folder() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for path in [folder.path().join("pets.sqlite"), other.path().join("secret.sqlite")] {
+        let make = rusqlite::Connection::open(path).unwrap();
+        make.execute_batch(&format!("PRAGMA journal_mode = WAL; {SCRIPT}")).unwrap();
+    }
+    std::os::unix::fs::symlink(
+        other.path().join("secret.sqlite"),
+        folder.path().join("secret.sqlite"),
+    )
+    .unwrap();
+    let names = || {
+        let entries = std::fs::read_dir(folder.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let sql = Sql::in_folder(folder.path().into());
+    let ask = |name: &str| {
+        let context = Some(Database::File(name.into()));
+        let query = "SELECT name FROM pets WHERE age = 7";
+        sql.verify(&Problem { context, ..problem(query) }, query)
+    };
+    assert!(ask("pets").is_correct(), "{:?}", ask("pets"));
+    let refused = format!("{:?}", ask("secret"));
+    assert!(refused.contains("a link out of the folder"), "{refused}");
+    assert_eq!(names(), before, "a lock or a log was left");
+}
