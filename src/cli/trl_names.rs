@@ -34,7 +34,7 @@ const HINTS: &[(&str, &str)] = &[
     ("warmup-ratio", "use --warmup-steps"),
     (
         "lora-dropout",
-        "adapters are trained without dropout, so that the policy that is trained is the one that sampled",
+        "adapters are trained without dropout, so that the trained policy is the one that sampled",
     ),
     (
         "max-prompt-length",

@@ -63,14 +63,14 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
     notes
 }
 
-/// That prompts end where the answer is to begin, behind which no instruction may stand.
+/// That prompts end where the answer begins, after which no instruction is added.
 pub(super) fn of_open_prompts(problems: &[Problem]) -> Option<String> {
     let is_open = |problem: &Problem| {
         let asked = problem.prompt.plain();
         OPEN.iter().any(|end| asked.trim_end().ends_with(end))
     };
     problems.iter().any(is_open).then(|| {
-        "the prompts end where the answer begins (`Assistant:`, `### Response:`): no instruction is put behind them, \
+        "the prompts end where the answer begins (`Assistant:`, `### Response:`): no instruction is added after them, \
          and a model with a chat template needs --prompt-template or --chat-template"
             .into()
     })

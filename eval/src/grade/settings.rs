@@ -46,7 +46,7 @@ impl Settings {
             self.several.iter().map(|key| format!("`{}`", short(key))).collect();
         (self.others > 0 && !names.is_empty()).then(|| {
             format!(
-                "samples of one problem differ in {}, and count as those of one setting: give each setting a file of its own",
+                "samples of one problem differ in {}, and are counted together: to compare settings, grade one file for each",
                 names.join(", ")
             )
         })

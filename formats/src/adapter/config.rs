@@ -111,8 +111,8 @@ impl Config {
         let method = self.other.get("init_lora_weights").and_then(Value::as_str);
         if let Some(method) = method.filter(|one| !SAME_BASE.contains(&&*one.to_lowercase())) {
             bail!(
-                "`init_lora_weights` is {method:?}, which is not known here and may have changed the base: merge it with \
-                 PEFT first"
+                "`init_lora_weights` is {method:?}, which Tealight does not know and which may have changed the base: merge the \
+                 adapter with PEFT first"
             );
         }
         if self.r == 0 || !(self.lora_alpha as f32).is_finite() {

@@ -256,8 +256,8 @@ impl Adapter {
             });
             let Some((module, shape)) = fit else {
                 bail!(
-                    "{}: tensor `{name}` {:?} adapts nothing of this model: adapters of other weights are merged with \
-                     PEFT first, and names are without `.default`",
+                    "{}: tensor `{name}` {:?} adapts nothing of this model: merge adapters of other weights with PEFT \
+                     first; if names contain `.default`, save the adapter with save_pretrained",
                     file.display(),
                     tensor.dims()
                 );

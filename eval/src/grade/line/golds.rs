@@ -123,8 +123,8 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
     let maybe = maybe.filter(|(name, _)| *name != "key" || get(value, "id").is_some());
     let refusal = maybe.filter(|(_, other)| share(other, &golds) == Some(false)).map(|(name, other)| {
         format!(
-            "`answer` (`{}`) and `{}` (`{}`) differ: one of them is the gold answer, and one may be what the completion \
-             said: name the gold answer's with --gold-key",
+            "`answer` (`{}`) and `{}` (`{}`) differ: either may be the gold answer or the model's own answer; name the key \
+             of the gold answer with --gold-key",
             short(&golds[0]),
             short(name),
             short(&other[0])

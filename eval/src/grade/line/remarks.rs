@@ -5,8 +5,7 @@ pub(super) const TWO_GOLDS: &str =
 pub(super) const TWO_TEXTS: &str =
     "with two completions that differ, of which one is read (--completion-key names another)";
 pub(super) const PRINTED: &str = "whose completion is a printed list, of which each item is one";
-pub(super) const NUMBERS: &str =
-    "with numbers as completions (ids of tokens are none: --completion-key names the text)";
+pub(super) const NUMBERS: &str = "with numbers as completions (if these are token ids, name the key of the text with --completion-key)";
 pub(super) const NUMBERED: &str = "with numbered keys, which are read as further completions";
 pub(super) const TURNS: &str =
     "with turns of the user between those of the assistant, of which the last is judged";
