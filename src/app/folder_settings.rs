@@ -44,7 +44,6 @@ pub(crate) const FREE: &[&str] = &[
     "rollout_dtype",
     "seeds",
     "system_prompt",
-    "template_date",
     "template_kwargs",
     "truncated",
     "tuning_seeds",

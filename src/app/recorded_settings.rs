@@ -23,9 +23,7 @@ pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> 
         .chain(now.keys().filter(|key| !before.contains_key(*key)))
         .filter(|key| !["output", "quiet"].contains(&key.as_str()))
         .filter(|key| before.get(*key) != now.get(*key))
-        .filter(|key| {
-            before.contains_key(*key) || !(is_new(key) || now.get(*key).is_some_and(is_off))
-        })
+        .filter(|key| before.contains_key(*key) || !now.get(*key).is_some_and(is_off))
         .map(|key| format!("{key} was {}, is {}", shown(before.get(key)), shown(now.get(key))))
         .collect();
     match changed.is_empty() {
@@ -36,11 +34,6 @@ pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> 
             changed.join(", ")
         ),
     }
-}
-
-/// Whether an option has a value in every new folder, and had none in older ones.
-fn is_new(key: &str) -> bool {
-    key == "template_date"
 }
 
 /// Whether an option with this value does nothing. An option that is newer than the folder is absent from its settings.

@@ -14,6 +14,9 @@ use tealight_system::files::{MAX_SETTINGS, own_file, read_text};
 /// Largest template, in bytes.
 pub(super) const MAX_TEMPLATE: u64 = 1 << 20;
 
+/// The function by which a template writes the date; among `--template-kwargs`, the date.
+const DATE: &str = "strftime_now";
+
 /// The chat template, where it is not the model's own, and its date.
 #[derive(Debug, Clone, Default, PartialEq, Args, Serialize, Deserialize)]
 pub struct TemplateOptions {
@@ -22,15 +25,11 @@ pub struct TemplateOptions {
     #[arg(long, value_name = "FILE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_template: Option<PathBuf>,
-    /// Date for chat templates that write the date into prompts (`strftime_now`), as YYYY-MM-DD. A run records the date
-    /// in config.toml and keeps it when it is continued. Set the date to repeat a run of another day. Default: the date
-    /// in the output directory's config.toml, or else today in UTC.
-    #[arg(long, value_name = "DATE", help_heading = "Prompts")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template_date: Option<TemplateDate>,
     /// Variable of the chat template in every prompt, such as enable_thinking=false; repeat the option for several
     /// variables. VALUE is JSON or Python's True, False or None, or else text. It takes precedence over the same
     /// variable in a row's chat_template_kwargs. A variable that the template does not read is refused.
+    /// strftime_now=YYYY-MM-DD is the date for templates that write the date into prompts; a run records the date in
+    /// config.toml and keeps it when it is continued. Default: the date recorded there, or else today in UTC.
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Prompts")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub template_kwargs: Vec<String>,
@@ -45,12 +44,18 @@ impl TemplateOptions {
 
     /// How chats are rendered.
     pub(crate) fn rendering(&self) -> Result<Rendering> {
-        let date = self.template_date.unwrap_or_else(TemplateDate::today);
+        let date = self.date()?.unwrap_or_else(TemplateDate::today);
         let file = self.chat_template.as_ref().map(|path| path.display().to_string());
         Ok(Rendering { template: self.text()?, file, date, variables: self.variables()? })
     }
 
-    /// The variables of `--template-kwargs`.
+    /// The date of `--template-kwargs`, where there is one.
+    fn date(&self) -> Result<Option<TemplateDate>> {
+        let date = self.template_kwargs.iter().find_map(|text| date_in(text));
+        date.map(|date| date.parse().context("--template-kwargs strftime_now")).transpose()
+    }
+
+    /// The variables of `--template-kwargs`, but for the date.
     pub(crate) fn variables(&self) -> Result<Map<String, Value>> {
         let mut variables = Map::new();
         for text in &self.template_kwargs {
@@ -69,24 +74,32 @@ impl TemplateOptions {
                 bail!("--template-kwargs sets `{key}` twice");
             }
         }
+        variables.remove(DATE);
         Ok(variables)
     }
 
     /// Whether chats are rendered in another way than the model's files say, which a server knows nothing of.
     pub(crate) fn is_changed(&self) -> bool {
-        self.chat_template.is_some() || !self.template_kwargs.is_empty()
+        let is_variable = |text: &String| date_in(text).is_none();
+        self.chat_template.is_some() || self.template_kwargs.iter().any(is_variable)
     }
 
     /// The same with the date of what is written to `output`: the one that is given, else the one that was recorded
     /// there, else today. All ranks have that of the first.
     pub(crate) fn dated(&self, output: Option<&Path>, ranks: &Ranks) -> Result<Self> {
-        let date = ranks.first(|| match (self.template_date, output) {
-            (Some(date), _) => Ok(date),
-            (None, Some(output)) => Ok(recorded(output)?.unwrap_or_else(TemplateDate::today)),
-            (None, None) => Ok(TemplateDate::today()),
-        })?;
-        Ok(Self { template_date: Some(date), ..self.clone() })
+        let mut dated = self.clone();
+        if self.date()?.is_none() {
+            let recorded = || output.map_or(Ok(None), recorded);
+            let date = ranks.first(|| Ok(recorded()?.unwrap_or_else(TemplateDate::today)))?;
+            dated.template_kwargs.push(format!("{DATE}={date}"));
+        }
+        Ok(dated)
     }
+}
+
+/// The date in one of the texts of `--template-kwargs`, where it is that.
+fn date_in(text: &str) -> Option<&str> {
+    text.strip_prefix(DATE)?.strip_prefix('=')
 }
 
 /// The date in the `config.toml` of an output directory, where there is one.
@@ -98,6 +111,7 @@ fn recorded(output: &Path) -> Result<Option<TemplateDate>> {
     let shown = || path.display().to_string();
     let settings: toml::Table =
         read_text(&own_file(output, &path)?, MAX_SETTINGS)?.parse().with_context(shown)?;
-    let date = settings.get("template_date").and_then(toml::Value::as_str);
-    date.map(str::parse).transpose().with_context(shown)
+    let kwargs = settings.get("template_kwargs").and_then(toml::Value::as_array);
+    let mut texts = kwargs.into_iter().flatten().filter_map(toml::Value::as_str);
+    texts.find_map(date_in).map(str::parse).transpose().with_context(shown)
 }

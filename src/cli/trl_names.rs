@@ -67,6 +67,11 @@ const HINTS: &[(&str, &str)] = &[
         "name the servers that sample with --engine URL",
     ),
     (
+        "concurrency retries engine-timeout engine-model engine-dialect engine-folder vllm-server-timeout",
+        "use --engine-kwargs KEY=VALUE, such as timeout=60, retries=2 or folder=DIR",
+    ),
+    ("template-date", "use --template-kwargs strftime_now=YYYY-MM-DD"),
+    (
         "vllm-importance-sampling-correction vllm-importance-sampling-mode",
         "use --importance-correction",
     ),

@@ -133,7 +133,17 @@ fn respond(
 pub(crate) fn eval(engine: &Engine, output: &str, more: &[&str]) -> std::process::Output {
     let arguments = [
         &["eval", "--engine", &engine.address, "--model", "served", "--output", output][..],
-        &["--max-samples", "6", "-n", "4", "-k", "1,4", "--no-greedy", "--engine-timeout", "1"],
+        &[
+            "--max-samples",
+            "6",
+            "-n",
+            "4",
+            "-k",
+            "1,4",
+            "--no-greedy",
+            "--engine-kwargs",
+            "timeout=1",
+        ],
         more,
     ];
     tealight(&arguments.concat())
@@ -193,7 +203,7 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let (calm, rough) = (Engine::start(&[]), Engine::start(&[&bad[..], &bad[..]].concat()));
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     assert!(eval(&calm, &whole, &[]).status.success());
-    let done = eval(&rough, &parts, &["--concurrency", "3"]);
+    let done = eval(&rough, &parts, &["--engine-kwargs", "concurrency=3"]);
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
     has(
@@ -227,12 +237,14 @@ fn permanent_server_errors_end_the_run_with_the_servers_message() {
     let output = folder.path("eval");
     let arguments =
         ["eval", "--engine", &engine.address, "--output", &output, "-n", "1", "-k", "1"];
-    let error = refusal(&[&arguments[..], &["--concurrency", "1", "--max-samples", "3"]].concat());
+    let error = refusal(
+        &[&arguments[..], &["--engine-kwargs", "concurrency=1", "--max-samples", "3"]].concat(),
+    );
     assert!(error.contains("401") && error.contains("no key"), "{error}");
     let engine = Engine::start(&[Mood::Broken; 3]);
     let output = folder.path("retries");
     let done = tealight(command!(
-        "eval --engine {} --output {output} -n 1 -k 1 --retries 2 --concurrency 1",
+        "eval --engine {} --output {output} -n 1 -k 1 --engine-kwargs retries=2,concurrency=1",
         engine.address
     ));
     let stderr = String::from_utf8_lossy(&done.stderr);
@@ -254,7 +266,11 @@ fn an_address_where_every_connection_is_closed_is_refused_before_anything_is_ask
 fn a_server_reporting_another_model_is_warned_about_once() {
     let folder = Folder::new();
     let warnings = |model: &str| {
-        let done = eval(&Engine::start(&[]), &folder.path(model), &["--engine-model", model]);
+        let done = eval(
+            &Engine::start(&[]),
+            &folder.path(model),
+            &["--engine-kwargs", &format!("model={model}")],
+        );
         assert!(done.status.success());
         String::from_utf8_lossy(&done.stderr).matches("by its own account").count()
     };

@@ -15,7 +15,7 @@ fn choices_without_text_are_samples_and_never_drawn_again() {
     let folder = Folder::new();
     let holey = Engine::start(&[Mood::Holey; 6]);
     let output = folder.path("holey");
-    let done = eval(&holey, &output, &["--concurrency", "2"]);
+    let done = eval(&holey, &output, &["--engine-kwargs", "concurrency=2"]);
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(done.status.success(), "{stderr}");
     // One request a problem: nothing was asked for again.
@@ -46,7 +46,7 @@ fn a_refused_prompt_is_counted_apart_and_the_others_are_sampled() {
     ] {
         let engine = Engine::start(&[Mood::Good, mood, mood]);
         let output = folder.path(&format!("{}", why.len()));
-        let options = ["--retries", "1", "--concurrency", "1", "--max-unjudged", "1"];
+        let options = ["--engine-kwargs", "retries=1,concurrency=1", "--max-unjudged", "1"];
         let done = eval(&engine, &output, &options);
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(done.status.success() && stderr.contains("4 of 4 samples failed"), "{stderr}");

@@ -13,7 +13,7 @@ use crate::support::vllm::Vllm;
 pub(crate) fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let common = words(
         "train --objective grpo --max-steps 3 --prompts-per-step 4 --num-generations 4 \
-         --max-samples 24 --learning-rate 1e-3 --max-completion-length 16 --retries 0 \
+         --max-samples 24 --learning-rate 1e-3 --max-completion-length 16 --engine-kwargs retries=0 \
          --log-completions 0 --report-to none",
     );
     [&common[..], &["--engine", engine, "--output", output], more].concat()

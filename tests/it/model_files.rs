@@ -128,15 +128,15 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
     let run = folder.path("run");
     let more = "--max-steps 1 --batch-size 1 --save-steps 1 --device cpu";
     ok(command!(
-        "sft --model {} --dataset {data} {more} --template-date 2024-02-29 --output {run}",
+        "sft --model {} --dataset {data} {more} --template-kwargs strftime_now=2024-02-29 --output {run}",
         model.path
     ));
     let recorded = || {
         let text = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
         let settings: toml::Table = text.parse().expect("TOML");
-        settings["template_date"].as_str().expect("a date").to_owned()
+        settings["template_kwargs"][0].as_str().expect("a date").to_owned()
     };
-    assert_eq!(recorded(), "2024-02-29");
+    assert_eq!(recorded(), "strftime_now=2024-02-29");
     // By the run's folder, and by its name in --output: another day does not change it.
     ok(command!("sft --resume {run} --model {} --dataset {data} --max-steps 2", model.path));
     ok(command!(
@@ -144,9 +144,9 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
          --resume",
         model.path
     ));
-    assert_eq!(recorded(), "2024-02-29");
+    assert_eq!(recorded(), "strftime_now=2024-02-29");
     refused!(
-        "sft --resume {run} --model {} --dataset {data} --max-steps 4 --template-date 2024-03-01", model.path
+        "sft --resume {run} --model {} --dataset {data} --max-steps 4 --template-kwargs strftime_now=2024-03-01", model.path
         => "template_date"
     );
     // Today, unless another is given.
@@ -154,9 +154,13 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
     let before = TemplateDate::today();
     ok(command!("sft --model {} --dataset {data} {more} --output {fresh}", model.path));
     let text = std::fs::read_to_string(format!("{fresh}/config.toml")).expect("settings");
-    let [a, b] = [before, TemplateDate::today()].map(|day| format!("template_date = \"{day}\""));
+    let [a, b] = [before, TemplateDate::today()]
+        .map(|day| format!("template_kwargs = [\"strftime_now={day}\"]"));
     assert!(text.contains(&a) || text.contains(&b), "{text}");
-    let wrong = tealight(command!("generate --model {} --template-date 2024-02-30 Hi", model.path));
+    let wrong = tealight(command!(
+        "generate --model {} --template-kwargs strftime_now=2024-02-30 Hi",
+        model.path
+    ));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("YYYY-MM-DD"));
 }
 

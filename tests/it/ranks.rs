@@ -237,8 +237,8 @@ fn first_rank_samples_from_servers_and_their_failure_ends_all() {
         let output = folder.path().join(format!("run-{ahead}-{requests}"));
         let line = format!(
             "--objective grpo --max-steps 8 --prompts-per-step 4 --num-generations 4 --max-samples 12 \
-             --learning-rate 1e-3 --max-completion-length 16 --retries 0 --report-to none --use-peft --lora-r 8 \
-             --engine {engine} --max-staleness {ahead}"
+             --learning-rate 1e-3 --max-completion-length 16 --report-to none --use-peft --lora-r 8 \
+             --engine {engine} --engine-kwargs retries=0 --max-staleness {ahead}"
         );
         let run = RunDirectory::new(&output);
         on_ranks(2, |process| {

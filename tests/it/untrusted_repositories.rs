@@ -180,7 +180,7 @@ fn an_engines_answer_has_a_limit() {
         _ => (200, String::new(), vec![b'x'; 64 << 20]),
     });
     refused!(
-        "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --retries 0 --max-completion-length 16 --output {}", folder.path("o")
+        "eval --engine {endless} --model m -n 1 -k 1 --max-samples 1 --engine-kwargs retries=0 --max-completion-length 16 --output {}", folder.path("o")
         => "larger than", "the limit"
     );
 }

@@ -37,7 +37,7 @@ impl Engine {
     pub(super) fn open(options: &EvalOptions, ranks: &Ranks) -> Result<Self> {
         if let Some(engine) = &options.remote.engine {
             let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
-            tracing::info!("sampling from {} ({})", options.shown_model(), remote.dialect());
+            tracing::info!("sampling from {} ({})", options.shown_model()?, remote.dialect());
             return Ok(Engine::Server(Box::new(remote)));
         }
         if let Some(model) = options.model.load_on(ranks, ModelOptions::load_elsewhere)? {

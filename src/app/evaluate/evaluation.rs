@@ -98,7 +98,7 @@ impl<'a> Evaluation<'a> {
         let results = Results {
             schema_version: VERSION,
             tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
-            model: options.shown_model(),
+            model: options.shown_model()?,
             config: serde_json::to_value(options)?,
             sets: sets.iter().map(evaluated).collect::<Result<_>>()?,
             seconds: self.started.elapsed().as_secs_f64(),

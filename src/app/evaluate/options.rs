@@ -168,7 +168,7 @@ impl EvalOptions {
             model: self.model.shown(),
             model_checksum: engine.model_checksum(),
             engine: self.remote.engine.clone(),
-            engine_model: self.remote.engine_model.clone(),
+            engine_model: self.remote.kwargs()?.model,
             precision: match self.remote.engine {
                 Some(_) => self.model.precision,
                 None => self.model.precision.on(&self.model.open_device()?.0),
@@ -186,8 +186,17 @@ impl EvalOptions {
 
     /// A server has its own weights.
     pub(super) fn check_engine(&self) -> Result<()> {
+        let kwargs = self.remote.kwargs()?;
         if self.remote.engine.is_none() {
+            if !self.remote.engine_kwargs.is_empty() {
+                bail!("--engine-kwargs has no effect without --engine");
+            }
             return Ok(());
+        }
+        if kwargs.folder.is_some() {
+            bail!(
+                "--engine-kwargs folder has no effect here: only `train` gives the server weights"
+            );
         }
         if self.model.template.is_changed() || self.data.filter_overlong_prompts {
             bail!(
@@ -228,12 +237,10 @@ impl EvalOptions {
         Ok(())
     }
 
-    pub(super) fn shown_model(&self) -> String {
-        let name = self.remote.engine_model.as_ref().unwrap_or(&self.model.model);
-        match &self.remote.engine {
-            Some(engine) => format!("{name} at {engine}"),
-            None => self.model.sampled(),
-        }
+    pub(super) fn shown_model(&self) -> Result<String> {
+        let Some(engine) = &self.remote.engine else { return Ok(self.model.sampled()) };
+        let name = self.remote.kwargs()?.model;
+        Ok(format!("{} at {engine}", name.as_ref().unwrap_or(&self.model.model)))
     }
 
     /// How `n` samples a problem are drawn.

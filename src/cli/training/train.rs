@@ -45,9 +45,8 @@ fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
     let samples_base = options.rlvr.plan()?.needs_presamples();
     let evaluates = options.held_out.eval_steps > 0;
     let has_columns = !data_file::is_source(&options.data.dataset);
-    let asks_server = options.engine.remote.engine.is_some();
     let of_base = "an objective that trains on samples of the base";
-    let rows: [(bool, &str, &[&str]); 4] = [
+    let rows: [(bool, &str, &[&str]); 3] = [
         (samples_base, of_base, &["num_presamples", "rehearsal_batch_size"]),
         (
             evaluates,
@@ -55,7 +54,6 @@ fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
             &["eval_num_samples", "eval_max_samples", "metric_for_best_model"],
         ),
         (has_columns, "a dataset with columns", &["prompt_column", "answer_column"]),
-        (asks_server, "--engine", &["concurrency", "engine_timeout", "retries"]),
     ];
     let is_typed = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let unread = rows.iter().filter(|(is_read, ..)| !is_read);
@@ -125,9 +123,9 @@ mod tests {
         assert_eq!(idle_of("--num-generations 4"), "");
         assert_eq!(idle_of("--objective rft --num-presamples 4"), "");
         assert_eq!(
-            idle_of("--num-presamples 4 --retries 2"),
-            "--num-presamples has no effect without an objective that trains on samples of the base; --retries has no \
-             effect without --engine"
+            idle_of("--num-presamples 4 --rehearsal-batch-size 2"),
+            "--num-presamples has no effect without an objective that trains on samples of the base; \
+             --rehearsal-batch-size has no effect without an objective that trains on samples of the base"
         );
         assert!(idle_of("--metric-for-best-model distinct").ends_with("without --eval-steps"));
         assert!(idle_of("--prompt-column q").ends_with("without a dataset with columns"));

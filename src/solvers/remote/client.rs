@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use tealight_core::Prompt;
 use tealight_core::display::shortened;
 
+use super::Dialect;
 use super::address::Address;
 use super::answers::{self, Answers, ServerSample};
 use super::fields::Fields;
+use super::kwargs::EngineKwargs;
 use super::refusal::{self, Refusal};
-use super::{Dialect, RemoteOptions};
 use tealight_nn::generate::SamplingParams;
 use tealight_system::http::{
     Client as Http, Content, Failure as HttpFailure, Method, Request as HttpRequest, Response,
@@ -83,18 +84,16 @@ enum Failure {
 }
 
 impl Client {
-    /// Asks the server of which kind it is, unless the options say.
-    pub(super) fn new(engine: &str, options: &RemoteOptions) -> Result<Self> {
+    /// Asks the server of which kind it is, unless the user says.
+    pub(super) fn new(engine: &str, kwargs: &EngineKwargs) -> Result<Self> {
         let address = Address::new(engine);
         if origin(&address.root).is_none() {
             bail!("--engine `{engine}` is not a server URL: use one such as http://localhost:8000");
         }
-        let timeout = Duration::try_from_secs_f64(options.engine_timeout)
-            .context("--engine-timeout is no number of seconds")?;
         let key = std::env::var("OPENAI_API_KEY").ok().filter(|key| !key.is_empty());
         let http = |time| Http::new(&address.root, key.as_deref(), time, Some(time));
         let mut client = Self {
-            http: http(timeout)?,
+            http: http(kwargs.timeout)?,
             questions: http(QUESTION)?,
             address: address.clone(),
             dialect: Dialect::Openai,
@@ -104,7 +103,7 @@ impl Client {
             is_unknown_named: AtomicBool::new(false),
         };
         client.address = address.probed(&client);
-        client.dialect = match options.engine_dialect {
+        client.dialect = match kwargs.dialect {
             Some(dialect) => dialect,
             None => {
                 let models = client.ask("/v1/models");

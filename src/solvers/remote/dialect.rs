@@ -7,14 +7,12 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use tealight_nn::generate::SamplingParams;
 
 /// The kinds of servers whose settings are known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Dialect {
     /// vLLM's OpenAI-compatible server.
     Vllm,
@@ -22,7 +20,6 @@ pub enum Dialect {
     Sglang,
     /// llama.cpp's llama-server.
     #[value(name = "llama.cpp", alias = "llamacpp", alias = "llama-cpp")]
-    #[serde(rename = "llama.cpp")]
     LlamaCpp,
     /// Any other server with OpenAI's API, which takes `temperature` and `top_p` and no other filter.
     Openai,

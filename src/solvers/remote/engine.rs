@@ -1,7 +1,5 @@
 //! Options of servers that sample for a training run.
 
-use std::path::PathBuf;
-
 use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -17,11 +15,6 @@ pub struct EngineOptions {
     #[command(flatten)]
     #[serde(flatten)]
     pub remote: RemoteOptions,
-    /// Directory from which the servers load the adapter or all weights before every step; the same path on all
-    /// machines. Default: a directory in --output.
-    #[arg(long, value_name = "DIR", help_heading = "Engine", requires = "engine")]
-    #[serde(default)]
-    pub engine_folder: Option<PathBuf>,
     /// Policy lag in optimizer steps: 0 samples from the current weights, 1 samples the next step while this step
     /// trains.
     #[arg(long, default_value_t = 0, value_name = "STEPS", add = at_least(0.0).at_most(64.0), help_heading = "Engine")]
@@ -55,8 +48,8 @@ impl EngineOptions {
     /// Refuses options without a server.
     pub fn check(&self, rounds: bool) -> Result<()> {
         if self.remote.engine.is_none() {
-            if self.engine_folder.is_some() || self.max_staleness > 0 {
-                bail!("--engine-folder and --max-staleness have no effect without --engine");
+            if !self.remote.engine_kwargs.is_empty() || self.max_staleness > 0 {
+                bail!("--engine-kwargs and --max-staleness have no effect without --engine");
             }
             if self.importance_correction.is_some() && !rounds {
                 bail!("--importance-correction has no effect without --engine or --rollout-dtype");

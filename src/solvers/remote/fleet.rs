@@ -70,16 +70,17 @@ impl<'a> Fleet<'a> {
         model: Box<dyn TrainedModel + 'a>,
     ) -> Result<Self> {
         let (ids, vocabulary) = (model.ids(), model.vocabulary());
-        let remote = &options.remote;
-        let engines = remote.engine.as_deref().unwrap_or_default().split(',').map(str::trim);
+        let kwargs = options.remote.kwargs()?;
+        let engines =
+            options.remote.engine.as_deref().unwrap_or_default().split(',').map(str::trim);
         let engines = engines.filter(|engine| !engine.is_empty());
         let replicas: Vec<Replica> =
-            engines.map(|engine| Replica::new(engine, remote, weights)).collect::<Result<_>>()?;
+            engines.map(|engine| Replica::new(engine, &kwargs, weights)).collect::<Result<_>>()?;
         if replicas.is_empty() {
             bail!("--engine names no server");
         }
         let output = std::path::absolute(output)?;
-        let folder = match &options.engine_folder {
+        let folder = match &kwargs.folder {
             None => output.join("engine"),
             // Runs that share it are told apart by where they write.
             Some(shared) => {
@@ -98,8 +99,8 @@ impl<'a> Fleet<'a> {
             folder,
             nonce: format!("{nonce:08x}"),
             published: Mutex::default(),
-            concurrency: remote.concurrency,
-            retries: remote.retries,
+            concurrency: kwargs.concurrency,
+            retries: kwargs.retries,
             ids,
             vocabulary,
         };

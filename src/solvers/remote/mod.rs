@@ -15,6 +15,7 @@ mod dialect;
 mod engine;
 mod fields;
 mod fleet;
+mod kwargs;
 mod probe;
 mod refusal;
 mod replica;
@@ -27,9 +28,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_eval::{AnswerSink, Completion, ProblemRequest, Solver};
-use tealight_system::range::at_least;
 
 use client::{Client, PromptInput, Request};
+use kwargs::EngineKwargs;
 use refusal::Refusal;
 use tealight_nn::generate::SamplingParams;
 use tealight_system::telemetry::count_tokens;
@@ -47,21 +48,21 @@ pub struct RemoteOptions {
     /// takes one or several vLLM or SGLang servers, separated by commas. The API key is OPENAI_API_KEY.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
-    /// Name of the model on the server. Default: --model.
-    #[arg(long, help_heading = "Engine", requires = "engine")]
-    pub engine_model: Option<String>,
-    /// Kind of server, which decides the names of sampling filters in requests. Default: detected from the server.
-    #[arg(long, help_heading = "Engine", requires = "engine")]
-    pub engine_dialect: Option<Dialect>,
-    /// Maximum number of concurrent requests.
-    #[arg(long, default_value_t = 32, add = at_least(1.0).at_most(4096.0), help_heading = "Engine")]
-    pub concurrency: usize,
-    /// Seconds that one request may take.
-    #[arg(long, default_value_t = 600.0, add = at_least(0.001).at_most(1e6), help_heading = "Engine")]
-    pub engine_timeout: f64,
-    /// Number of retries of a failed request before the run ends.
-    #[arg(long, default_value_t = 8, add = at_least(0.0).at_most(1000.0), help_heading = "Engine")]
-    pub retries: usize,
+    /// How the server is asked, several separated by commas: model=NAME on the server (default: --model), dialect=vllm,
+    /// sglang, llama.cpp or openai, the kind of server (default: detected), concurrency=N requests at a time (default:
+    /// 32), timeout=SECONDS of one request (default: 600), retries=N of a failed request before the run ends (default:
+    /// 8), and for `train` folder=DIR, from which the servers load the adapter or all weights before every step, the
+    /// same path on all machines (default: a directory in --output).
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', help_heading = "Engine")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub engine_kwargs: Vec<String>,
+}
+
+impl RemoteOptions {
+    /// How the server is asked.
+    pub(crate) fn kwargs(&self) -> Result<EngineKwargs> {
+        EngineKwargs::new(&self.engine_kwargs)
+    }
 }
 
 /// A server and how it is asked.
@@ -82,19 +83,19 @@ impl Remote {
     /// An address that is none or where nothing answers, settings that make no sense, filters that this kind of server
     /// has not.
     pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
-        let model = options.engine_model.as_deref().unwrap_or(model);
-        let client = Client::new(engine, options)?;
+        let EngineKwargs { model: name, concurrency, retries, .. } = options.kwargs()?;
+        let client = Client::new(engine, &options.kwargs()?)?;
         if !client.is_up() {
             bail!("--engine {engine}: no server answers there");
         }
         if client.dialect() == Dialect::Openai {
             tracing::warn!(
                 "{engine}: the kind of server is unknown, so filters that the server may apply by default (top_k, \
-                 min_p, penalties) cannot be turned off; for vLLM, SGLang or llama.cpp, set --engine-dialect"
+                 min_p, penalties) cannot be turned off; for vLLM, SGLang or llama.cpp, set --engine-kwargs dialect=NAME"
             );
         }
-        let (concurrency, retries) = (options.concurrency, options.retries);
-        let (model, is_failure_named) = (model.to_owned(), AtomicBool::new(false));
+        let model = name.unwrap_or_else(|| model.to_owned());
+        let is_failure_named = AtomicBool::new(false);
         Ok(Self { client, model, concurrency, retries, seed, is_failure_named })
     }
 

@@ -11,9 +11,10 @@ use tealight_core::display::shortened;
 
 use super::answers::ServerSample;
 use super::client::Client;
+use super::kwargs::EngineKwargs;
 use super::probe::{self, Probe, Served};
 use super::server_info::{CHECKER, SET_VERSION, ServerInfo};
-use super::{Dialect, EngineWeights, RemoteOptions};
+use super::{Dialect, EngineWeights};
 
 /// A server.
 pub(super) struct Replica {
@@ -75,12 +76,8 @@ impl ModelGuard<'_> {
 
 impl Replica {
     /// Asks a server what it is.
-    pub(super) fn new(
-        engine: &str,
-        options: &RemoteOptions,
-        weights: EngineWeights,
-    ) -> Result<Self> {
-        let client = Client::new(engine, options)?;
+    pub(super) fn new(engine: &str, kwargs: &EngineKwargs, weights: EngineWeights) -> Result<Self> {
+        let client = Client::new(engine, kwargs)?;
         let models = client.ask("/v1/models").unwrap_or(Value::Null);
         let first = models["data"][0]["id"].as_str();
         if first.is_none() && !client.is_up() {
@@ -93,7 +90,7 @@ impl Replica {
                 client.dialect()
             );
         }
-        let model = options.engine_model.as_deref().or(first).unwrap_or_default().to_owned();
+        let model = kwargs.model.as_deref().or(first).unwrap_or_default().to_owned();
         let server_info = match client.dialect() {
             Dialect::Vllm => ServerInfo::fetch(&client),
             _ => ServerInfo::default(),
