@@ -135,8 +135,9 @@ impl Key<'_> {
         };
         let from = if ways[at] == Reading::IndexFrom0 { 0 } else { 1 };
         let open = format!(
-            "`{}` is read as the index from {from} of a choice, and may be from {} as well: no row holds 0 or the \
-             number of the choices",
+            "`{}` is read as an index of a choice that starts at {from}; it could start at {} as well, because no row \
+             holds 0 or the number of choices: if it does, write the question with --prompt-template and name a column \
+             with the answer itself with --answer-column",
             self.name,
             1 - from
         );

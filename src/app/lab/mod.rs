@@ -57,9 +57,9 @@ pub struct LabOptions {
     /// `divergence:f=(t-1)^2/(t+1):0.1`, `grpo:advantage=r-mean(r)`.
     #[arg(long, value_name = "OBJECTIVE")]
     pub prove: Option<Objective>,
-    /// What the objective of --prove is said to maximise: a sum of `E[v]`, pass@K, distinct@K, KL(pi||a), NAME(pi||a)
-    /// and `D[FORMULA](pi||a)`, with p* or p_beta(BETA) in place of the base a. Default: the objective's own
-    /// definition.
+    /// The function that --prove compares with: --prove checks whether the objective's expected gradient is this
+    /// function's. A sum of `E[v]`, pass@K, distinct@K, KL(pi||a), NAME(pi||a) and `D[FORMULA](pi||a)`, with p* or
+    /// p_beta(BETA) in place of the base a. Default: the objective's own definition.
     #[arg(long, value_name = "CLAIM")]
     pub claim: Option<String>,
     /// Samples per prompt (group size) of --prove, at most 5. All possible groups of this size are enumerated. Default:

@@ -171,7 +171,7 @@ fn worded(value: &Value, kind: Kind) -> impl Iterator<Item = (&str, Vec<String>)
         .filter(|(_, golds)| !golds.is_empty())
 }
 
-/// Why a gold answer cannot be read that is the place of a choice.
+/// Why a gold answer cannot be read that is an index into the choices.
 fn choice_index(value: &Value, key: &str, golds: &[String]) -> Option<String> {
     let choices = get(value, "choices").and_then(Value::as_array);
     let choices = choices.filter(|all| all.len() > 1 && all.iter().all(Value::is_string))?;
@@ -180,8 +180,8 @@ fn choice_index(value: &Value, key: &str, golds: &[String]) -> Option<String> {
     let is_index = index <= choices.len() as u64 && !choices.iter().any(is_text);
     is_index.then(|| {
         format!(
-            "the gold answer {index} under `{key}` is the place of one of the `choices`, counted from 0 or from 1: name the \
-             dataset with --dataset, or the key of the letter with --gold-key"
+            "the gold answer {index} under `{key}` is an index into `choices`, and the record does not say whether indices \
+             start at 0 or at 1: name the dataset with --dataset, or the key of the letter with --gold-key"
         )
     })
 }
