@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::binary::{Folder, refusal, tealight};
+use crate::support::binary::{Folder, ok, refusal};
 use crate::support::chat_model::{CHATML, ChatModel};
 use crate::support::runs::json as read_json;
 
@@ -25,9 +25,7 @@ fn loss(folder: &Folder, name: &str, template: &str, row: &str, more: &[&str]) -
     let out = folder.path(name);
     let steps = ["--batch-size", "1", "--max-steps", "1", "--output", &out];
     let base = ["sft", "--model", &model.path, "--dataset", &rows];
-    let done = tealight(&[&base[..], &steps, more].concat());
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{name}: {stderr}");
+    let stderr = ok(&[&base[..], &steps, more].concat());
     (read_json(format!("{out}/metrics.jsonl"))["loss"].as_f64().expect("a loss"), stderr)
 }
 
@@ -116,8 +114,7 @@ fn a_config_key_that_is_not_honoured_ends_the_load() {
         config["quantization_config"] = json!({"quant_method": "bitsandbytes"});
     });
     let out = folder.path("plain");
-    let done = tealight(&["export", "--model", &model.path, "--output", &out]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    ok(&["export", "--model", &model.path, "--output", &out]);
     let saved = read_json(format!("{out}/config.json"));
     assert!(saved.get("quantization_config").is_none() && saved["head_dim"].is_u64(), "{saved}");
     model.change("config.json", |config| config["intermediate_size"] = json!(7));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, has, ok, refusal, tealight};
+use crate::support::binary::{Folder, command, has, ok, printed, refusal, stderr_of, tealight};
 use crate::support::metrics::{number, rows};
 use crate::support::processes::{binary, signal, wait_for_steps};
 use crate::support::runs::{SMALL, json, trained};
@@ -24,10 +24,7 @@ fn a_study_compares_objectives_and_writes_everything() {
         &["--eval-steps", "3"],
         &SMALL,
     ];
-    let done = tealight(&arguments.concat());
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{stderr}");
-    let table = String::from_utf8_lossy(&done.stdout);
+    let table = printed(&arguments.concat());
     has(
         &table,
         &[
@@ -116,11 +113,11 @@ fn an_evaluation_can_be_read_by_machines() {
         "eval --max-samples 4 -n 8 -k 1,8 --max_completion_length=20 --device cpu --json \
          --quiet --output {output}"
     ));
-    assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
-    let printed: Value = serde_json::from_slice(&done.stdout).expect("JSON on stdout");
+    assert!(done.stderr.is_empty(), "{}", stderr_of(&done));
+    let shown: Value = serde_json::from_slice(&done.stdout).expect("JSON on stdout");
     let saved = json(folder.0.path().join("eval/results.json"));
     let set = &saved["sets"][0];
-    assert_eq!(printed["sets"][0]["summary"], set["summary"]);
+    assert_eq!(shown["sets"][0]["summary"], set["summary"]);
     assert_eq!(set["problems"].as_array().expect("tallies").len(), 4);
     let pass = &set["summary"]["pass@k"]["8"];
     assert!(pass["low"].as_f64() <= pass["value"].as_f64());

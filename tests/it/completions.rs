@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, has, ok, refusal, refused, tealight};
+use crate::support::binary::{
+    Folder, command, has, ok, refusal, refused, stderr_of, stdout_of, tealight,
+};
 use crate::support::runs::json;
 
 /// Samples of lm-eval, two of each of two problems; of the first `correct` are correct.
@@ -60,11 +62,10 @@ fn compared_runs_must_share_the_truncation_rule() {
     let file = folder.write("c.jsonl", text);
     let (wrong, judged) = (folder.path("wrong"), folder.path("judged"));
     let run = tealight(&["grade", &file, "--output", &wrong]);
-    let shown = String::from_utf8_lossy(&run.stdout).into_owned();
+    let shown = stdout_of(&run);
     assert!(shown.contains("2 problems, 1 to 2 samples each"), "{shown}");
     assert!(shown.contains("33.3 % truncated (1 of them correct but cut off)"), "{shown}");
-    let warned = String::from_utf8_lossy(&run.stderr).into_owned();
-    has(&warned, &["1 completion would be correct but reached the length limit"]);
+    has(&stderr_of(&run), &["1 completion would be correct but reached the length limit"]);
     let warned = ok(&["grade", &file, "--truncated", "judged", "--output", &judged]);
     assert!(!warned.contains("length limit"), "the rule is chosen: {warned}");
     let pass = |output: &str| {
@@ -120,8 +121,7 @@ fn verifier_functions_are_checked_before_sampling() {
         assert!(message.contains(line), "{arguments:?}: {message}");
     }
     let verify = tealight(&["verify", "--gold", "2", "--answer", "2", "--verifier", &spec]);
-    let both =
-        [verify.stdout, verify.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    let both = [stdout_of(&verify), stderr_of(&verify)];
     assert!(both[0].contains(line) && both[1].contains(line), "{both:?}");
     let verify = ["verify", "--gold", "2", "--answer", "2", "--prompt", "1 + 1 = 2?", "--check"];
     ok(&[&verify[..], &["--verifier", &spec]].concat());

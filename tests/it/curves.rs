@@ -155,8 +155,7 @@ fn curves_are_exact_where_answers_can_be_listed() {
          --max-test-samples 12 -n 32 -k 1,8 --max-steps 2 --eval-steps 1 --prompts-per-step 4 --num-generations 8 \
          --learning-rate 1e-3 --base-temperature 0.6 --average-share 0.5 --output",
     );
-    let done = succeeded(&[&arguments[..], &[&output]].concat());
-    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let text = printed(&[&arguments[..], &[&output]].concat());
     assert!(text.contains("exact, from the probability of every correct answer"), "{text}");
     let results = json(format!("{output}/results.json"));
     assert_eq!(results["curves"][0]["is_exact"], true);

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use assert_cmd::Command;
-use serde_json::Value;
 
 use crate::support::binary::{
-    Folder, command, ok, refusal, refused, stderr_of, succeeded, tealight,
+    Folder, command, ok, refusal, refused, stderr_of, stdout_of, succeeded,
 };
 use crate::support::embedded::roomy_model;
+use crate::support::runs::json;
 
 /// A model whose tokenizer has tokens for the letters of `question`, in place of digits.
 fn model_with_words(folder: &Folder) -> String {
@@ -52,7 +52,7 @@ fn columns_first_problem_and_left_out_problems_are_printed_before_anything_runs(
     let done = succeeded(&["train", "--model", &model, "--dataset", &countdown, "--dry-run"]);
     let text = stderr_of(&done);
     assert!(text.contains("checked by `countdown`") && text.contains("numbers = `nums`"), "{text}");
-    assert!(String::from_utf8_lossy(&done.stdout).contains("answer `3,8,1=24`"));
+    assert!(stdout_of(&done).contains("answer `3,8,1=24`"));
 }
 
 #[test]
@@ -83,9 +83,7 @@ fn a_study_holds_problems_out_where_no_test_set_is_named() {
     let text = ok(&[&study[..], &small].concat());
     assert!(text.contains("2 of the 10 problems of") && text.contains("are held out"), "{text}");
     assert!(!text.contains("countdown/"), "{text}");
-    let study: Value =
-        serde_json::from_slice(&std::fs::read(folder.path("study/results.json")).expect("there"))
-            .expect("JSON");
+    let study = json(folder.path("study/results.json"));
     let sets = study["datasets"].as_array().expect("datasets");
     let name = sets[0]["name"].as_str().expect("a name");
     assert!(sets.len() == 1 && name.ends_with("(held out)"), "{name}");
@@ -124,14 +122,9 @@ fn a_set_is_the_same_by_its_file_or_by_its_name() {
     let [a, b] = compare("named", "named-too");
     ok(&["compare", &a, &b]);
     let [a, b] = compare("whole", "other");
-    let done = tealight(&["compare", &a, &b]);
-    let warned = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{warned}");
+    let warned = ok(&["compare", &a, &b]);
     assert!(warned.contains("called b.jsonl") && warned.contains("the same problems"), "{warned}");
-    let results: Value =
-        serde_json::from_slice(&std::fs::read(folder.path("named/results.json")).expect("there"))
-            .expect("JSON");
-    assert_eq!(results["sets"][0]["name"], "numbers");
+    assert_eq!(json(folder.path("named/results.json"))["sets"][0]["name"], "numbers");
     // A name is of one set.
     let done = evaluate("a.jsonl,b.jsonl", "two", &["--name", "numbers"]);
     assert!(

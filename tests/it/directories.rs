@@ -6,10 +6,8 @@ use std::path::Path;
 
 use crate::support::binary::{Folder, command, ok, printed, refusal, refused, stderr_of};
 use crate::support::metrics;
-use crate::support::runs::{json, train, trained};
+use crate::support::runs::{FEW, json, train, trained};
 use serde_json::Value;
-
-const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
 
 #[test]
 fn the_defaults_work_on_the_embedded_model() {
@@ -45,7 +43,7 @@ fn a_directory_that_holds_nothing_yet_is_free() {
     let folder = Folder::new();
     let output = folder.path("e");
     refused!("eval --output {output} --max-completion-length 512" => "context of 64", "--max-completion-length");
-    ok(&[&["eval", "--output", &output, "-n", "2", "-k", "1"][..], &SHORT].concat());
+    ok(&[&["eval", "--output", &output, "-n", "2", "-k", "1"][..], &FEW].concat());
     let output = folder.path("t");
     refusal(&["train", "--output", &output, "--max-completion-length", "512"]);
     trained(&output, &["--max-steps", "1", "--save-steps", "0"]);
@@ -65,11 +63,11 @@ fn overwriting_replaces_what_tealight_wrote_and_nothing_else() {
     // An evaluation begins anew, and a mistake in the options costs nothing of what was there.
     let output = folder.path("evaluated");
     let eval = ["eval", "--output", &output, "-n", "2", "-k", "1"];
-    ok(&[&eval[..], &SHORT].concat());
-    refusal(&[&eval[..], &SHORT, &["--temperature", "0.5"]].concat());
-    refusal(&[&eval[..], &SHORT, &["--dataset", "nothing.jsonl", "--overwrite"]].concat());
+    ok(&[&eval[..], &FEW].concat());
+    refusal(&[&eval[..], &FEW, &["--temperature", "0.5"]].concat());
+    refusal(&[&eval[..], &FEW, &["--dataset", "nothing.jsonl", "--overwrite"]].concat());
     assert_eq!(completions(&output).len(), 8);
-    ok(&[&eval[..], &SHORT, &["--temperature", "0.5", "--overwrite"]].concat());
+    ok(&[&eval[..], &FEW, &["--temperature", "0.5", "--overwrite"]].concat());
     let run = folder.path("trained");
     assert!(train(&run, &["--max-steps", "1", "--save-steps", "0"]).status.success());
     refusal(&["train", "--output", &run, "--dataset", "nothing.jsonl", "--overwrite"]);
@@ -93,7 +91,7 @@ fn a_larger_n_reuses_existing_samples() {
     let folder = Folder::new();
     let (grown, whole) = (folder.path("grown"), folder.path("whole"));
     let eval = |output: &str, n: &str| {
-        ok(&[&["eval", "--output", output, "-n", n, "-k", "1,4"][..], &SHORT].concat())
+        ok(&[&["eval", "--output", output, "-n", n, "-k", "1,4"][..], &FEW].concat())
     };
     eval(&grown, "4");
     let first = completions(&grown);
@@ -130,7 +128,7 @@ fn comparing_different_settings_warns() {
     let folder = Folder::new();
     let eval = |name: &str, more: &[&str]| {
         let output = folder.path(name);
-        ok(&[&["eval", "--output", &output, "-k", "1"][..], &SHORT, more].concat());
+        ok(&[&["eval", "--output", &output, "-k", "1"][..], &FEW, more].concat());
         output
     };
     let base = eval("base", &["-n", "4"]);

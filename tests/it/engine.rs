@@ -6,8 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, has, refusal, tealight};
+use crate::support::binary::{Folder, command, has, refusal, stderr_of, tealight, words};
 use crate::support::hub::json_answer;
+use crate::support::runs::json as json_at;
 use crate::support::server::{ReceivedRequest, serve_streams, write_answer};
 use serde_json::{Value, json};
 
@@ -131,22 +132,9 @@ fn respond(
 }
 
 pub(crate) fn eval(engine: &Engine, output: &str, more: &[&str]) -> std::process::Output {
-    let arguments = [
-        &["eval", "--engine", &engine.address, "--model", "served", "--output", output][..],
-        &[
-            "--max-samples",
-            "6",
-            "-n",
-            "4",
-            "-k",
-            "1,4",
-            "--no-greedy",
-            "--engine-kwargs",
-            "timeout=1",
-        ],
-        more,
-    ];
-    tealight(&arguments.concat())
+    let few = "--max-samples 6 -n 4 -k 1,4 --no-greedy --engine-kwargs timeout=1";
+    let line = format!("eval --engine {} --model served --output {output} {few}", engine.address);
+    tealight(&[&words(&line), more].concat())
 }
 
 fn completions(output: &str) -> Vec<(String, String)> {
@@ -163,9 +151,8 @@ fn a_servers_samples_are_judged_here() {
     let engine = Engine::start(&[]);
     let output = folder.path("eval");
     let done = eval(&engine, &output, &["--temperature", "0.8", "--top-p", "0.9", "--seed", "3"]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
-    let results: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(done.status.success(), "{}", stderr_of(&done));
+    let results = json_at(format!("{output}/results.json"));
     assert!(results["model"].as_str().expect("text").contains("served at http://127.0.0.1"));
     let summary = &results["sets"][0]["summary"];
     assert_eq!((&summary["problems"], &summary["n"]), (&json!(6), &json!(4)));
@@ -184,7 +171,7 @@ fn the_time_of_a_request_includes_its_answer() {
     let folder = Folder::new();
     let engine = Engine::start(&[Mood::Drips]);
     let done = eval(&engine, &folder.path("eval"), &[]);
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = stderr_of(&done);
     assert!(done.status.success() && stderr.contains("trying again"), "{stderr}");
 }
 
@@ -204,7 +191,7 @@ fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     assert!(eval(&calm, &whole, &[]).status.success());
     let done = eval(&rough, &parts, &["--engine-kwargs", "concurrency=3"]);
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = stderr_of(&done);
     assert!(done.status.success(), "{stderr}");
     has(
         &stderr,
@@ -224,7 +211,7 @@ fn chat_prompts_go_to_the_chat_endpoint() {
     let file = folder.write("q.jsonl", "{\"question\":\"1+1?\",\"answer\":\"2\"}\n");
     let output = folder.path("eval");
     let done = eval(&engine, &output, &["--dataset", &file]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{}", stderr_of(&done));
     let seen = engine.seen.lock().expect("log");
     assert!(seen[0]["messages"][0]["content"].as_str().expect("text").starts_with("1+1?"));
     assert_eq!(seen[0]["logprobs"], json!(true));
@@ -247,7 +234,7 @@ fn permanent_server_errors_end_the_run_with_the_servers_message() {
         "eval --engine {} --output {output} -n 1 -k 1 --engine-kwargs retries=2,concurrency=1",
         engine.address
     ));
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = stderr_of(&done);
     assert!(!done.status.success() && stderr.contains("gave up after 3 tries"), "{stderr}");
 }
 
@@ -272,7 +259,7 @@ fn a_server_reporting_another_model_is_warned_about_once() {
             &["--engine-kwargs", &format!("model={model}")],
         );
         assert!(done.status.success());
-        String::from_utf8_lossy(&done.stderr).matches("by its own account").count()
+        stderr_of(&done).matches("by its own account").count()
     };
     assert_eq!((warnings("served"), warnings("another")), (0, 1));
 }

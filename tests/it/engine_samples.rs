@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::engine::{Engine, Mood, eval};
-use crate::support::binary::{Folder, has, tealight};
+use crate::support::binary::{Folder, has, stderr_of, tealight};
 use crate::support::runs::json as json_at;
 
 fn summary_of(output: &str) -> Value {
@@ -16,7 +16,7 @@ fn choices_without_text_are_samples_and_never_drawn_again() {
     let holey = Engine::start(&[Mood::Holey; 6]);
     let output = folder.path("holey");
     let done = eval(&holey, &output, &["--engine-kwargs", "concurrency=2"]);
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    let stderr = stderr_of(&done);
     assert!(done.status.success(), "{stderr}");
     // One request a problem: nothing was asked for again.
     assert_eq!(holey.seen.lock().expect("log").len(), 6);
@@ -48,7 +48,7 @@ fn a_refused_prompt_is_counted_apart_and_the_others_are_sampled() {
         let output = folder.path(&format!("{}", why.len()));
         let options = ["--engine-kwargs", "retries=1,concurrency=1", "--max-unjudged", "1"];
         let done = eval(&engine, &output, &options);
-        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        let stderr = stderr_of(&done);
         assert!(done.status.success() && stderr.contains("4 of 4 samples failed"), "{stderr}");
         assert!(stderr.contains(why), "{stderr}");
         let summary = summary_of(&output);
@@ -61,7 +61,7 @@ fn a_refused_prompt_is_counted_apart_and_the_others_are_sampled() {
         // Judging again does not make them wrong, under no rule.
         let again = ["--verifier", "regex:x", "--max-unjudged", "1", "--failed", "wrong"];
         let again = eval(&engine, &output, &again);
-        assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+        assert!(again.status.success(), "{}", stderr_of(&again));
         assert_eq!(summary_of(&output)["unjudged"], lost.0);
     }
 }
@@ -78,7 +78,7 @@ fn samples_go_on_when_the_server_moves() {
     };
     assert!(run(&first, "4", "served").status.success());
     let done = run(&second, "6", "served");
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    let stderr = stderr_of(&done);
     assert!(done.status.success(), "{stderr}");
     assert!(stderr.contains(&first.address) && stderr.contains(&second.address), "{stderr}");
     assert_eq!(summary_of(&output)["n"], 6);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::binary::{
-    Folder, command, has, ok, printed, refusal, refused, succeeded, tealight,
+    Folder, command, has, ok, printed, refusal, refused, stderr_of, succeeded, tealight,
 };
 use crate::support::processes::binary;
 use crate::support::runs::json;
@@ -51,8 +51,7 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let mut text = std::fs::read_to_string(&file).expect("samples");
     text.push_str("{\"problem\":\"1,2,3");
     std::fs::write(&file, text).expect("written");
-    let done = eval(&parts, &how);
-    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    let stderr = stderr_of(&eval(&parts, &how));
     assert!(stderr.contains("cut off by a crash"), "{stderr}");
     assert_eq!(samples(&whole), samples(&parts));
     let numbers = |output: &str| json(format!("{output}/results.json"))["sets"].clone();
@@ -67,7 +66,7 @@ fn another_verifier_or_k_judges_again_without_sampling() {
     let before = samples(&output);
     let first = json(format!("{output}/results.json"));
     let again = eval(&output, &["-n", "8", "-k", "1,2,4", "--verifier", "regex:(.*)"]);
-    let stderr = String::from_utf8_lossy(&again.stderr);
+    let stderr = stderr_of(&again);
     assert!(!stderr.contains("12/12"), "nothing is drawn: {stderr}");
     let second = json(format!("{output}/results.json"));
     assert_eq!(second["sets"][0]["verifier"], "regex");
@@ -164,7 +163,7 @@ fn graded_completions_of_other_programs_get_the_same_report() {
     );
     let output = folder.path("mixed");
     let done = tealight(&["grade", &mixed, "--output", &output, "--json", "--quiet"]);
-    assert!(String::from_utf8_lossy(&done.stderr).contains("the last line was cut off"));
+    assert!(stderr_of(&done).contains("the last line was cut off"));
     assert_eq!(summary(&output, "pass@k")["1"]["value"], 0.5);
     assert_eq!(summary(&output, "n"), 2);
     refused!("grade {mixed} --output {} -k 4", folder.path("k") => "problem `2` has 2 samples");

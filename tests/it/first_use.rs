@@ -1,11 +1,9 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
-use crate::support::binary::{Folder, command, has, ok, printed, stderr_of, tealight, words};
+use crate::support::binary::{
+    Folder, command, has, ok, printed, stderr_of, stdout_of, tealight, words,
+};
 use crate::support::runs::{train, trained};
-
-fn shown(output: &std::process::Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
 
 #[test]
 fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
@@ -22,17 +20,17 @@ fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
         done
     };
     let done = run(&["eval", "--max-samples", "4", "-n", "2"]);
-    let table = shown(&done);
+    let table = stdout_of(&done);
     // Of two samples, Pass@1 and Pass@2 without being asked.
     assert!(table.contains("\n 1 ") && table.contains("\n 2 "), "{table}");
     assert!(table.contains("greedy pass@1") && table.contains("0.0 % truncated"), "{table}");
     let saved = folder.path("kept");
     let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &saved]);
-    assert_eq!(table, shown(&again), "the same numbers, kept or not");
+    assert_eq!(table, stdout_of(&again), "the same numbers, kept or not");
     // Other programs' samples do not say how completions ended nor how long they are.
     let lines = folder
         .write("lm-eval.jsonl", "{\"doc_id\":1,\"target\":\"7\",\"resps\":[[\"7\",\"8\"]]}\n");
-    let table = shown(&run(&["grade", &lines]));
+    let table = stdout_of(&run(&["grade", &lines]));
     has(&table, &["0.5000", "number of truncated completions unknown"]);
     assert!(table.contains("lengths unknown"), "{table}");
 }
@@ -113,7 +111,7 @@ fn verify_explains_itself_and_fails_on_request() {
     let done = tealight(&["verify", "--check", "--jsonl", &folder.write("p.jsonl", pairs)]);
     assert_eq!(done.status.code(), Some(1));
     assert!(stderr_of(&done).contains("1 of 2 answers are not correct"), "{}", stderr_of(&done));
-    assert_eq!(shown(&done).lines().count(), 2, "every verdict is printed first");
+    assert_eq!(stdout_of(&done).lines().count(), 2, "every verdict is printed first");
 }
 
 #[test]

@@ -19,6 +19,16 @@ pub(crate) fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) 
     [&common[..], &["--engine", engine, "--output", output], more].concat()
 }
 
+/// The metrics of a run whose servers sampled from the policy of each step, at its temperature: another policy would
+/// differ by far more.
+pub(crate) fn rows_sampled_from_policy(output: &str) -> Vec<serde_json::Value> {
+    let found = rows(Path::new(output));
+    for row in &found {
+        assert!(number(row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
+    }
+    found
+}
+
 const ADAPTER: [&str; 3] = ["--use-peft", "--lora-r", "8"];
 
 #[test]
@@ -28,9 +38,7 @@ fn servers_sample_from_the_adapter_of_every_step_and_nothing_is_left_behind() {
     let (engines, output) = (format!("{first}, {second}"), folder.path("run"));
     let more = [&ADAPTER[..], &["--temperature", "0.8"]].concat();
     ok(&arguments(&engines, &output, &more));
-    for row in rows(Path::new(&output)) {
-        // The adapter of the step, at the temperature: another would differ by far more.
-        assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
+    for row in rows_sampled_from_policy(&output) {
         assert!((number(&row, "sampling/effective_sample_size") - 1.0).abs() < 1e-6);
         assert_eq!(number(&row, "sampling/masked_ratio"), 0.0);
     }
@@ -50,11 +58,7 @@ fn all_weights_are_read_again_before_every_step() {
     let (_server, engine) = Vllm::start(false);
     let output = folder.path("run");
     ok(&arguments(&engine, &output, &["--importance-correction", "token-truncate:2"]));
-    let found = rows(Path::new(&output));
-    assert_eq!(found.len(), 3);
-    for row in &found {
-        assert!(number(row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
-    }
+    assert_eq!(rows_sampled_from_policy(&output).len(), 3);
     assert!(!Path::new(&output).join("engine").exists());
 }
 
@@ -104,9 +108,7 @@ fn a_dead_server_is_dropped_and_losing_all_stops_the_run_cleanly() {
     let (engines, output) = (format!("{first},{second}"), folder.path("back"));
     let stderr = ok(&arguments(&engines, &output, &ADAPTER));
     assert!(stderr.contains("is left out") && stderr.contains("answers again"), "{stderr}");
-    for row in rows(Path::new(&output)) {
-        assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
-    }
+    rows_sampled_from_policy(&output);
     assert!(back.names() >= 2 && back.is_clean() && steady.is_clean());
 
     // The only one dies in the second step; another takes the run up, as if nothing had been.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, refused, succeeded};
+use crate::support::binary::{Folder, command, ok, printed, refused, succeeded};
 use crate::support::metrics::number;
 use crate::support::runs::{json, trained};
 
@@ -16,8 +16,7 @@ fn gaps_add_up_and_agree_with_an_exact_evaluation() {
     let (run, gap, model) = (folder.path("run"), folder.path("gap"), folder.path("run/final"));
     trained(&run, command!("{SAT} --objective reverse-kl:0.1"));
     let line = format!("gap {run} --projection-steps 60 --ascent-steps 10 --output {gap} --quiet");
-    let table = succeeded(command!("{line} --ascent-from run,projection,base,run"));
-    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    let table = printed(command!("{line} --ascent-from run,projection,base,run"));
     assert!(table.contains("misspecification gap") && table.contains("checkpoint-2"), "{table}");
     let found = json(format!("{gap}/gap.json"));
     let rows = found["rows"].as_array().expect("rows");

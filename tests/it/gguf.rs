@@ -1,7 +1,7 @@
 //! GGUF files: written from models in Hub layout and read back as the same bits, token ids and chats; hostile ones
 //! refused with the reason. `scripts/llama-round-trip` holds the same against a real llama-server.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
 use tealight::formats::gguf::{Gguf, GgufType, Value};
@@ -274,12 +274,27 @@ fn a_file_is_evaluated_and_exported_like_any_model() {
     refused!("export --gguf f16 --output {}", folder.path("countdown") => "its tokenizer has no name in GGUF");
 }
 
+/// A file that tests change: its folder, the model, where it is and what it holds.
+struct GoodFile {
+    folder: tempfile::TempDir,
+    model: Pretrained,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl GoodFile {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let model = load(&fixture("micro-qwen2").display().to_string());
+        let path = model.save_gguf(&model.weights, GgufType::F16, folder.path()).expect("written");
+        let bytes = std::fs::read(&path).expect("a file");
+        Self { folder, model, path, bytes }
+    }
+}
+
 #[test]
 fn hostile_files_are_refused_before_memory_is_taken() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let good = load(&fixture("micro-qwen2").display().to_string());
-    let path = good.save_gguf(&good.weights, GgufType::F16, folder.path()).expect("written");
-    let whole = std::fs::read(&path).expect("a file");
+    let GoodFile { folder, path, bytes: whole, .. } = GoodFile::new();
     let refused = |bytes: &[u8]| {
         let path = folder.path().join("hostile.gguf");
         std::fs::write(&path, bytes).expect("written");
@@ -308,10 +323,7 @@ fn hostile_files_are_refused_before_memory_is_taken() {
 
 #[test]
 fn settings_of_a_wrong_kind_and_tokens_twice_are_refused_and_not_replaced() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let good = load(&fixture("micro-qwen2").display().to_string());
-    let path = good.save_gguf(&good.weights, GgufType::F16, folder.path()).expect("written");
-    let whole = std::fs::read(&path).expect("a file");
+    let GoodFile { folder, model: good, path, bytes: whole } = GoodFile::new();
     // The bytes from the first `text` on that are `old`, as `new`.
     let refused = |text: &str, old: &[u8], new: &[u8]| {
         let find = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).position(|x| x == part);
@@ -348,10 +360,7 @@ fn settings_of_a_wrong_kind_and_tokens_twice_are_refused_and_not_replaced() {
 
 #[test]
 fn a_quantised_file_whose_sizes_are_not_those_of_its_tensors_is_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let good = load(&fixture("micro-qwen2").display().to_string());
-    let path = good.save_gguf(&good.weights, GgufType::F16, folder.path()).expect("written");
-    let whole = std::fs::read(&path).expect("a file");
+    let GoodFile { folder, bytes: whole, .. } = GoodFile::new();
     let find = |part: &[u8]| whole.windows(part.len()).position(|bytes| bytes == part);
     for (key, size) in
         [("feed_forward_length", 1u32 << 16), ("block_count", 1 << 24), ("block_count", 512)]

@@ -9,7 +9,7 @@ use tealight::nn::generate::{
     Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::lora::{self, Scaling};
-use tealight::nn::model::{Architecture, BackendKind, PackedSequences, weights};
+use tealight::nn::model::{Architecture, BackendKind, KvCache, PackedSequences, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_gpu::counts::{Counts, counted};
 
@@ -43,17 +43,18 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
     let ids: Vec<u32> = (0..60).map(|at| at * 7 % 19).collect();
     let pieces =
         [PackedSequences::from_start([20, 20, 20]), PackedSequences::from_start([50, 5, 5])];
-    for packed in &pieces {
-        let hidden = |cache| decoder.hidden(&ids, packed, Some(cache)).expect("a pass");
-        let (one, other) = (hidden(&mut grown), hidden(&mut whole));
-        assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
-    }
+    let same = |grown: &mut KvCache, whole: &mut KvCache, (ids, packed): (&[u32], &_)| {
+        let [one, other] = [grown, whole].map(|cache| {
+            let hidden = decoder.hidden(ids, packed, Some(cache)).expect("a pass");
+            hidden.to_vec2::<f32>().expect("values")
+        });
+        assert_eq!(one, other);
+    };
+    pieces.iter().for_each(|packed| same(&mut grown, &mut whole, (&ids, packed)));
     for past in [73, 74, 150] {
         // The rows between were never written: zeros, in both.
         let packed = PackedSequences::after([past, 5, past]);
-        let hidden = |cache| decoder.hidden(&[1, 2, 3], &packed, Some(cache)).expect("a pass");
-        let (one, other) = (hidden(&mut grown), hidden(&mut whole));
-        assert_eq!(one.to_vec2::<f32>().expect("values"), other.to_vec2::<f32>().expect("values"));
+        same(&mut grown, &mut whole, (&[1, 2, 3], &packed));
         assert_eq!(
             grown.slots(),
             [74, 111, 166][[73, 74, 150].iter().position(|x| *x == past).expect("it is")]

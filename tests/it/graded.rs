@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
+use crate::support::binary::{Folder, ok, printed, refusal, stderr_of, stdout_of, tealight};
 use crate::support::metrics::{number, rows};
-use crate::support::runs::SHORT;
+use crate::support::runs::{SHORT, json};
 
 /// A program that gives `reward` to completions with a plus sign and 0.25 to others.
 fn judge(folder: &Folder, name: &str, reward: &str) -> String {
@@ -45,8 +45,7 @@ fn the_weighted_mean_is_trained_on_and_each_reward_is_logged() {
     }
     // The settings are read back as they were given, and continue the run.
     let config = folder.path("graded/config.toml");
-    let shown = tealight(&["train", "--config", &config, "--dry-run"]).stdout;
-    let shown = String::from_utf8_lossy(&shown).into_owned();
+    let shown = printed(&["train", "--config", &config, "--dry-run"]);
     assert!(shown.contains("reward_weights = [0.8, 0.2]"), "{shown}");
     let other = ["--reward-weights", "0.5,0.5", "--max-steps", "3", "--resume"];
     let output = folder.path("graded");
@@ -152,12 +151,10 @@ fn the_threshold_decides_what_an_evaluation_counts() {
             ["eval", "--max-samples", "4", "-n", "4", "-k", "1", "--max-completion-length", "20"];
         let fixed = [&fixed[..], &["--no-greedy", "--device", "cpu", "--output", &output]].concat();
         let done = tealight(&[&fixed[..], options].concat());
-        let table = String::from_utf8_lossy(&done.stdout).into_owned();
+        let table = stdout_of(&done);
         let is_graded = !options.contains(&"countdown");
         assert_eq!(table.contains("\nmean reward 0."), is_graded, "{table}{}", stderr_of(&done));
-        let text = std::fs::read_to_string(format!("{output}/results.json")).expect("results");
-        let results: Value = serde_json::from_str(&text).expect("JSON");
-        results["sets"][0]["summary"].clone()
+        json(format!("{output}/results.json"))["sets"][0]["summary"].clone()
     };
     let pass = |summary: &Value| number(&summary["pass@k"]["1"], "value");
     let reward = |summary: &Value| number(&summary["mean_reward"], "value");

@@ -12,9 +12,9 @@ use tealight::nn::model::{BackendKind, PackedSequences};
 use tealight::nn::policy::{Policy, Sequence};
 
 use crate::support;
-use crate::support::binary::{Folder, ok, refused, tealight};
+use crate::support::binary::{Folder, ok, refused, stderr_of, tealight};
 use crate::support::conformance as fixture;
-use crate::support::runs::{json as read_json, trained};
+use crate::support::runs::{json as read_json, resumed_adapter};
 
 const INT8: Precision = Precision {
     dtype: tealight::nn::device::Dtype::Float32,
@@ -109,10 +109,7 @@ fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
 #[test]
 fn blocks_of_a_file_are_kept_as_they_are() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut config: serde_json::Value = serde_json::from_slice(
-        &std::fs::read(fixture("micro-llama").join("config.json")).expect("a config"),
-    )
-    .expect("JSON");
+    let mut config = read_json(fixture("micro-llama").join("config.json"));
     config["intermediate_size"] = json!(160);
     let path = folder.path().join("config.json");
     std::fs::write(&path, config.to_string()).expect("written");
@@ -141,20 +138,8 @@ fn blocks_of_a_file_are_kept_as_they_are() {
 #[test]
 fn int8_base_trains_adapters_only() {
     let folder = Folder::new();
-    let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    let settings = ["--base-dtype", "int8", "--use-peft", "--lora-r", "4", "--max-samples", "8"];
-    let run = |output: &str, more: &[&str]| {
-        let done = trained(output, &[&settings[..], more].concat());
-        String::from_utf8_lossy(&done.stderr).into_owned()
-    };
-    let stderr = run(&whole, &["--max-steps", "4"]);
+    let (stderr, [whole, parts]) = resumed_adapter(&folder, &["--base-dtype", "int8"]);
     assert!(stderr.contains("weights in int8, the rest in float32"), "{stderr}");
-    run(&parts, &["--max-steps", "2"]);
-    run(&parts, &["--max-steps", "4", "--resume"]);
-    let matrices = |run: &str| {
-        std::fs::read(format!("{run}/final/adapter_model.safetensors")).expect("an adapter")
-    };
-    assert_eq!(matrices(&whole), matrices(&parts));
     // The base without blocks is another base.
     refused!("train --use-peft --lora-r 4 --max-samples 8 --max-steps 6 --resume --output {parts}" => "precision");
     let adapter = format!("{whole}/final");
@@ -176,8 +161,7 @@ fn int8_base_trains_adapters_only() {
     let draw = |more: &[&str], name: &str| {
         let output = folder.path(name);
         let done = ["eval", "--model", &adapter, "--max-samples", "2", "-n", "2", "-k", "1"];
-        let done = tealight(&[&done[..], more, &["--output", &output]].concat());
-        String::from_utf8_lossy(&done.stderr).into_owned()
+        stderr_of(&tealight(&[&done[..], more, &["--output", &output]].concat()))
     };
     let stderr = draw(&[], "other");
     assert!(stderr.contains("trained on a base of int8"), "{stderr}");

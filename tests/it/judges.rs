@@ -3,12 +3,9 @@
 
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
 use crate::support::processes::{self, binary};
-use crate::support::runs::json as json_at;
+use crate::support::runs::{FEW, json as json_at};
 use serde_json::json;
 use std::process::Command;
-
-/// Four problems, briefly.
-const SHORT: [&str; 6] = ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
 
 #[test]
 fn unjudged_completions_are_counted_with_reasons() {
@@ -38,7 +35,7 @@ fn unjudged_completions_are_counted_with_reasons() {
     let output = folder.path("judged");
     let arguments = format!("eval --output {output} -n 16 -k 1,16 --no-greedy");
     let arguments = [&words(&arguments)[..], &["--verifier", &program]].concat();
-    let text = ok(&[&arguments[..], &SHORT, &["--max-unjudged", "1"]].concat());
+    let text = ok(&[&arguments[..], &FEW, &["--max-unjudged", "1"]].concat());
     assert!(text.contains("the verifier failed") && text.contains("repeats no"), "{text}");
     let summary = json_at(format!("{output}/results.json"))["sets"][0]["summary"].clone();
     assert_eq!(summary["pass@k"]["1"]["value"], 1.0, "no verdict is another's");
@@ -69,11 +66,11 @@ fn a_failing_verifier_is_reported_once_with_the_reason() {
     let function = "def judge(gold, completion):\n    return completion == gold or 1 / 0\n";
     folder.write("judge.py", function);
     let eval = ["eval", "-n", "2", "-k", "1", "--output", &eval, "--verifier", &spec];
-    let error = refusal(&[&eval[..], &SHORT].concat());
+    let error = refusal(&[&eval[..], &FEW].concat());
     assert!(error.contains("no completion could be judged: problem `"), "{error}");
     assert!(error.contains(reason), "{error}");
     let small = words("train --max-steps 1 --prompts-per-step 2 --num-generations 4");
-    let train = [&small[..], &SHORT, &["--output", &train, "--verifier", &spec]];
+    let train = [&small[..], &FEW, &["--output", &train, "--verifier", &spec]];
     let error = refusal(&train.concat());
     assert!(error.contains(reason) && error.contains("mend the verifier"), "{error}");
 }
@@ -88,7 +85,7 @@ fn a_verifier_that_rejects_the_gold_answer_is_reported_before_sampling() {
     let rows = folder.write("rows.jsonl", "{\"prompt\": \"Is ice cold?\", \"answer\": \"yes\"}\n");
     let eval = |dataset: &str| {
         let eval = ["eval", "--dataset", dataset, "-n", "1", "-k", "1", "--no-greedy"];
-        ok(&[&eval[..], &SHORT, &["--verifier", &program]].concat())
+        ok(&[&eval[..], &FEW, &["--verifier", &program]].concat())
     };
     let text = eval(&rows);
     let warnings: Vec<&str> =
@@ -119,7 +116,7 @@ fn verifier_programs_end_with_their_parent() {
     for signal in ["-INT", "-KILL"] {
         let output = folder.path(&format!("e{signal}"));
         let arguments = ["eval", "--output", &output, "-n", "1", "-k", "1", "--verifier", &program];
-        let mut child = binary(&[&arguments[..], &SHORT].concat()).spawn().expect("starts");
+        let mut child = binary(&[&arguments[..], &FEW].concat()).spawn().expect("starts");
         assert!(wait_for(true), "the program runs");
         for _ in 0..2 {
             // It may have ended between the two.

@@ -17,7 +17,7 @@ fn alpha(alpha: f64) -> Point {
     Point::Filtered(Divergence::alpha(alpha))
 }
 
-fn close(ours: f64, exact: f64, relative: f64, what: &str) {
+pub(crate) fn close(ours: f64, exact: f64, relative: f64, what: &str) {
     assert!((ours - exact).abs() <= relative * exact.abs(), "{what}: {ours}, not {exact}");
 }
 

@@ -9,7 +9,7 @@ use tealight::nn::model::weights::{self, Weights};
 use tealight::nn::model::{Architecture, PackedSequences};
 use tealight::nn::policy::{self, Policy, Sequence, by_row, token_logp};
 
-use crate::support::{backends, flat, gradients, graph};
+use crate::support::{TestBackend, backends, flat, gradients, graph};
 
 /// One of every kind of layer: biases, norms of queries and keys, a head of its own; norms after and around blocks,
 /// windows that reach into a prompt and not beyond, layers without positions, fused weights, multipliers.
@@ -61,6 +61,12 @@ fn architectures() -> Vec<Architecture> {
             "linear_value_head_dim": 70}),
         ),
     ]
+}
+
+/// Each of them on every backend.
+fn everywhere() -> impl Iterator<Item = (Architecture, TestBackend)> {
+    let on = |one: Architecture| backends().into_iter().map(move |backend| (one.clone(), backend));
+    architectures().into_iter().flat_map(on)
 }
 
 /// Random weights, norms and biases included.
@@ -250,10 +256,8 @@ fn rows_that_continue_one_prompt_decode_as_if_each_had_its_own() {
             |t: usize| t * 7 + prompt * 11 + if t < prompts[prompt] { 0 } else { sample * 3 };
         (0..prompts[prompt] + 20).map(|t| token_id(t) as u32 % 50).collect()
     };
-    for (architecture, backend) in
-        architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
-    {
-        for decoder in backend.decoders(architecture, &random(architecture)) {
+    for (architecture, backend) in everywhere() {
+        for decoder in backend.decoders(&architecture, &random(&architecture)) {
             let starts: Vec<u32> =
                 (0..3).flat_map(|prompt| ids(prompt, 0)[..prompts[prompt]].to_vec()).collect();
             let mut full = decoder.cache(3, 37).expect("a cache");
@@ -310,10 +314,8 @@ fn completions_that_share_their_prompt_are_computed_as_if_they_did_not() {
     // A neighbour with another prompt in between keeps the last two apart.
     let shared = [row(&[4, 5, 6]), row(&[8]), row(&[]), row(&[4, 4])];
     let apart = [row(&[4, 5, 6]), other.clone(), row(&[8]), other.clone(), row(&[4, 4])];
-    for (architecture, backend) in
-        architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
-    {
-        let policy = backend.policy(architecture, &random(architecture));
+    for (architecture, backend) in everywhere() {
+        let policy = backend.policy(&architecture, &random(&architecture));
         let run = |rows: &[Sequence]| {
             let mask: Vec<f32> = rows
                 .iter()
@@ -349,10 +351,8 @@ fn a_sequence_has_the_same_bits_in_every_batch() {
             completion: (0..3 + i).map(|t| t * 5 % 50).collect(),
         })
         .collect();
-    for (architecture, backend) in
-        architectures().iter().flat_map(|a| backends().into_iter().map(move |p| (a, p)))
-    {
-        let policy = backend.policy(architecture, &random(architecture));
+    for (architecture, backend) in everywhere() {
+        let policy = backend.policy(&architecture, &random(&architecture));
         let logp = |rows: &[Sequence]| {
             let result = token_logp(policy.decoder(), rows, 1.0).expect("logp");
             by_row(&result.logp, rows).expect("rows")

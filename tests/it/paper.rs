@@ -6,7 +6,8 @@ use tealight::lab::fixed_mu::{Series, fixed_mu};
 use tealight::lab::paper::{Claims, Request, claims};
 use tealight::lab::{Class, World};
 
-use crate::support::binary::{Folder, succeeded};
+use crate::lab::close;
+use crate::support::binary::{Folder, printed, succeeded};
 use crate::support::runs::json;
 
 /// The base's validity on `ends`, in the notes of the field.
@@ -20,10 +21,6 @@ fn checked(world: &World, class: Class) -> Claims {
 fn ends() -> &'static Claims {
     static CLAIMS: OnceLock<Claims> = OnceLock::new();
     CLAIMS.get_or_init(|| checked(&World::named("ends").expect("known"), Class::Bigram))
-}
-
-fn close(ours: f64, exact: f64, relative: f64, what: &str) {
-    assert!((ours - exact).abs() <= relative * exact.abs(), "{what}: {ours}, not {exact}");
 }
 
 #[test]
@@ -155,8 +152,7 @@ fn the_page_has_six_claims_with_their_numbers() {
     let folder = Folder::new();
     let output = folder.path("page");
     let command = ["lab", "--paper", "2605.02375", "--output", &output];
-    let done = succeeded(&command);
-    let shown = String::from_utf8_lossy(&done.stdout).into_owned();
+    let shown = printed(&command);
     let page = std::fs::read_to_string(format!("{output}/paper.html")).expect("a page");
     let results = json(format!("{output}/results.json"));
     let data =

@@ -1,6 +1,8 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
-use crate::support::binary::{Folder, command, has, ok, refusal, refused, succeeded, words};
+use crate::support::binary::{
+    Folder, command, has, ok, refusal, refused, stderr_of, stdout_of, succeeded, words,
+};
 use crate::support::embedded::roomy_model;
 use crate::support::runs::json;
 use assert_cmd::Command;
@@ -11,7 +13,7 @@ const BOXED: &str = "put your final answer within \\boxed{}.";
 /// The prompts that a dry run of training shows.
 fn shown(arguments: &[&str]) -> String {
     let done = succeeded(&[&["train", "--dry-run", "--device", "cpu"][..], arguments].concat());
-    format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
+    stdout_of(&done) + &stderr_of(&done)
 }
 
 #[test]
@@ -88,9 +90,8 @@ fn every_part_of_the_prompt_reaches_every_command() {
 fn generate(arguments: &[&str], stdin: &str) -> (String, String) {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
     let done = command.arg("generate").args(arguments).write_stdin(stdin).output().expect("runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    (text(&done.stdout), text(&done.stderr))
+    assert!(done.status.success(), "{}", stderr_of(&done));
+    (stdout_of(&done), stderr_of(&done))
 }
 
 #[test]

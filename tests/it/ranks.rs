@@ -55,6 +55,12 @@ fn train(output: &Path, size: usize, more: &str, start: Start) {
     });
 }
 
+/// Trains in this process alone, with options as the command line has them.
+pub(crate) fn train_alone(output: &Path, line: &str) {
+    let settings: TrainOptions = options(line);
+    training::run(&settings, &RunDirectory::new(output), &Process::alone(), None).expect("a run");
+}
+
 fn bytes(file: &Path) -> Vec<u8> {
     std::fs::read(file).unwrap_or_else(|_| panic!("{}", file.display()))
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use crate::fleet::arguments;
+use crate::fleet::{arguments, rows_sampled_from_policy};
 use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight};
-use crate::support::metrics::{number, rows};
+use crate::support::metrics::rows;
 use crate::support::vllm::{Quirks, Vllm};
 
 /// What a run says that fails on a server.
@@ -43,9 +43,7 @@ fn a_server_that_keeps_its_output_layer_ends_the_run_before_it_samples() {
     assert_eq!(stale.num_requests.load(Ordering::SeqCst), 0);
     // Twice to begin with, and once before each of three steps.
     assert_eq!(fresh.reloads.load(Ordering::SeqCst), 5);
-    for row in rows(Path::new(&output)) {
-        assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
-    }
+    rows_sampled_from_policy(&output);
 }
 
 #[test]
@@ -91,7 +89,5 @@ fn restarted_servers_are_detected_by_weight_version() {
     let (engines, output) = (format!("{first},{second}"), folder.path("anew"));
     let stderr = ok(&arguments(&engines, &output, &[]));
     assert!(stderr.contains("version `default`") && stderr.contains("answers again"), "{stderr}");
-    for row in rows(Path::new(&output)) {
-        assert!(number(&row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
-    }
+    rows_sampled_from_policy(&output);
 }

@@ -2,16 +2,13 @@
 
 use std::path::Path;
 
-use tealight::app::directory::RunDirectory;
-use tealight::app::training::{self, TrainOptions};
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, SamplingParams};
 use tealight::nn::model::RolloutDtype;
 use tealight::nn::policy::{Policy, Sequence, by_row, token_logp};
 use tealight::nn::tokenizer::Tokenizer;
-use tealight::system::process::Process;
 
-use crate::ranks::{apart, assert_same_course, options};
+use crate::ranks::{apart, assert_same_course, train_alone};
 use crate::support;
 use crate::support::binary::{Folder, command, ok, refused};
 use crate::support::metrics::rows;
@@ -22,8 +19,7 @@ fn train(output: &Path, more: &str) {
         "--max-completion-length 16 --learning-rate 1e-3 --max-samples 12 --max-steps 4 --save-steps 0 \
          --prompts-per-step 6 --num-generations 4 --rollout-dtype int8 {more}"
     );
-    let (settings, output): (TrainOptions, _) = (options(&line), RunDirectory::new(output));
-    training::run(&settings, &output, &Process::alone(), None).expect("a run");
+    train_alone(output, &line);
 }
 
 #[test]

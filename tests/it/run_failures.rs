@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, ok, refusal, tealight, words};
+use crate::support::binary::{Folder, ok, refusal, stderr_of, stdout_of, tealight, words};
 use crate::support::metrics::rows;
 use crate::support::processes::{binary, signal, wait_for_steps};
 use crate::support::runs::{SHORT, SMALL, json, trained};
@@ -21,7 +21,7 @@ fn a_run_whose_folder_is_deleted_fails_and_says_what_is_lost() {
     wait_for_steps(Path::new(&output), 1);
     std::fs::rename(&output, folder.path("elsewhere")).expect("moved");
     let done = child.wait_with_output().expect("ends");
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = stderr_of(&done);
     assert_eq!(done.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("was deleted"), "{stderr}");
     assert!(!stderr.contains("--resume"), "{stderr}");
@@ -31,14 +31,13 @@ fn a_run_whose_folder_is_deleted_fails_and_says_what_is_lost() {
 fn a_dry_run_says_what_does_not_fit_and_a_run_how_many_prompts_there_are() {
     let large = "train --dry-run --num-generations 65536 --prompts-per-step 4096 --max-completion-length 40 \
                  --max-num-seqs 60000000";
-    let shown = String::from_utf8_lossy(&tealight(&words(large)).stdout).into_owned();
+    let shown = stdout_of(&tealight(&words(large)));
     assert!(shown.contains("it does not fit: "), "{shown}");
     let folder = Folder::new();
     let few = ["--max-samples", "6", "--prompts-per-step", "8", "--max-steps", "1"];
     let small = ["--num-generations", "2", "--max-completion-length", "8", "--device", "cpu"];
     let run = ["train", "--output", &folder.path("run")];
-    let done = tealight(&[&run[..], &few, &small].concat());
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = stderr_of(&tealight(&[&run[..], &few, &small].concat()));
     assert!(stderr.contains("training: 1 steps of 6 prompts x 2 completions"), "{stderr}");
 }
 
@@ -143,7 +142,7 @@ fn gradients_that_are_not_finite_are_left_out_counted_and_end_the_run_whole() {
     let small: Vec<&str> =
         SMALL.iter().filter(|x| !["--learning-rate", "3e-4"].contains(x)).copied().collect();
     let done = tealight(&[&["train", "--output", &output], &small[..], &more].concat());
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = stderr_of(&done);
     assert_eq!(done.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("not finite 5 times in a row; lower --learning-rate"), "{stderr}");
     let overflowed = folder.path("overflowed");

@@ -3,12 +3,9 @@
 
 use assert_cmd::Command;
 use sha2::{Digest, Sha256};
-use tealight::app::directory::RunDirectory;
-use tealight::app::training;
-use tealight::system::process::Process;
 use tealight_matmul::{InstructionSet, VARIABLE};
 
-use crate::ranks::options;
+use crate::ranks::train_alone;
 use crate::support::binary::Folder;
 use crate::support::recorded::assert_recorded;
 
@@ -88,8 +85,7 @@ fn training_in_bfloat16_has_the_recorded_bits() {
     let folder = Folder::new();
     let line = COMMANDS[4].strip_prefix("train ").expect("a training run");
     let line = line.strip_suffix(" --quiet --output half").expect("in a folder");
-    let output = RunDirectory::new(folder.0.path().join("half"));
-    training::run(&options(line), &output, &Process::alone(), None).expect("a run");
+    train_alone(&folder.0.path().join("half"), line);
     check_file(&folder, FILES[6], InstructionSet::in_use());
 }
 

@@ -1,6 +1,6 @@
 //! A study's report: the filters that it samples with; the folder of its base.
 
-use crate::support::binary::{Folder, refusal, succeeded};
+use crate::support::binary::{Folder, printed, refusal};
 use crate::support::runs::json;
 
 /// A study of seconds, with one objective unless others are named; what it printed.
@@ -13,8 +13,7 @@ fn study(output: &str, more: &[&str]) -> String {
         &["--num-generations", "8", "--learning-rate", "1e-3", "--device", "cpu"],
         more,
     ];
-    let done = succeeded(&words.concat());
-    String::from_utf8_lossy(&done.stdout).into_owned()
+    printed(&words.concat())
 }
 
 #[test]
@@ -25,7 +24,7 @@ fn filters_of_evaluations_are_reported() {
         [("whole", &[][..], false), ("top", &["--eval-top-k", "1"], true)]
     {
         let output = folder.path(name);
-        let printed = study(&output, &[&["--eval-steps", "0"], filters].concat());
+        let table = study(&output, &[&["--eval-steps", "0"], filters].concat());
         let results = json(format!("{output}/results.json"));
         assert_eq!(results["filters"]["top_k"], if is_one { 1 } else { 0 });
         assert_eq!(results["filters"]["top_p"], 1.0);
@@ -36,7 +35,7 @@ fn filters_of_evaluations_are_reported() {
             let text = std::fs::read_to_string(format!("{output}/{file}")).expect("readable");
             assert!(text.contains(words), "{file}: {text}");
         }
-        assert!(printed.contains(words), "{printed}");
+        assert!(table.contains(words), "{table}");
     }
     let (study, base) = (folder.path("top"), folder.path("top/base"));
     let refused = refusal(&["report", &base]);

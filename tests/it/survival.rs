@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, ok, refused, words};
+use crate::support::binary::{Folder, command, ok, refused, stderr_of, words};
 use crate::support::metrics::rows;
 use crate::support::runs::{SMALL, json, trained};
 
@@ -165,7 +165,7 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room() {
         .env("RUST_BACKTRACE", "0")
         .output()
         .expect("runs");
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = stderr_of(&done);
     assert_eq!(done.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("checkpoint-1 cannot be written; there is no earlier one"), "{stderr}");
     assert!(stderr.contains("make room, then continue with --resume"), "{stderr}");

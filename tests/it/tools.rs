@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, has, ok, printed, refusal, succeeded, tealight};
+use crate::support::binary::{
+    Folder, command, has, ok, printed, refusal, stderr_of, stdout_of, succeeded, tealight,
+};
 use crate::support::runs::{SMALL, trained};
 use serde_json::Value;
 
@@ -27,9 +29,7 @@ fn the_lab_prints_an_object_for_scripts() {
     }
     assert!((row["validity"].as_f64().expect("number") - 0.9467).abs() < 1e-3);
     assert!((row["pass_at_k"]["1"].as_f64().expect("number") - 0.9467).abs() < 1e-3);
-    let tilted =
-        tealight(command!("lab strategies --json --beta 1,0.1 --alpha 0.5 --divergence js"));
-    let lines = String::from_utf8_lossy(&tilted.stdout).into_owned();
+    let lines = printed(command!("lab strategies --json --beta 1,0.1 --alpha 0.5 --divergence js"));
     assert_eq!(lines.lines().count(), 3, "js to p_beta at two betas, and alpha");
     assert!(lines.lines().next().expect("a line").contains("\"divergence\":\"js\""));
 }
@@ -115,8 +115,8 @@ fn answers_are_verified_one_by_one_and_by_the_file() {
     let bad = folder.write("bad.jsonl", "{\"gold\": \"1\", \"answer\": \"1\"}\n{\"gold\": 1}\n");
     let failed = tealight(&["verify", "--jsonl", &bad]);
     assert_eq!(failed.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&failed.stderr).contains("bad.jsonl:2"));
-    assert_eq!(String::from_utf8_lossy(&failed.stdout).lines().count(), 1, "the first was judged");
+    assert!(stderr_of(&failed).contains("bad.jsonl:2"));
+    assert_eq!(stdout_of(&failed).lines().count(), 1, "the first was judged");
 }
 
 #[test]

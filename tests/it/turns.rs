@@ -9,7 +9,7 @@ use tealight::formats::pretrained::Pretrained;
 use tealight::nn::tokenizer::{HubTokenizer, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, has, ok, refusal, succeeded, words};
+use crate::support::binary::{Folder, command, has, ok, printed, refusal, succeeded, words};
 use crate::support::chat_model::{CHATML, ChatModel, END_OF_TEXT, END_OF_TURN};
 use crate::support::load;
 
@@ -32,11 +32,10 @@ fn stop_tokens_come_from_all_model_files() {
     assert_eq!(tokenizer(&model).eos(), [END_OF_TEXT, END_OF_TURN]);
     assert_eq!(tokenizer(&model).end_of_text(), END_OF_TEXT);
     let data = folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
-    let shown = succeeded(command!(
+    let shown = printed(command!(
         "train --dry-run --model {} --dataset {data} --device cpu --max-completion-length 4",
         model.path
     ));
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     let line = "a completion ends at: <|endoftext|> (1, by generation_config.json and eos_token), <|im_end|> (3, by \
                 the chat template)";
     assert!(shown.contains(line), "{shown}");

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, command, ok, refusal, succeeded, tealight, words};
+use crate::support::binary::{Folder, command, ok, refusal, stderr_of, succeeded, tealight, words};
 use crate::support::embedded::roomy_model;
 use crate::support::runs::trained;
 use crate::support::server::serve;
@@ -45,12 +45,9 @@ fn untrusted_text_is_escaped_on_the_terminal() {
     let output = folder.path("o");
     let done =
         tealight(command!("eval --engine {rude} --model m --max-samples 1 --output {output}"));
-    assert!(
-        !done.status.success() && !is_raw(&done.stderr),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    assert!(String::from_utf8_lossy(&done.stderr).contains("\\u001b[31mno"));
+    let stderr = stderr_of(&done);
+    assert!(!done.status.success() && !is_raw(&done.stderr), "{stderr}");
+    assert!(stderr.contains("\\u001b[31mno"));
 }
 
 #[test]

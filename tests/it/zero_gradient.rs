@@ -2,11 +2,7 @@
 
 use std::path::Path;
 
-use tealight::app::directory::RunDirectory;
-use tealight::app::training::{self, TrainOptions};
-use tealight::system::process::Process;
-
-use crate::ranks::{apart, assert_same_course, options};
+use crate::ranks::{apart, assert_same_course, train_alone};
 use crate::support::metrics::rows;
 
 fn train(output: &Path, more: &str) {
@@ -14,8 +10,7 @@ fn train(output: &Path, more: &str) {
         "--max-completion-length 16 --learning-rate 1e-3 --max-samples 12 --max-steps 8 --save-steps 0 \
          {more}"
     );
-    let (settings, output): (TrainOptions, _) = (options(&line), RunDirectory::new(output));
-    training::run(&settings, &output, &Process::alone(), None).expect("a run");
+    train_alone(output, &line);
 }
 
 #[test]

@@ -28,6 +28,11 @@ pub(crate) fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Its standard output.
+pub(crate) fn stdout_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// The output of a command that must succeed.
 pub(crate) fn succeeded(arguments: &[&str]) -> Output {
     let done = tealight(arguments);
@@ -42,7 +47,7 @@ pub(crate) fn ok(arguments: &[&str]) -> String {
 
 /// The standard output of a command that must succeed.
 pub(crate) fn printed(arguments: &[&str]) -> String {
-    String::from_utf8_lossy(&succeeded(arguments).stdout).into_owned()
+    stdout_of(&succeeded(arguments))
 }
 
 /// The binary with a Hub of the tests and a cache of its own, without a token; a client that hangs is killed.

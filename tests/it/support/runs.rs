@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::binary::{succeeded, tealight, words};
+use super::binary::{Folder, stderr_of, succeeded, tealight, words};
 
 /// The JSON in a file.
 pub(crate) fn json(path: impl AsRef<Path>) -> Value {
@@ -28,6 +28,10 @@ pub(crate) static SHORT: LazyLock<Vec<&str>> = LazyLock::new(|| {
     )
 });
 
+/// Options of an evaluation of four problems, briefly.
+pub(crate) const FEW: [&str; 6] =
+    ["--max-samples", "4", "--max-completion-length", "20", "--device", "cpu"];
+
 /// Runs `train` with [`SMALL`].
 pub(crate) fn train(output: &str, more: &[&str]) -> Output {
     tealight(&[&["train", "--output", output], &SMALL[..], more].concat())
@@ -36,4 +40,21 @@ pub(crate) fn train(output: &str, more: &[&str]) -> Output {
 /// The same, which must succeed.
 pub(crate) fn trained(output: &str, more: &[&str]) -> Output {
     succeeded(&[&["train", "--output", output], &SMALL[..], more].concat())
+}
+
+/// Trains an adapter for four steps, and again with a stop in the middle, which must come to the same: what the first
+/// run said, and the folders of both.
+pub(crate) fn resumed_adapter(folder: &Folder, settings: &[&str]) -> (String, [String; 2]) {
+    let [whole, parts] = ["whole", "parts"].map(|name| folder.path(name));
+    let adapter = [&["--use-peft", "--lora-r", "4", "--max-samples", "8"], settings].concat();
+    let run =
+        |output: &str, more: &[&str]| stderr_of(&trained(output, &[&adapter[..], more].concat()));
+    let stderr = run(&whole, &["--max-steps", "4"]);
+    run(&parts, &["--max-steps", "2"]);
+    run(&parts, &["--max-steps", "4", "--resume"]);
+    let matrices = |run: &str| {
+        std::fs::read(format!("{run}/final/adapter_model.safetensors")).expect("an adapter")
+    };
+    assert_eq!(matrices(&whole), matrices(&parts));
+    (stderr, [whole, parts])
 }
