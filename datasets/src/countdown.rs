@@ -37,12 +37,7 @@ const PATIENCE: usize = 100_000;
 const DEFAULT_PROBLEMS: usize = 96;
 
 /// The row of [`crate::SOURCES`].
-pub const SOURCE: Source = Source {
-    name: "countdown",
-    about: "four numbers, a target, many correct expressions; splits train, valid, test, sft",
-    load,
-    examples,
-};
+pub const SOURCE: Source = Source { name: "countdown", load, examples };
 
 fn examples(seed: u64, step: u64, count: usize) -> Vec<Problem> {
     let mut stream = CountdownStream::new(Split::Sft, seed, step);

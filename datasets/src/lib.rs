@@ -335,8 +335,6 @@ impl Dataset {
 pub struct Source {
     /// The name that `--dataset` takes; splits follow a slash (`countdown/test`).
     pub name: &'static str,
-    /// One line for `--help`.
-    pub about: &'static str,
     /// Makes `limit` problems of `split`.
     pub load: fn(split: &str, limit: Option<usize>) -> Result<Dataset>,
     /// Makes `count` solved problems of the `sft` split, others for every seed and step: an endless

@@ -135,7 +135,7 @@ fn model(run: &Results) -> &str {
 /// that one was sampled, with a seed that no run has.
 pub fn check_second_draw(
     (name, second): (&str, &Results),
-    runs: &[(&str, &Results)],
+    runs: &[(String, &Results)],
 ) -> Result<(), String> {
     let Some(((base_name, base), _)) = runs.split_first() else { return Ok(()) };
     let is_sampled = |run: &Results| run.sets.iter().all(|set| set.temperature.is_some());
@@ -146,8 +146,7 @@ pub fn check_second_draw(
             second.model, base.model
         ));
     }
-    for set in &base.sets {
-        let Some(other) = second.same_set(set) else { continue };
+    for (set, other) in shared(base, second) {
         if let Some(difference) = differences((base, set), (second, other)).first() {
             let [a, b] = &difference.values;
             return Err(format!(
@@ -175,8 +174,30 @@ pub fn check_second_draw(
     Ok(())
 }
 
+/// Says of runs that found the same, sample by sample, that they did.
+pub fn identical(runs: &[(String, &Results)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (i, (first, a)) in runs.iter().enumerate() {
+        for (second, b) in &runs[i + 1..] {
+            let mut sets = shared(a, b).peekable();
+            if sets.peek().is_some() && sets.all(|(a, b)| are_identical(a, b)) {
+                notes.push(format!("{first} and {second} are identical, problem by problem"));
+            }
+        }
+    }
+    notes
+}
+
+/// The sets that both have.
+pub fn shared<'a>(
+    first: &'a Results,
+    second: &'a Results,
+) -> impl Iterator<Item = (&'a SetResult, &'a SetResult)> {
+    first.sets.iter().filter_map(|set| Some((set, second.same_set(set)?)))
+}
+
 /// Whether two evaluations of a set found the same, sample by sample as far as that is counted.
-pub fn are_identical(first: &SetResult, second: &SetResult) -> bool {
+fn are_identical(first: &SetResult, second: &SetResult) -> bool {
     first.problems == second.problems
 }
 
@@ -202,7 +223,8 @@ mod tests {
         };
         let (base, tuned) = (with("base", 1.0, 0), with("tuned", 1.0, 0));
         let check = |second: Results, tuned: &Results| {
-            check_second_draw(("again", &second), &[("base", &base), ("tuned", tuned)])
+            let runs = [("base".to_owned(), &base), ("tuned".to_owned(), tuned)];
+            check_second_draw(("again", &second), &runs)
         };
         assert_eq!(check(with("base", 1.0, 1), &tuned), Ok(()));
         let refused = |second, word: &str| {
@@ -222,7 +244,8 @@ mod tests {
             results
         };
         let runs = (several(with("base", 1.0, 0)), several(with("base", 1.0, 9)));
-        let why = check_second_draw(("again", &runs.1), &[("base", &runs.0)]).unwrap_err();
+        let why =
+            check_second_draw(("again", &runs.1), &[("base".to_owned(), &runs.0)]).unwrap_err();
         assert!(why.contains("the samples of base"), "{why}");
     }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tealight_core::display::shortened;
 use tealight_core::run_folder::{FINAL, METRICS};
 use tealight_eval::inference::{Tested, TestedFamily};
-use tealight_eval::results::{Results, SetResult};
+use tealight_eval::results::Results;
 use tealight_eval::transition::{Aligned, Change, align};
 use tealight_eval::{Summary, comparable, report};
 
@@ -126,13 +126,12 @@ pub fn run(options: &CompareOptions) -> Result<Comparison> {
     let label = |path: &PathBuf| path.display().to_string();
     let second = options.second_draw.as_ref().map(label).zip(second.as_ref());
     if let Some((name, draw)) = &second {
-        let runs: Vec<(&str, &Results)> =
-            named.iter().map(|(name, run)| (name.as_str(), *run)).collect();
-        comparable::check_second_draw((name.as_str(), *draw), &runs).map_err(anyhow::Error::msg)?;
+        comparable::check_second_draw((name.as_str(), *draw), &named)
+            .map_err(anyhow::Error::msg)?;
     }
     let (sets, notes) = align(&named, second.as_ref(), options.intersect)?;
     notes.iter().for_each(|note| tracing::warn!("{note}"));
-    identical(&named).iter().for_each(|note| tracing::info!("{}", note));
+    comparable::identical(&named).iter().for_each(|note| tracing::info!("{note}"));
     let sets = sets.into_iter().map(ComparedSet::from).collect();
     let comparison = Comparison { names, sets };
     if let Some(output) = &options.output {
@@ -179,7 +178,7 @@ impl CompareOptions {
         let (mut refused, mut keys, mut seen) = (Vec::new(), BTreeSet::new(), HashSet::new());
         let mut labels: Vec<BTreeMap<&str, String>> = vec![BTreeMap::new(); loaded.len()];
         for (index, run) in others.iter().enumerate() {
-            for (set, other) in shared(first, run) {
+            for (set, other) in comparable::shared(first, run) {
                 for difference in comparable::differences((first, set), (run, other)) {
                     let [a, b] = difference.values;
                     if allows(difference.key) {
@@ -254,28 +253,6 @@ fn without_last(names: &[Vec<String>]) -> Vec<Vec<String>> {
         name.len() > 1 && name.last().is_some_and(|last| last == "eval" || last == FINAL)
     };
     names.iter().map(|name| name[..name.len() - usize::from(is_generic(name))].to_vec()).collect()
-}
-
-/// The sets that both have.
-fn shared<'a>(
-    first: &'a Results,
-    second: &'a Results,
-) -> impl Iterator<Item = (&'a SetResult, &'a SetResult)> {
-    first.sets.iter().filter_map(|set| Some((set, second.same_set(set)?)))
-}
-
-/// Says of runs that found the same, sample by sample, that they did.
-fn identical(named: &[(String, &Results)]) -> Vec<String> {
-    let mut notes = Vec::new();
-    for (i, (first, a)) in named.iter().enumerate() {
-        for (second, b) in &named[i + 1..] {
-            let mut sets = shared(a, b).peekable();
-            if sets.peek().is_some() && sets.all(|(a, b)| comparable::are_identical(a, b)) {
-                notes.push(format!("{first} and {second} are identical, problem by problem"));
-            }
-        }
-    }
-    notes
 }
 
 #[cfg(test)]

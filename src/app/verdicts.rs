@@ -144,15 +144,6 @@ impl Judge {
         })
     }
 
-    /// The name of the verifier.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Judge::Math(Mode::Flexible) => "math",
-            Judge::Math(Mode::Strict) => "math:strict",
-            Judge::Other(verifier) => verifier.name(),
-        }
-    }
-
     /// A fault of the verifier itself, where it noticed one.
     pub fn complaint(&self) -> Option<String> {
         match self {

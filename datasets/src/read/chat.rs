@@ -72,7 +72,7 @@ fn sender(message: &Value) -> Option<String> {
 }
 
 /// OpenAI's name for who sent a message, whatever its case: templates know `user`, and not `User`.
-fn known_role(sender: &str) -> Option<&'static str> {
+pub fn known_role(sender: &str) -> Option<&'static str> {
     let sender = sender.to_ascii_lowercase();
     if sender == "human" {
         return Some("user");

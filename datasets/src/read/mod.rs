@@ -49,6 +49,7 @@ use text::{file, text};
 
 pub use self::csv::{check_columns, row_error, separator};
 pub use better_answer::REFERENCES;
+pub use chat::known_role;
 pub(crate) use folder::files_in;
 pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_answer;

@@ -183,7 +183,6 @@ const fn kind_of<T: Task>() -> &'static Kind {
             answers: T::ANSWERS,
             source: Source {
                 name: T::NAME,
-                about: T::ABOUT,
                 load: |split, limit| instances::load(kind_of::<T>(), split, limit),
                 examples: |seed, step, count| {
                     instances::examples(kind_of::<T>(), seed, step, count)

@@ -1,6 +1,7 @@
 //! The content of a message: a text, a list of parts, or nothing.
 
 use serde_json::Value;
+use tealight_datasets::read::known_role;
 
 /// The keys of a thought that a server hands out apart.
 const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_details"];
@@ -91,15 +92,14 @@ fn is_something(value: &Value) -> bool {
     }
 }
 
+/// Who sent a message, by OpenAI's names.
+pub(crate) fn role_of(message: &Value) -> Option<&'static str> {
+    ["role", "from"].iter().find_map(|key| message.get(*key)?.as_str()).and_then(known_role)
+}
+
 /// The content of the assistant's last message in a conversation.
 pub(crate) fn last_answer(messages: &[Value]) -> Content {
-    let is_answer = |message: &&Value| {
-        let role = ["role", "from"].iter().find_map(|key| message.get(*key)?.as_str());
-        role.is_some_and(|role| {
-            matches!(role.to_lowercase().as_str(), "assistant" | "bot" | "gpt" | "model")
-        })
-    };
-    match messages.iter().rfind(is_answer) {
+    match messages.iter().rfind(|message| role_of(message) == Some("assistant")) {
         Some(message) if message.get("content").is_some() => Content::of_message(message),
         Some(message) => Content::read(&message["value"]),
         None => Content::default(),

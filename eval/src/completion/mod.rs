@@ -8,7 +8,7 @@ mod content;
 mod ending;
 
 pub use choice::{Reading, reason};
-pub(crate) use content::{Content, last_answer};
+pub(crate) use content::{Content, last_answer, role_of};
 pub use ending::Ending;
 
 /// A completion, as an evaluation sees it.

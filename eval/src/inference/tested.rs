@@ -84,19 +84,9 @@ impl TestedFamily {
         at(first, second).or_else(|| at(second, first).map(Tested::reversed))
     }
 
-    /// How many tests there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether nothing is tested.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// What a star means in the tables of this family.
     pub fn legend(&self) -> String {
-        format!("* p < .05 after Holm's adjustment for {}", counted(self.len(), "test"))
+        format!("* p < .05 after Holm's adjustment for {}", counted(self.0.len(), "test"))
     }
 }
 
@@ -228,7 +218,7 @@ mod tests {
         family.add((0, 1), "pass@1", Some(sure));
         family.add((2, 0), "pass@1", Some(Effect { p_value: 0.03, ..sure }));
         let tested = family.tested();
-        assert_eq!(tested.len(), 2);
+        assert_eq!(tested.0.len(), 2);
         assert_eq!(tested.get((0, 1), "pass@1").unwrap().cell(), "-0.100");
         assert_eq!(
             tested.get((1, 0), "pass@1").unwrap().sentence("pass@1"),

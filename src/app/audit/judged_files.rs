@@ -113,20 +113,10 @@ pub(super) fn aligned<'a>(
     let named = |file: &'a JudgedFile| (file.name.clone(), &file.results);
     let runs: Vec<(String, &Results)> = models.iter().map(named).collect();
     let (sets, mut notes) = align(&runs, second.map(named).as_ref(), intersects)?;
-    for (i, first) in models.iter().enumerate() {
-        let same = |other: &&JudgedFile| {
-            comparable::are_identical(&first.results.sets[0], &other.results.sets[0])
-        };
-        let others = models[i + 1..].iter().filter(same);
-        notes.extend(others.map(|other| {
-            format!("{} and {} are identical, problem by problem", first.name, other.name)
-        }));
-    }
+    notes.extend(comparable::identical(&runs));
     notes.extend(sets.iter().flat_map(|set| audit::limits(&runs, set)));
     let (base, others) = models.split_first().context("a base")?;
     if let Some(second) = second {
-        let runs: Vec<(&str, &Results)> =
-            models.iter().map(|file| (file.name.as_str(), &file.results)).collect();
         let file = second.results.config["file"].as_str().unwrap_or(SECOND_DRAW);
         comparable::check_second_draw((file, &second.results), &runs).map_err(Error::msg)?;
     }

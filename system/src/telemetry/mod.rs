@@ -45,16 +45,6 @@ impl JsonLines {
         Ok(Self { file, path: path.display().to_string() })
     }
 
-    /// Appends rows in one write.
-    pub fn write_all(&mut self, rows: &[impl Serialize]) -> Result<()> {
-        let mut text = String::new();
-        for row in rows {
-            text.push_str(&serde_json::to_string(row)?);
-            text.push('\n');
-        }
-        self.append_text(&text)
-    }
-
     /// Appends a row. Numbers that are not finite are written as null.
     pub fn write(&mut self, row: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_string(row)?;

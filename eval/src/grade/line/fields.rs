@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::{Message, Prompt};
 use tealight_datasets::python_list;
-use tealight_datasets::read::why_no_answer;
+use tealight_datasets::read::{known_role, why_no_answer};
 
 use crate::completion::{Content, reason};
 
@@ -134,16 +134,12 @@ pub(super) fn prompt_of(value: &Value) -> Option<Prompt> {
 
 /// A message with its role, in OpenAI's, ShareGPT's or OpenCompass' words.
 fn message(value: &Value) -> Option<Message> {
-    let role = first(value, &["role", "from"])?.to_lowercase();
-    let role = match role.as_str() {
-        "human" => "user",
-        "bot" | "gpt" | "model" => "assistant",
-        other => other,
-    };
+    let sender = first(value, &["role", "from"])?;
+    let role = known_role(&sender).map_or_else(|| sender.to_lowercase(), str::to_owned);
     let content = ["content", "value", "prompt"]
         .iter()
         .find_map(|key| Content::read(get(value, key)?).text)?;
-    Some(Message::new(role, content))
+    Some(Message::new(&role, content))
 }
 
 /// A count of tokens, where one is given.

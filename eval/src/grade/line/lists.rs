@@ -4,11 +4,12 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_datasets::json;
 
-use super::fields::{first, get, printed_list};
+use super::fields::{get, printed_list};
 use super::names::{ONE, SEVERAL};
 use super::own::keys_of;
 use super::remarks::{NUMBERS, PARALLEL, PRINTED, TURNS};
 use super::{Line, short};
+use crate::completion::role_of;
 
 /// Whether a value is a message of a conversation.
 pub(super) fn is_message(item: &Value) -> bool {
@@ -18,11 +19,8 @@ pub(super) fn is_message(item: &Value) -> bool {
 /// The completions of a list, also of lists in it; a conversation and the parts of a text are one.
 pub(super) fn flatten<'v>(found: &'v Value, all: &mut Vec<&'v Value>) {
     let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
-    let is_turn = |item: &Value| {
-        let role = first(item, &["role", "from"]);
-        role.is_some_and(|role| role == "assistant" || role == "gpt")
-            && item.get("tool_calls").is_none()
-    };
+    let is_turn =
+        |item: &Value| role_of(item) == Some("assistant") && item.get("tool_calls").is_none();
     let is_list = |item: &&Value| match item {
         Value::Array(items) => {
             !items.is_empty() && items.iter().all(|item| item.is_string() || item.is_array())
@@ -104,16 +102,13 @@ pub(super) fn refuse_tokens(line: &mut Line, found: &Value, several: bool) -> Re
 
 /// Notes conversations in which the user speaks between two turns of the assistant.
 pub(super) fn note_turns(line: &mut Line, items: &[&Value]) {
-    let is_of = |message: &Value, roles: &[&str]| {
-        first(message, &["role", "from"]).is_some_and(|role| roles.contains(&role.as_str()))
-    };
     let has_turns = |item: &&Value| {
         let messages = item.as_array().map(Vec::as_slice).unwrap_or_default();
-        let answer = |message: &Value| is_of(message, &["assistant", "gpt"]);
+        let answer = |message: &Value| role_of(message) == Some("assistant");
         let first = messages.iter().position(answer);
         let last = messages.iter().rposition(answer);
         let between = first.zip(last).map_or(&[][..], |(first, last)| &messages[first..last]);
-        between.iter().any(|message| is_of(message, &["user", "human"]))
+        between.iter().any(|message| role_of(message) == Some("user"))
     };
     if items.iter().any(has_turns) {
         line.remarks.push((TURNS, line.shown()));

@@ -20,7 +20,7 @@ use super::origin::{model_of, sampling_of};
 use super::remarks::{TWO_GOLDS, TWO_TEXTS};
 use super::{Line, MAX_ANSWERS, hash, parts, plausible_logp, short};
 use crate::Sample;
-use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
+use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason, role_of};
 
 /// The key of lm-eval's lines that it has judged, beside those of other lines.
 const FILTERED: &str = "filtered_resps";
@@ -313,9 +313,7 @@ fn number(value: &Value) -> Option<f64> {
 
 /// Whether a conversation ends with a turn of the assistant.
 fn ends_with_answer(messages: &Value) -> bool {
-    let last = messages.as_array().and_then(|messages| messages.last());
-    let role = last.and_then(|last| first(last, &["role", "from"]));
-    role.is_some_and(|role| matches!(role.as_str(), "assistant" | "gpt"))
+    messages.as_array().and_then(|messages| role_of(messages.last()?)) == Some("assistant")
 }
 
 /// What a completion holds: a text, a number, a conversation, parts, or an object with one of them.
