@@ -152,6 +152,17 @@ where
     Ok(flags.iter().map(|flag| format!(" {flag}")).collect())
 }
 
+/// After an interruption: the command that continues the run in `output`.
+pub(crate) fn say_how_to_continue<T>(command: &str, options: &T, output: &Path) -> Result<()>
+where
+    T: Args + Serialize,
+{
+    let flags = to_continue(options, output)?;
+    let output = as_argument(output);
+    tracing::info!("continue with: tealight {command} --resume {output}{flags}");
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -84,16 +84,15 @@ impl TemplateOptions {
         self.chat_template.is_some() || self.template_kwargs.iter().any(is_variable)
     }
 
-    /// The same with the date of what is written to `output`: the one that is given, else the one that was recorded
-    /// there, else today. All ranks have that of the first.
-    pub(crate) fn dated(&self, output: Option<&Path>, ranks: &Ranks) -> Result<Self> {
-        let mut dated = self.clone();
+    /// Sets the date, where none is given, of what is written to `output`: the one that was recorded there, else today.
+    /// All ranks have that of the first.
+    pub(crate) fn set_date(&mut self, output: Option<&Path>, ranks: &Ranks) -> Result<()> {
         if self.date()?.is_none() {
             let recorded = || output.map_or(Ok(None), recorded);
             let date = ranks.first(|| Ok(recorded()?.unwrap_or_else(TemplateDate::today)))?;
-            dated.template_kwargs.push(format!("{DATE}={date}"));
+            self.template_kwargs.push(format!("{DATE}={date}"));
         }
-        Ok(dated)
+        Ok(())
     }
 }
 

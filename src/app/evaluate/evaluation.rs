@@ -50,7 +50,7 @@ impl<'a> Evaluation<'a> {
         options.k = settings::estimable(&options.k, &[1, 4, 16, 64], options.n)?;
         options.check_scoring()?;
         let recorded = options.output.as_deref().filter(|_| existing == Existing::Keep);
-        options.model.template = options.model.template.dated(recorded, &process.ranks)?;
+        options.model.template.set_date(recorded, &process.ranks)?;
         let (sets, mut datasets) = options.open()?;
         options.check_engine()?;
         if options.exact {

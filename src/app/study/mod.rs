@@ -160,7 +160,7 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
     let (mut checked, configurations) = options.checked()?;
     let (output, claim) = checked.take_output(start, &process.ranks)?;
     let recorded = Some(output.as_path()).filter(|_| matches!(start, Start::Resume(_)));
-    checked.model.template = checked.model.template.dated(recorded, &process.ranks)?;
+    checked.model.template.set_date(recorded, &process.ranks)?;
     let done = in_folder(checked, configurations, (output.clone(), claim.as_ref(), start), process);
     if let Err(error) = &done {
         say_how_to_continue(error, options, &output, &process.ranks);

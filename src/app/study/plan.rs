@@ -74,7 +74,7 @@ pub fn dry_run(options: &StudyOptions, process: &Process) -> Result<String> {
     if let Some(output) = &options.output {
         directory::check(output, Existing::Keep)?;
     }
-    options.model.template = options.model.template.dated(None, &process.ranks)?;
+    options.model.template.set_date(None, &process.ranks)?;
     let study = Prepared::open(options, configurations, &process.ranks)?;
     let mut text = toml::to_string(&study.options)?;
     let prompts = counted(study.train.problems.len(), "prompt");

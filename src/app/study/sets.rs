@@ -218,7 +218,7 @@ impl StudySet {
         let label = format!("{} on {}", model.name, dataset.name);
         let params = SamplingParams { temperature, ..draw.params.clone() };
         let draw = SamplingRequest { params: &params, ..*draw };
-        let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
+        let samples = names::inside(folder, &self.samples_file())?;
         let is_whole = session.ranks.first(|| self.is_whole(&samples, draw.n))?;
         let decoder = match is_whole {
             // Nothing is drawn from it.
@@ -254,7 +254,7 @@ impl StudySet {
         let label = format!("{who} on {}", dataset.name);
         let params = SamplingParams { temperature: self.temperature, ..draw.params.clone() };
         let draw_here = SamplingRequest { params: &params, ..*draw };
-        let samples = names::inside(folder, &format!("samples-{}.jsonl", self.file))?;
+        let samples = names::inside(folder, &self.samples_file())?;
         let mut tallies = self.tallies_in(session, decoder, &draw_here, label.clone(), &samples)?;
         if greedy {
             let params = SamplingParams { temperature: 0.0, ..params.clone() };

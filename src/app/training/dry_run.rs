@@ -40,7 +40,7 @@ pub struct DryRun {
 pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
     options.check()?;
     let mut options = options.clone();
-    options.model.template = options.model.template.dated(None, ranks)?;
+    options.model.template.set_date(None, ranks)?;
     let (mut dataset, mut held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (base, device) = options.model.load_to_train()?;

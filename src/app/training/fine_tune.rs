@@ -139,13 +139,9 @@ impl Session<'_> {
 
     /// Begins to write to the output, and brings its files back to the checkpoint to go on from.
     fn open_output(&self, restored: Option<&Checkpoint>, setup: &RunSetup<'_>) -> Result<()> {
-        let metrics = setup.output.join(METRICS);
         self.ranks.first(|| {
             (setup.begin)()?;
-            match restored {
-                Some(restored) => copy_atomic(&restored.metrics, &metrics)?,
-                None => JsonLines::create(&metrics).map(drop)?,
-            }
+            begin_metrics(restored, setup.output)?;
             let step = restored.map(|restored| restored.state.global_step);
             HeldOutSet::go_back(setup.output, step)?;
             checkpoint::clean(setup.output)
@@ -216,10 +212,7 @@ impl Session<'_> {
         setup: &RunSetup<'_>,
     ) -> Result<Value> {
         let mut identity = serde_json::to_value(config.identity())?;
-        identity["precision"] = json!(self.base.precision);
-        identity["model_checksum"] = json!(self.base.fingerprint()?);
-        self.base.add_prompts_identity(&mut identity);
-        identity["dataset_checksum"] = json!(dataset_checksum(problems.iter().map(|p| p.problem)));
+        add_identity(&mut identity, self.base, problems.iter().map(|p| p.problem))?;
         identity["verifier"] = json!(dataset.verifier.name());
         let rewards = dataset.verifier.grading().identity;
         if !rewards.is_empty() {
@@ -273,8 +266,17 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     Ok(plan)
 }
 
+/// Brings the metrics of a run back to the checkpoint to go on from, or begins them.
+pub(super) fn begin_metrics(restored: Option<&Checkpoint>, output: &Path) -> Result<()> {
+    let metrics = output.join(METRICS);
+    match restored {
+        Some(restored) => copy_atomic(&restored.metrics, &metrics),
+        None => JsonLines::create(&metrics).map(drop),
+    }
+}
+
 /// The state to go on from, with the policy and the optimizer of the checkpoint, where there is one.
-fn restore(
+pub(super) fn restore(
     restored: Option<Checkpoint>,
     policy: &Policy,
     optimizer: &mut AdamW,
@@ -285,6 +287,19 @@ fn restore(
     optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
     tracing::info!("resumed from {}", path.display());
     Ok(restored.state)
+}
+
+/// Adds the model and the data to the identity of a run.
+pub(super) fn add_identity<'a>(
+    identity: &mut Value,
+    base: &Pretrained,
+    problems: impl IntoIterator<Item = &'a Problem>,
+) -> Result<()> {
+    identity["precision"] = json!(base.precision);
+    identity["model_checksum"] = json!(base.fingerprint()?);
+    base.add_prompts_identity(identity);
+    identity["dataset_checksum"] = json!(dataset_checksum(problems));
+    Ok(())
 }
 
 /// A checksum of what problems ask and of their answers.

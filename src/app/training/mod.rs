@@ -11,7 +11,7 @@ pub(crate) mod setup;
 pub mod sft;
 pub(crate) mod space;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use candle_core::Device;
@@ -31,7 +31,6 @@ pub use held_out::HeldOutOptions;
 use held_out::HeldOutSet;
 pub use setup::OnStep;
 use setup::RunSetup;
-use tealight_core::ranks::Ranks;
 use tealight_core::run_folder::{FINAL, METRICS};
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::train::checkpoint;
@@ -114,7 +113,9 @@ pub fn run(
     if matches!(start, Start::Resume(_)) && resumed.is_none() {
         tracing::info!("{}: no checkpoint yet; starting from the beginning", output.display());
     }
-    let options = &options.dated(run_directory, ranks)?;
+    let mut options = options.clone();
+    options.model.template.set_date(run_directory.recorded(), ranks)?;
+    let options = &options;
     let (mut dataset, mut held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;
@@ -137,12 +138,13 @@ pub fn run(
     };
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup);
     if matches!(&tuned, Err(error) if error.is::<Interrupted>()) {
-        options.say_how_to_continue(output)?;
+        // Also while the base is sampled.
+        folder_settings::say_how_to_continue("train", options, output)?;
     }
     let tuned = tuned?;
     ranks.first(|| claim.as_ref().map_or(Ok(()), Claim::check))?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
-        options.say_how_to_continue(output)?;
+        folder_settings::say_how_to_continue("train", options, output)?;
         return Err(Interrupted(code).into());
     }
     let model = output.join(FINAL);
@@ -227,16 +229,6 @@ fn holds_base_to_log(config: &RlvrConfig) -> Result<bool> {
 }
 
 impl TrainOptions {
-    /// After an interruption, also while the base is sampled: the command that goes on.
-    fn say_how_to_continue(&self, output: &Path) -> Result<()> {
-        tracing::info!(
-            "continue with: tealight train --resume {}{}",
-            directory::as_argument(output),
-            folder_settings::to_continue(self, output)?
-        );
-        Ok(())
-    }
-
     /// A session that holds the base where training uses it.
     fn session<'s>(
         &self,
@@ -303,13 +295,6 @@ impl TrainOptions {
             data_file::refuse_overlap(&dataset, held_out.dataset(), "--eval-dataset")?;
         }
         Ok((dataset, held_out))
-    }
-
-    /// With the date that chat templates are told: that of the run in the directory, where that is not replaced.
-    fn dated(&self, directory: &RunDirectory, ranks: &Ranks) -> Result<Self> {
-        let mut options = self.clone();
-        options.model.template = self.model.template.dated(directory.recorded(), ranks)?;
-        Ok(options)
     }
 
     /// Leaves out the problems that are too long, where that is asked for.

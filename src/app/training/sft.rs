@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES, Source};
 use tealight_eval::number::counted;
 
-use super::fine_tune::{dataset_checksum, new_adapter};
+use super::fine_tune::{add_identity, begin_metrics, new_adapter, restore};
 use crate::app::directory::{self, RunDirectory};
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{folder_settings, lengths};
@@ -20,11 +20,11 @@ use tealight_core::run_folder::{self, FINAL, METRICS};
 use tealight_formats::adapter::LoraOptions;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::train::AdamW;
-use tealight_learn::train::checkpoint::{self, Checkpoints, State};
+use tealight_learn::train::checkpoint::{self, Checkpoints};
 use tealight_learn::train::sft::{self, Examples, SftConfig};
 use tealight_nn::policy::Sequence;
 use tealight_nn::tokenizer::Example;
-use tealight_system::files::{copy_atomic, writable_subfolder};
+use tealight_system::files::writable_subfolder;
 use tealight_system::stop::Stop;
 use tealight_system::telemetry::{JsonLines, Progress};
 
@@ -60,7 +60,9 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     let RunDirectory { path: output, start } = run_directory;
     options.check_in(run_directory)?;
     let (claim, resumed) = run_directory.take()?;
-    let options = &options.dated(run_directory)?;
+    let mut options = options.clone();
+    options.model.template.set_date(run_directory.recorded(), &Ranks::alone())?;
+    let options = &options;
     let mut datasets = options.open_data()?;
     let (mut base, device) = options.load_model_for(&mut datasets)?;
     let adapter = new_adapter(&options.lora, &base, options.sft.seed, &device)?;
@@ -80,23 +82,14 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
         ranks: &Ranks::alone(),
     };
     let mut optimizer = AdamW::new(options.sft.adamw, policy.weights())?;
-    let mut state = State::default();
-    let metrics = output.join(METRICS);
     let restored = resumed.as_deref().map(|path| checkpoints.load(path, &device)).transpose()?;
     directory::begin(Some(&claim), output, start.existing())?;
     folder_settings::record(options, output)?;
-    if let (Some(restored), Some(path)) = (restored, &resumed) {
-        policy.restore(&restored.weights)?;
-        optimizer.restore(restored.state.optimizer_steps, &restored.moments)?;
-        copy_atomic(&restored.metrics, &metrics)?;
-        state = restored.state;
-        tracing::info!("resumed from {}", path.display());
-    } else {
-        JsonLines::create(&metrics)?;
-    }
+    begin_metrics(restored.as_ref(), output)?;
+    let mut state = restore(restored, &policy, &mut optimizer, resumed.as_deref())?;
     checkpoint::clean(output)?;
     stop.saves();
-    let mut lines = JsonLines::append(&metrics)?;
+    let mut lines = JsonLines::append(&output.join(METRICS))?;
     options.announce();
     let (steps, every) = (options.sft.max_steps, options.sft.save_steps);
     let done = state.global_step;
@@ -127,9 +120,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
         }
         let (step, name) = (state.global_step, run_folder::checkpoint(state.global_step));
         tracing::info!("stopped after step {step}; saved {name}");
-        let flags = folder_settings::to_continue(options, output)?;
-        let output = directory::as_argument(output);
-        tracing::info!("continue with: tealight sft --resume {output}{flags}");
+        folder_settings::say_how_to_continue("sft", options, output)?;
         return stop.check();
     }
     let model = output.join(FINAL);
@@ -152,7 +143,7 @@ impl SftOptions {
             directory.check()?;
         }
         let mut options = self.clone();
-        options.model.template = self.model.template.dated(None, &Ranks::alone())?;
+        options.model.template.set_date(None, &Ranks::alone())?;
         let mut datasets = options.open_data()?;
         let (base, _) = options.load_model_for(&mut datasets)?;
         let mut text = toml::to_string(&options)?;
@@ -191,14 +182,6 @@ impl SftOptions {
         self.lora.check()?;
         self.model.refuse_rollout_dtype()?;
         self.model.precision.check(self.lora.use_peft)
-    }
-
-    /// With the date that chat templates are told: that of the run in the directory, where that is not replaced.
-    fn dated(&self, directory: &RunDirectory) -> Result<Self> {
-        let mut options = self.clone();
-        options.model.template =
-            self.model.template.dated(directory.recorded(), &Ranks::alone())?;
-        Ok(options)
     }
 
     /// The model, and the datasets without the rows that do not fit it.
@@ -263,11 +246,7 @@ impl SftOptions {
     fn identity(&self, base: &Pretrained, datasets: &[Dataset]) -> Result<Value> {
         let mut identity = serde_json::to_value(self.sft.identity())?;
         identity["lora"] = json!(self.lora);
-        identity["precision"] = json!(base.precision);
-        identity["model_checksum"] = json!(base.fingerprint()?);
-        base.add_prompts_identity(&mut identity);
-        identity["dataset_checksum"] =
-            json!(dataset_checksum(datasets.iter().flat_map(|one| &one.problems)));
+        add_identity(&mut identity, base, datasets.iter().flat_map(|one| &one.problems))?;
         // The shares of several streams; one stream has all.
         if let Some(streams) = self.streams().filter(|streams| streams.len() > 1) {
             identity["streams"] = json!(streams.iter().map(|one| one.name).collect::<Vec<_>>());
