@@ -128,6 +128,14 @@ pub fn why_no_answer(text: &str) -> Option<&'static str> {
     }
 }
 
+/// Why a text is no gold answer for the verifier of mathematics: there is none, or it is a sentence, a proof, a program.
+pub fn why_no_gold(text: &str) -> Option<&'static str> {
+    match of_text(text) {
+        Gold::Missing { why, .. } => Some(why),
+        _ => None,
+    }
+}
+
 /// Whether a text is a program, and no solution with one in it: it begins with a line of code, or ends with one that
 /// prints.
 fn is_program(text: &str) -> bool {

@@ -52,7 +52,7 @@ pub use better_answer::REFERENCES;
 pub use chat::known_role;
 pub(crate) use folder::files_in;
 pub(crate) use gold_value::is_same;
-pub use gold_value::why_no_answer;
+pub use gold_value::{why_no_answer, why_no_gold};
 pub use json::with_long_numbers;
 pub use judgement::VERDICTS;
 pub use known_columns::{ANSWERS, SOLUTIONS};

@@ -39,6 +39,8 @@ const FAILED: &str = "\
     network_error server_error abort aborted cancel cancelled canceled user_cancel user_stopped \
     timeout timed_out expired failed failure insufficient_system_resource model_unloaded load \
     unload";
+/// Words of which one says so of a reason that is none of these: `reached_max_length`, `{'type': 'length'}`.
+const LIMITS: [&str; 6] = ["length", "max", "limit", "truncated", "truncation", "cutoff"];
 const UNKNOWN: [&str; 7] = ["", "unknown", "null", "none", "other", "unspecified", "nan"];
 
 /// A reason in small letters with underscores, without what stands before it: `FinishReason.MAX_TOKENS`, `maxTokens`.
@@ -62,20 +64,26 @@ fn folded(text: &str) -> String {
     }
 }
 
-/// The keys of a finish reason, or of a list of them, the first with a value counts.
-const KEYS: [&str; 8] = [
-    "finish_reason",
-    "finish_reasons",
-    "finishReason",
-    "done_reason",
-    "stop_reason",
-    "stop_reasons",
-    "stop_type",
-    "status",
-];
+/// The keys of a finish reason, or of a list of them, the first with a value counts; before these others that are
+/// called the reason of an end.
+const KEYS: [&str; 4] = ["stop_type", "finish", "stop", "status"];
 
-/// The values of `status` that say how a completion ended (slime); others say something else.
-const STATUSES: [&str; 3] = ["completed", "truncated", "aborted"];
+/// The values of `status`, `finish` and `stop` that say how a completion ended (slime); others say something else.
+const STATUSES: [&str; 6] = ["completed", "truncated", "aborted", "incomplete", "length", "eos"];
+
+/// The place of a key among those of a finish reason: `finish_reason`, `stopReason`, `response_end_reasons`, then
+/// [`KEYS`].
+fn place(key: &str) -> Option<usize> {
+    /// vLLM has the stop string under `stop_reason` beside its `finish_reason`.
+    const ENDS: [&str; 5] = ["finish", "done", "stop", "end", "terminat"];
+    let of_reason = || {
+        let key = key.to_ascii_lowercase();
+        let at = key.find("reason").filter(|at| !key[*at..].starts_with("reasoning"))?;
+        ENDS.iter().position(|end| key[..at].contains(end))
+    };
+    let of_word = || Some(ENDS.len() + KEYS.iter().position(|known| *known == key)?);
+    if key.contains("eason") { of_reason() } else { of_word() }
+}
 
 /// Keys of a text.
 const TEXTS: [&str; 6] = ["content", "text", "message", "choices", "output", "response"];
@@ -87,10 +95,10 @@ impl Ending {
         // One pass: records have few keys, and this is asked of every completion.
         fn of(record: &Value) -> Option<&Value> {
             let found = record.as_object()?.iter().filter(|(_, value)| !value.is_null());
-            let place = |key: &str| KEYS.iter().position(|known| *known == key);
             let is_ending =
                 |value: &Value| value.as_str().is_some_and(|text| STATUSES.contains(&text));
-            let found = found.filter(|(key, value)| *key != "status" || is_ending(value));
+            let is_one = |key: &str| matches!(key, "status" | "finish" | "stop");
+            let found = found.filter(|(key, value)| !is_one(key) || is_ending(value));
             let found = found.filter_map(|(key, value)| Some((place(key)?, value)));
             found.min_by_key(|(place, _)| *place).map(|(_, value)| value)
         }
@@ -120,6 +128,8 @@ impl Ending {
             Self::Failed(lower)
         } else if UNKNOWN.contains(&lower.as_str()) {
             Self::Unknown
+        } else if lower.split(|c: char| !c.is_alphanumeric()).any(|word| LIMITS.contains(&word)) {
+            Self::Truncated
         } else {
             Self::Other(shortened(text, 40))
         }
@@ -156,6 +166,9 @@ mod tests {
             (json!("content-filter"), Ending::Failed("content_filter".into())),
             (json!({"reason": "max_output_tokens"}), Ending::Truncated),
             (json!("got_bored"), Ending::Other("got_bored".into())),
+            (json!("FINISH_LENGTH"), Ending::Truncated),
+            (json!("reached_max_length"), Ending::Truncated),
+            (json!("{'type': 'length', 'length': 4096}"), Ending::Truncated),
         ] {
             assert_eq!(Ending::from_reason(&reason), ending, "{reason}");
         }

@@ -28,6 +28,9 @@ pub(super) struct Known<'a> {
     has_row_numbers: bool,
     /// Whether a record without a prompt named its problem by such a number.
     pub(super) is_by_number: bool,
+    /// The largest of its ids, where all are numbers, and whether a record without a prompt named the next one.
+    last: Option<u64>,
+    names_next: bool,
     /// What followed a question on its line, by a hash, and the first question that something else followed.
     tail: Option<u64>,
     pub(super) longer_prompt: Option<String>,
@@ -74,10 +77,12 @@ impl<'a> Known<'a> {
         }
         let numbers =
             || dataset.problems.iter().map(|problem| problem.id.parse::<u64>().unwrap_or(0));
+        let are_numbers = dataset.problems.iter().all(|problem| problem.id.parse::<u64>().is_ok());
+        let last = numbers().max().filter(|_| are_numbers);
         let is_ascending = numbers().zip(numbers().skip(1)).all(|(a, b)| a < b);
         let has_row_numbers = numbers().next().is_some_and(|first| first > 0) && is_ascending;
         let name = dataset.name.as_str();
-        Ok(Self { name, by_id, by_question, has_row_numbers, ..Self::default() })
+        Ok(Self { name, by_id, by_question, has_row_numbers, last, ..Self::default() })
     }
 
     /// The problem that a line names: by its id, unless its prompt is another problem's; by its prompt where it has no
@@ -118,6 +123,8 @@ impl<'a> Known<'a> {
                     );
                 }
                 self.is_by_number |= self.has_row_numbers && line.prompt.is_none();
+                let next = self.last.filter(|_| line.prompt.is_none()).map(|last| last + 1);
+                self.names_next |= next.is_some_and(|next| id.parse() == Ok(next));
                 if let (Some(prompt), Some(problem)) = (&line.prompt, of_id) {
                     self.check_prompt(prompt, problem)?;
                 }
@@ -125,11 +132,11 @@ impl<'a> Known<'a> {
             }
             (_, None, None) => None,
         };
-        if let (Some(problem), Some(prompt)) = (found, &line.prompt)
-            && let Some((shown, own)) = other_order(prompt, problem)
+        if let Some(problem) = found
+            && let Some((which, shown, own)) = other_order(line, problem)
         {
             bail!(
-                "{}: the prompt has the choice `{shown}`, and {} has `{own}`, so their letters mean different choices: \
+                "{}: the {which} has the choice `{shown}`, and {} has `{own}`, so their letters mean different choices: \
                  grade without --dataset, with the gold letters of the prompts as \"gold\"",
                 line.shown(),
                 self.name
@@ -213,6 +220,18 @@ impl<'a> Known<'a> {
         Ok(())
     }
 
+    /// Refuses records that count from 1 where the dataset counts from 0: each would be judged by the next problem's gold.
+    pub(super) fn check_count(&self) -> Result<()> {
+        if self.names_next && self.by_id.contains_key("0") && !self.seen.contains("0") {
+            bail!(
+                "ids in this file count from 1, and those of {} from 0: give the records the ids of the dataset, or their \
+                 prompts",
+                self.name
+            );
+        }
+        Ok(())
+    }
+
     /// The problems that no line named, by their ids.
     pub(super) fn missing(&self) -> Vec<&'a Problem> {
         let is_missing = |problem: &&Problem| !self.seen.contains(problem.id.as_str());
@@ -284,18 +303,22 @@ fn place(prompt: &Prompt, problem: &Problem) -> Option<usize> {
     places.max()
 }
 
-/// A choice that a prompt and a problem list by different letters, as the two show it.
-fn other_order(prompt: &Prompt, problem: &Problem) -> Option<(String, String)> {
+/// A choice that a record and a problem list by different letters, as the two show it: the record under keys of its own,
+/// or in its prompt.
+fn other_order<'l>(line: &'l Line, problem: &Problem) -> Option<(&'static str, String, String)> {
     let own = asked(&problem.prompt);
     let (above, below) = own.rsplit_once("\n\nA. ").map(|(above, _)| own.split_at(above.len()))?;
-    let text = asked(prompt);
+    let text = line.prompt.as_ref().map_or("", asked);
     // Examples before the question may have the same choices.
     let shown = text.rfind(above.trim()).map_or("", |at| &text[at + above.trim().len()..]);
-    let shown: Vec<(char, &str)> = shown.lines().filter_map(choice).collect();
+    let own = |(label, text): &'l (String, String)| Some((label.chars().next()?, text.trim()));
+    let mut shown: Vec<(char, &str)> = shown.lines().filter_map(choice).collect();
+    let which = if shown.is_empty() { "record" } else { "prompt" };
+    shown.extend(line.choices.iter().filter(|_| which == "record").filter_map(own));
     let differ = |(letter, text): (char, &str)| {
         let other = shown.iter().find(|(_, other)| *other == text)?;
         let is_here = shown.contains(&(letter, text));
-        (!is_here).then(|| (format!("{}. {text}", other.0), format!("{letter}. {text}")))
+        (!is_here).then(|| (which, format!("{}. {text}", other.0), format!("{letter}. {text}")))
     };
     below.lines().filter_map(choice).find_map(differ)
 }

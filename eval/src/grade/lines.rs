@@ -213,6 +213,7 @@ impl<'a> Lines<'a> {
             let named = match number {
                 Some(sample) => {
                     self.repeats.numbered += 1;
+                    self.repeats.problems = self.counts.len();
                     let name = sample.wrapping_add(index as u64);
                     self.seen.name(problem, name, fnv(answer.text.bytes()))?
                 }

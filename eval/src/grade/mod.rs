@@ -262,6 +262,8 @@ impl Grading<'_> {
     /// Counts the dataset's problems without a completion, as the rule says.
     fn add_missing(&mut self, sink: &mut JudgedSink<'_>) -> Result<()> {
         let Self { job, lines, tallies } = self;
+        lines.problems.dataset.as_ref().map_or(Ok(()), Known::check_count)?;
+        lines.problems.check_golds_of_ids()?;
         let missing = lines.problems.dataset.as_ref().map_or_else(Vec::new, Known::missing);
         missing.iter().for_each(|problem| lines.notes.missing.note(|| problem.id.clone()));
         let least = lines.counts.iter().copied().min();

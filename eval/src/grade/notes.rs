@@ -205,6 +205,13 @@ impl Notes {
                 problems.shared_ids.count
             ));
         }
+        if let Some(keys) = &problems.by_parts.first {
+            notes.push(format!(
+                "{} with the prompt and gold answer of another, told apart by other keys that belong to the question \
+                 ({keys}): if these belong to the completion, give each record the \"id\" of its problem",
+                counted(problems.by_parts.count, "problem")
+            ));
+        }
         if problems.grouped > 0 {
             let ids = match problems.has_sample_ids {
                 true => "each id comes with every prompt, so ids number the samples",

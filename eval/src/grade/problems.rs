@@ -3,11 +3,12 @@
 mod contradictions;
 mod grouping;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
+use tealight_datasets::read::why_no_gold;
 use tealight_datasets::verify::math;
 use tealight_datasets::{Database, Dataset, Problem, Verifier, judge};
 
@@ -36,6 +37,9 @@ pub(super) struct Problems<'a> {
     /// By prompt and gold answer, and the problems of each prompt.
     by_prompt: HashMap<u64, usize>,
     of_prompt: HashMap<u64, Vec<usize>>,
+    /// Prompts with their gold answers, and the problems that other keys tell apart from one before.
+    asked: HashSet<u64>,
+    pub(super) by_parts: Noted,
     /// Records with a verdict and an `answer` that is no gold answer then, and those whose `answer` was taken for one.
     judged: usize,
     gold_answers: usize,
@@ -54,6 +58,8 @@ pub(super) struct Problems<'a> {
     pub(super) grouped: usize,
     /// Problems with another gold answer in the file than in the dataset.
     pub(super) other_golds: Noted,
+    /// Of problems that ids alone name, those whose gold answers were compared, and those of them that differ.
+    golds_of_ids: [usize; 2],
     /// Records with another prompt than an earlier one of their document.
     pub(super) other_prompts: Noted,
 }
@@ -203,6 +209,12 @@ impl<'a> Problems<'a> {
                 return Ok(index);
             }
         }
+        let golds = line.golds.iter().map(String::as_str);
+        if !self.asked.insert(hash(std::iter::once(prompt.trim()).chain(golds)))
+            && !line.part_keys.is_empty()
+        {
+            self.by_parts.note(|| line.part_keys.clone());
+        }
         let name = name.unwrap_or_else(|| format!("prompt-{key:016x}"));
         let index = self.add(line, name, None)?;
         self.by_prompt.insert(key, index);
@@ -285,7 +297,11 @@ impl<'a> Problems<'a> {
     pub(super) fn check_golds(&mut self, first: usize, verifier: &dyn Verifier) {
         for target in self.list[first..].iter_mut().filter_map(Arc::get_mut) {
             let golds = std::iter::once(&target.problem).chain(&target.alternatives);
-            let refused = |one: &Problem| judge::refuse_gold(verifier, &one.answer);
+            let of_text =
+                |text: &str| why_no_gold(text).filter(|_| self.is_math).map(str::to_owned);
+            let refused = |one: &Problem| {
+                judge::refuse_gold(verifier, &one.answer).or_else(|| of_text(&one.answer))
+            };
             let whys: Option<Vec<String>> = golds.map(refused).collect();
             target.refusal = whys.and_then(|whys| whys.into_iter().next());
         }

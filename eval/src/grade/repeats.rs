@@ -36,6 +36,8 @@ pub(super) struct Repeats {
     pub(super) numbered: usize,
     repeated: usize,
     changed: usize,
+    /// Problems with a numbered sample.
+    pub(super) problems: usize,
     /// Hashes of the texts of each problem, in the order of the file.
     texts: Vec<Vec<u32>>,
 }
@@ -56,12 +58,15 @@ impl Repeats {
     }
 
     /// The held samples, if their numbers mean nothing: a good part of those that come again have other texts, and they
-    /// are more than what a run that was resumed wrote twice; of numbers that come three times and more, a small part.
+    /// are more than what a run that was resumed wrote twice; of numbers that come three times and more, or that are one
+    /// in each problem, a small part.
     pub(super) fn release(&mut self) -> Vec<Task> {
-        let Self { numbered, repeated, changed, .. } = *self;
+        let Self { numbered, repeated, changed, problems, .. } = *self;
         let is_many = 4 * changed >= repeated && 8 * repeated >= numbered;
         let is_often = 20 * changed >= repeated && 3 * repeated >= 2 * numbered;
-        let is_nothing = changed >= LEAST_CHANGED && (is_many || is_often);
+        let is_constant = numbered - repeated == problems && 20 * changed >= repeated;
+        let is_nothing = changed >= LEAST_CHANGED && (is_many || is_often)
+            || changed > 0 && is_constant && problems > 1;
         self.meaning = if is_nothing { Meaning::Nothing } else { Meaning::Repeated };
         let held = std::mem::take(&mut self.held);
         if is_nothing { held } else { Vec::new() }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tealight_core::Prompt;
 
 use super::super::known::choice;
-use super::fields::{get, text_of};
+use super::fields::{get, printed_list, text_of};
 
 /// Keys of all choices of a record.
 const LISTS: [&str; 5] = ["choices", "options", "Choices", "Options", "endings"];
@@ -13,8 +13,7 @@ const LISTS: [&str; 5] = ["choices", "options", "Choices", "Options", "endings"]
 pub(super) fn letter_of(gold: &str, value: &Value, prompt: Option<&Prompt>) -> Option<String> {
     let folded = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
     let gold = gold.trim();
-    let listed = LISTS.iter().find_map(|key| listed(get(value, key)?));
-    let all = listed.or_else(|| in_columns(value)).or_else(|| in_prompt(prompt?))?;
+    let all = of(value).or_else(|| in_prompt(prompt?))?;
     // A letter is one of a choice.
     if all.iter().any(|(letter, _)| letter.eq_ignore_ascii_case(gold)) {
         return None;
@@ -23,6 +22,18 @@ pub(super) fn letter_of(gold: &str, value: &Value, prompt: Option<&Prompt>) -> O
         all.iter().filter(|(_, text)| folded(text) == folded(gold)).map(|(letter, _)| letter);
     let letter = letters.next().filter(|letter| all.len() > 1 && letter.as_str() != gold)?;
     letters.next().is_none().then(|| letter.clone())
+}
+
+/// The choices that a record has under keys of their own, by their letters.
+pub(super) fn of(value: &Value) -> Option<Vec<(String, String)>> {
+    let list = |key: &&str| get(value, key).filter(|found| !is_response(found)).and_then(listed);
+    LISTS.iter().find_map(list).or_else(|| in_columns(value))
+}
+
+/// Whether a value is the choices of a server's response.
+pub(super) fn is_response(value: &Value) -> bool {
+    let is_choice = |item: &Value| item.is_object() && item.get("label").is_none();
+    value.as_array().is_some_and(|items| items.iter().any(is_choice))
 }
 
 /// The choices of a list, or of an object by their letters.
@@ -41,6 +52,7 @@ fn listed(value: &Value) -> Option<Vec<(String, String)>> {
         }
     };
     match value {
+        Value::String(_) => listed(&printed_list(value)?),
         Value::Array(items) if items.len() <= 26 => items.iter().enumerate().map(of).collect(),
         Value::Object(map) => match (map.get("label"), map.get("text")) {
             (Some(Value::Array(labels)), Some(Value::Array(texts))) => labels
@@ -54,12 +66,18 @@ fn listed(value: &Value) -> Option<Vec<(String, String)>> {
     }
 }
 
-/// The choices under `A`, `B`, ...
+/// The choices under `A`, `B`, ... or `choice1`, `choice2`, ...
 fn in_columns(value: &Value) -> Option<Vec<(String, String)>> {
-    let names = ('A'..='J').map(String::from);
-    let all: Vec<(String, String)> =
-        names.map_while(|name| Some((name.clone(), text_of(get(value, &name)?)?))).collect();
-    (!all.is_empty()).then_some(all)
+    let of = |name: &dyn Fn(usize, char) -> String| -> Vec<(String, String)> {
+        let all = ('A'..='J').enumerate();
+        all.map_while(|(place, letter)| {
+            Some((letter.to_string(), text_of(get(value, &name(place, letter))?)?))
+        })
+        .collect()
+    };
+    let numbered = |stem: &str| of(&|place, _| format!("{stem}{}", place + 1));
+    let all = [of(&|_, letter| letter.to_string()), numbered("choice"), numbered("option")];
+    all.into_iter().find(|all| !all.is_empty())
 }
 
 /// The choices that a prompt lists last, a line each.

@@ -9,7 +9,7 @@ use crate::completion::Ending;
 use crate::number::counted;
 
 /// Keys that say whether a completion ended by itself, and what they say then.
-const ENDS: [(&str, bool); 9] = [
+const ENDS: [(&str, bool); 18] = [
     ("is_finished", true),
     ("finished", true),
     ("is_truncated", false),
@@ -19,6 +19,15 @@ const ENDS: [(&str, bool); 9] = [
     ("hit_limit", false),
     ("hit_max_tokens", false),
     ("is_complete", true),
+    ("completed", true),
+    ("is_reasoning_complete", true),
+    ("has_eos", true),
+    ("ended_with_eos", true),
+    ("cut_off", false),
+    ("clipped", false),
+    ("is_clipped", false),
+    ("hit_length_limit", false),
+    ("reached_max_tokens", false),
 ];
 
 /// A value for all completions, or one for each.
@@ -71,7 +80,8 @@ fn flatten(value: &Value, all: &mut Vec<Value>) {
 /// What a record says of its completions.
 pub(super) struct Each {
     reasons: Option<Of>,
-    ends: Option<(Of, bool)>,
+    /// With what each says of a completion that ended by itself.
+    ends: Vec<(Of, bool)>,
     class: Option<Of>,
 }
 
@@ -85,18 +95,17 @@ impl Each {
         let reasons = Ending::reasons(value);
         // llama.cpp says by `truncated` that the prompt was cut.
         let is_of_prompt = |key: &str| key == "truncated" && there("stop_type").is_some();
-        let mut ends = ENDS.iter().filter(|(key, _)| !is_of_prompt(key));
-        let ends = ends.find_map(|(key, when)| Some((key, there(key)?, *when)));
+        let ends = ENDS.iter().filter(|(key, _)| !is_of_prompt(key));
+        let ends = ends.filter_map(|(key, when)| Some((key, there(key)?, *when)));
         let class = CLASSES.iter().find_map(|key| Some((key, there(key)?)));
         // One class of several completions is the topic of their problem.
         let class = class.map(|(key, class)| of_key(class, key)).transpose()?;
         let is_topic = |class: &Of| completions != 1 && matches!(class, Of::All(_));
         Ok(Self {
             reasons: reasons.map(|found| read(found, ("finish reason", ""))).transpose()?,
-            ends: match ends {
-                Some((key, found, when)) => Some((of_key(found, key)?, when)),
-                None => None,
-            },
+            ends: ends
+                .map(|(key, found, when)| Ok((of_key(found, key)?, when)))
+                .collect::<Result<_>>()?,
             class: class.filter(|class| !is_topic(class)),
         })
     }
@@ -107,10 +116,11 @@ impl Each {
         reason.map_or(Ending::Unknown, Ending::from_reason)
     }
 
-    /// Whether it ended by itself, where a key says yes or no.
+    /// Whether it ended by itself, where a key says yes or no; of several, one that says no decides.
     pub(super) fn is_finished(&self, index: usize) -> Option<bool> {
-        let (ends, when) = self.ends.as_ref()?;
-        Some(truth(ends.at(index)?)? == *when)
+        let ends = self.ends.iter();
+        let said = ends.filter_map(|(ends, when)| Some(truth(ends.at(index)?)? == *when));
+        said.reduce(|all, one| all && one)
     }
 
     /// Its solution class.

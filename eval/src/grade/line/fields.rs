@@ -195,8 +195,8 @@ pub(super) fn verdicts(found: &Value, completions: usize) -> Vec<Option<f64>> {
 /// Yes or no, also as tables have them.
 pub(super) fn truth(value: &Value) -> Option<bool> {
     match text_of(value).unwrap_or_default().to_lowercase().as_str() {
-        "true" | "1" => Some(true),
-        "false" | "0" => Some(false),
+        "true" | "1" | "1.0" | "yes" => Some(true),
+        "false" | "0" | "0.0" | "no" => Some(false),
         _ => value.as_bool(),
     }
 }

@@ -6,7 +6,7 @@ use tealight_datasets::judge;
 use tealight_datasets::read::VERDICTS;
 use tealight_datasets::verify::math;
 
-use super::choices::letter_of;
+use super::choices::{self, letter_of};
 use super::fields::{first_golds, get, golds, printed_list};
 use super::names::{GOLDS, SURE_GOLDS};
 use super::short;
@@ -15,7 +15,18 @@ use super::words::{self, Kind};
 /// What a `label` says that is a verdict on the answer beside it.
 const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
 /// Objects of what else is known of a record.
-const INNER: [&str; 7] = ["metadata", "meta", "extra_info", "info", "doc", "example", "data"];
+const INNER: [&str; 10] = [
+    "metadata",
+    "meta",
+    "extra_info",
+    "extra_env_info",
+    "verification_info",
+    "reward_spec",
+    "info",
+    "doc",
+    "example",
+    "data",
+];
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
 const MOST_WORDS: usize = 8;
 
@@ -130,7 +141,15 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
             short(&other[0])
         )
     });
-    if let Some(why) = refusal.chain(choice_index(value, key, &golds)).next() {
+    let is_verdict = key == "label" && get(value, "label").is_some_and(is_verdict);
+    let label = is_verdict.then(|| {
+        format!(
+            "`label` (`{}`) is a verdict on the completion or a class: name the gold answer's key with --gold-key (--gold-key \
+             label if it is the gold answer), or the dataset with --dataset",
+            short(&golds[0])
+        )
+    });
+    if let Some(why) = refusal.chain(choice_index(value, key, &golds)).chain(label).next() {
         return Golds { refusal: Some(why), ..Golds::default() };
     }
     // Beside a sure key `answer` is what the completion said, and `label` whether that is right.
@@ -171,17 +190,19 @@ fn worded(value: &Value, kind: Kind) -> impl Iterator<Item = (&str, Vec<String>)
         .filter(|(_, golds)| !golds.is_empty())
 }
 
-/// Why a gold answer cannot be read that is an index into the choices.
+/// Why a gold answer cannot be read that is an index into the choices: a number that none of them has.
 fn choice_index(value: &Value, key: &str, golds: &[String]) -> Option<String> {
-    let choices = get(value, "choices").and_then(Value::as_array);
-    let choices = choices.filter(|all| all.len() > 1 && all.iter().all(Value::is_string))?;
-    let index = get(value, key).and_then(Value::as_u64)?;
-    let is_text = |choice: &Value| choice.as_str().is_some_and(|text| text.ends_with(&golds[0]));
-    let is_index = index <= choices.len() as u64 && !choices.iter().any(is_text);
-    is_index.then(|| {
+    let [gold] = golds else { return None };
+    let index: usize = gold.parse().ok()?;
+    let all = choices::of(value).filter(|all| all.len() > 1)?;
+    let is_number =
+        |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == gold);
+    let is_choice = |(label, text): &(String, String)| label == gold || is_number(text);
+    (index <= all.len() && !all.iter().any(is_choice)).then(|| {
         format!(
-            "the gold answer {index} under `{key}` is an index into `choices`, and the record does not say whether indices \
-             start at 0 or at 1: name the dataset with --dataset, or the key of the letter with --gold-key"
+            "the gold answer {index} under `{}` is an index into the record's choices, and the record does not say whether \
+             indices start at 0 or at 1: name the dataset with --dataset, or the key of the letter with --gold-key",
+            short(key)
         )
     })
 }

@@ -42,10 +42,19 @@ const LEAST_PROMPT: usize = 8;
 const LEAST_LINE: usize = 16;
 
 /// Tokens at the beginning of a text.
-const BEGINNINGS: [&str; 4] = ["<|begin_of_text|>", "<bos>", "<|endoftext|>", "<s>"];
+const BEGINNINGS: [&str; 8] = [
+    "<|begin_of_text|>",
+    "<bos>",
+    "<|endoftext|>",
+    "<s>",
+    "[gMASK]<sop>",
+    "<|startoftext|>",
+    "<|bom|>",
+    "<｜hy_begin▁of▁sentence｜>",
+];
 
 /// What a turn of a user or of the system begins with in a chat template, and what the assistant's does.
-const TURNS: [(&str, &str); 9] = [
+const TURNS: [(&str, &str); 19] = [
     ("<|im_start|>system", "<|im_start|>assistant"),
     ("<|im_start|>user", "<|im_start|>assistant"),
     ("<|start_header_id|>", "<|start_header_id|>assistant<|end_header_id|>"),
@@ -53,6 +62,16 @@ const TURNS: [(&str, &str); 9] = [
     ("<|system|>", "<|assistant|>"),
     ("<|user|>", "<|assistant|>"),
     ("[INST]", "[/INST]"),
+    ("[SYSTEM_PROMPT]", "[/INST]"),
+    ("<|start_of_role|>", "<|start_of_role|>assistant<|end_of_role|>"),
+    ("<|header_start|>", "<|header_start|>assistant<|header_end|>"),
+    ("<|im_system|>", "<|im_assistant|>assistant<|im_middle|>"),
+    ("<|im_user|>", "<|im_assistant|>assistant<|im_middle|>"),
+    ("<|system_start|>", "<|assistant_start|>"),
+    ("<|user_start|>", "<|assistant_start|>"),
+    ("<｜hy_User｜>", "<｜hy_Assistant｜>"),
+    ("GPT4 Correct User:", "GPT4 Correct Assistant:"),
+    ("### Instruction:", "### Response:"),
     // Without special tokens.
     ("user\n", "assistant\n"),
     ("system\n", "assistant\n"),
@@ -74,13 +93,15 @@ pub(super) struct Line {
     /// The text of the right choice, where the gold answer is its letter and each file has an order of its own.
     pub(super) choice: Option<String>,
     pub(super) prompt: Option<Prompt>,
+    /// The choices that it has under keys of their own, by their letters.
+    pub(super) choices: Vec<(String, String)>,
     /// The name of a database.
     pub(super) context: Option<String>,
     /// Whether the line holds a verdict, so that its `answer` is what the completion said.
     pub(super) is_judged: bool,
     /// Whether its `answer` was taken for the gold answer, since it holds no verdict.
     pub(super) is_gold_answer: bool,
-    /// Whether it holds a verdict, no gold answer, and an `answer`, which is what the completion said.
+    /// Whether it holds a verdict, so that its `answer` is what the completion said, and no gold answer.
     pub(super) is_said_answer: bool,
     /// Why its gold answer cannot be read, where it is needed.
     pub(super) gold_refusal: Option<String>,
@@ -89,8 +110,9 @@ pub(super) struct Line {
     pub(super) with_turns: usize,
     /// A hash of what tells problems with one id apart.
     pub(super) variant: Option<u64>,
-    /// A hash of what belongs to the question beside its prompt.
+    /// A hash of what belongs to the question beside its prompt, and the keys of that.
     pub(super) parts: Option<u64>,
+    pub(super) part_keys: String,
     /// An id that repeats where the other numbers the records.
     pub(super) group: Option<String>,
     /// How the sample was made, by the keys of the record.
@@ -154,8 +176,7 @@ impl Line {
             |text: &&str| text.len() >= LEAST_PROMPT && text.contains(char::is_whitespace);
         let prompts = || prompts.iter().map(|text| text.trim()).filter(is_prompt);
         for answer in &mut self.answers {
-            let text = answer.text.trim_start();
-            let text = BEGINNINGS.iter().find_map(|token| text.strip_prefix(token)).unwrap_or(text);
+            let text = without_beginning(&answer.text);
             let behind = prompts().filter_map(|prompt| text.trim_start().strip_prefix(prompt));
             let behind = behind.min_by_key(|rest| rest.len());
             let behind = behind.or_else(|| prompts().find_map(|prompt| behind_label(text, prompt)));
@@ -188,6 +209,15 @@ fn has_turns(text: &str) -> bool {
     text.contains("<|") && TURNS.iter().any(|(_, assistant)| is_behind(assistant))
 }
 
+/// A text without the tokens at its beginning.
+fn without_beginning(text: &str) -> &str {
+    let mut rest = text.trim_start();
+    while let Some(behind) = BEGINNINGS.iter().find_map(|token| rest.strip_prefix(token)) {
+        rest = behind.trim_start();
+    }
+    rest
+}
+
 /// What stands behind the prompt in a text that begins with a label and the prompt: `Question: How many? Answer: 7`.
 fn behind_label<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
     let mut starts = (0..=40).filter(|_| prompt.len() >= LEAST_LINE);
@@ -201,9 +231,8 @@ fn behind_label<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
 /// What stands behind the prompt in a text that begins with a rendered conversation: behind the assistant's header that
 /// follows the end of the prompt, or, where the prompt is not found, behind the last one.
 fn behind_turns<'t>(text: &'t str, prompt: &str) -> Option<&'t str> {
-    let start = text.trim_start();
-    let start = BEGINNINGS.iter().find_map(|token| start.strip_prefix(token)).unwrap_or(start);
-    let (_, header) = TURNS.iter().find(|(turn, _)| start.trim_start().starts_with(turn))?;
+    let start = without_beginning(text);
+    let (_, header) = TURNS.iter().find(|(turn, _)| start.starts_with(turn))?;
     let last = prompt.trim().lines().last().filter(|line| line.len() >= LEAST_LINE);
     let asked = last.and_then(|line| Some(text.find(line)? + line.len()));
     let behind = match asked {

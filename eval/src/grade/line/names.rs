@@ -15,7 +15,8 @@ pub(super) const ONE: [&str; 9] = [
 pub(super) const SEVERAL: [&str; 6] =
     ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
 /// The same, where a record has none of those: names that mean other things elsewhere.
-pub(super) const ONE_ELSE: [&str; 3] = ["model_output", "pred", "text"];
+pub(super) const ONE_ELSE: [&str; 6] =
+    ["model_output", "pred", "predict", "model_answer", "generated_solution", "text"];
 pub(super) const SEVERAL_ELSE: [&str; 8] = [
     "samples",
     "rollouts",

@@ -9,13 +9,14 @@ use serde_json::Value;
 use tealight_core::Prompt;
 use tealight_datasets::read::{IDS, VERDICTS};
 
+use super::choices;
 use super::each::Each;
 use super::fields::{first, first_golds, first_id, get, prompt_of, text_of, tokens};
 use super::golds::{About, Golds, golds_of};
 use super::lists::{
     flatten, is_message, list_in_text, note_turns, refuse_answers, refuse_collection, refuse_tokens,
 };
-use super::names::{ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST};
+use super::names::{GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST};
 use super::origin::{model_of, sampling_of};
 use super::remarks::{TWO_GOLDS, TWO_TEXTS};
 use super::{Line, MAX_ANSWERS, hash, parts, plausible_logp, short};
@@ -87,6 +88,8 @@ impl CompletionKeys {
 
 /// A record with keys of their usual names; `key` is its own where it stands in an object.
 pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
+    let lowered = lowered(value);
+    let value = lowered.as_ref().unwrap_or(value);
     let is_there = |key: &&&str| get(value, key).is_some_and(|found| !found.is_null());
     let is_judged = VERDICTS.iter().chain([&FILTERED, &VERDICT_LIST]).any(|key| is_there(&key));
     let mut prompt = asked(value);
@@ -100,7 +103,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     if id.is_none() && prompt.is_none() {
         refuse_collection(value)?;
         bail!(
-            "no `id` and no `prompt` (nor `custom_id`, nor `resps`): which problem is this? The record has {}",
+            "no `id` and no `prompt` (nor `custom_id`, nor `resps`), so that it is of no problem: give each record one of them \
+             as a text or chat, and remove records of settings or totals; this one has {}",
             keys_of(value)
         );
     }
@@ -115,9 +119,10 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         is_said_answer: is_said,
         gold_refusal: refusal,
         group: parts::group_of(value),
+        choices: choices::of(value).unwrap_or_default(),
         prompt,
         context: first(value, &["context", "db_id"]),
-        is_judged,
+        is_judged: is_judged && get(value, "answer").is_some(),
         model: model_of(value),
         sampling: sampling_of(value),
         keys: if golds.is_empty() { keys_of(value) } else { String::new() },
@@ -126,8 +131,10 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         ..Line::default()
     };
     let error = error_of(value);
+    let chat = chat_of(value);
     let other = is_solution.then_some(&"solution").or(is_text.then_some(&"text"));
-    let found = one.or(several).or(other).and_then(|key| get(value, key));
+    let completion_key = one.or(several).or(other).copied();
+    let found = completion_key.and_then(|key| get(value, key));
     // A server's response as a client returned it, or the choices of one.
     let response = found.unwrap_or(value);
     let choices = get(response, "choices").and_then(Value::as_array);
@@ -146,9 +153,13 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             line.push(Reading::from_text(None, Each::of(value, 1)?.ending(0)));
         }
         // A conversation that ends with the completion.
-        (None, None) if ends_with_answer(&value["messages"]) => {
-            let messages = value["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        (None, None) if ends_with_answer(chat) => {
+            let messages = chat.as_array().map(Vec::as_slice).unwrap_or_default();
             line.push(Reading::new(last_answer(messages), Each::of(value, 1)?.ending(0)));
+        }
+        (None, None) if let Some(role) = last_role(chat) => {
+            let why = format!("its conversation ends with a turn of `{}`", short(role));
+            line.answers.push(Completion { is_missing: false, ..Completion::failed(why) });
         }
         (None, None) => bail!(
             "{} has no completion (under `completion`, `response`, `output` and the like): name its key with \
@@ -166,8 +177,24 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     prompts.retain(|prompt| is_whole || !is_code(prompt));
     line.cut_prompts(&prompts);
     let is_question = line.id.is_some() && line.id == first_id(value, &["problem"]);
-    parts::set(&mut line, value, is_question);
+    parts::set(&mut line, value, is_question, completion_key);
     Ok(line)
+}
+
+/// A record whose keys have the names that are known, where spreadsheets write them with capitals: `Model Response`.
+fn lowered(value: &Value) -> Option<Value> {
+    const KNOWN: [&[&str]; 6] = [&PROMPTS, &ONE, &ONE_ELSE, &SEVERAL, &GOLDS, &IDS];
+    let map = value.as_object()?;
+    let is_title =
+        |name: &str| name.len() > 1 && name.starts_with(|c: char| c.is_ascii_uppercase());
+    let of = |name: &String| {
+        let lower = is_title(name).then(|| name.to_lowercase().replace(' ', "_"))?;
+        let is_known = KNOWN.iter().any(|names| names.contains(&lower.as_str()));
+        (is_known && !map.contains_key(&lower)).then_some(lower)
+    };
+    let entry =
+        |(name, value): (&String, &Value)| (of(name).unwrap_or(name.clone()), value.clone());
+    map.keys().any(|name| of(name).is_some()).then(|| map.iter().map(entry).collect())
 }
 
 /// Another completion than the one under `key`, which is no part of it.
@@ -219,9 +246,7 @@ fn prompts_of<'v>(value: &'v Value, prompt: Option<&Prompt>) -> Vec<Cow<'v, str>
 
 /// Whether the completion stands elsewhere than under a key of its own.
 fn has_other(value: &Value) -> bool {
-    get(value, "choices").is_some()
-        || ends_with_answer(&value["messages"])
-        || error_of(value).is_some()
+    get(value, "choices").is_some() || ends_with_answer(chat_of(value)) || error_of(value).is_some()
 }
 
 /// The keys of a record, the first few, as messages name them.
@@ -311,9 +336,21 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
+/// The conversation that a record is.
+fn chat_of(value: &Value) -> &Value {
+    get(value, "messages").or(get(value, "conversations")).unwrap_or(&Value::Null)
+}
+
 /// Whether a conversation ends with a turn of the assistant.
 fn ends_with_answer(messages: &Value) -> bool {
     messages.as_array().and_then(|messages| role_of(messages.last()?)) == Some("assistant")
+}
+
+/// The role of the last turn of a conversation in which the assistant had one.
+fn last_role(messages: &Value) -> Option<&str> {
+    let all = messages.as_array()?;
+    let has_answer = all.iter().any(|message| role_of(message) == Some("assistant"));
+    role_of(all.last().filter(|_| has_answer)?)
 }
 
 /// What a completion holds: a text, a number, a conversation, parts, or an object with one of them.
@@ -326,7 +363,7 @@ fn content(item: &Value) -> Result<Content> {
             let message = map.get("message").unwrap_or(item);
             let name = keys.iter().find(|key| message.get(**key).is_some());
             let name =
-                name.context("a completion that is an object without `content` or `text`")?;
+                name.context("a completion that is an object without `content` or `text`: write the text in its place")?;
             let content = match *name {
                 "content" => Content::of_message(message),
                 other => Content::read(&message[other]),

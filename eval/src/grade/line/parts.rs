@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use super::choices::is_response;
 use super::fields::{first_id, get, text_of};
 use super::names::{ONE, PROMPTS, SEVERAL};
 use super::words::{self, Kind};
-use super::{Line, hash};
+use super::{Line, hash, short};
 use crate::Completion;
 
 /// Least bytes of a text by which it is found in a completion.
@@ -41,7 +42,9 @@ fn is_said(value: &Value, answers: &[Completion]) -> bool {
     match value {
         Value::String(text) => answers.iter().any(|one| {
             let (text, said) = (text.trim(), one.text.trim());
-            text.len() >= LEAST && said.contains(text) || said.len() >= LEAST && text.contains(said)
+            text == said
+                || text.len() >= LEAST && said.contains(text)
+                || said.len() >= LEAST && text.contains(said)
         }),
         Value::Array(items) => items.iter().any(|item| is_said(item, answers)),
         Value::Object(map) => map.values().any(|item| is_said(item, answers)),
@@ -49,18 +52,16 @@ fn is_said(value: &Value, answers: &[Completion]) -> bool {
     }
 }
 
-/// Whether a value is the choices of a server's response.
-fn is_response(value: &Value) -> bool {
-    let is_choice = |item: &Value| item.is_object() && item.get("label").is_none();
-    value.as_array().is_some_and(|items| items.iter().any(is_choice))
-}
-
 /// Notes what tells the problem of a line apart: of one without an id every part of the question, of others what the
-/// problem belongs to. `is_question` says that its id is its question.
-pub(super) fn set(line: &mut Line, value: &Value, is_question: bool) {
+/// problem belongs to. `is_question` says that its id is its question, `completion` under which key its completions are.
+pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion: Option<&str>) {
     let is_named = line.id.is_some() && !is_question;
-    let is_read =
-        |name: &str| PROMPTS.contains(&name) || ONE.contains(&name) || SEVERAL.contains(&name);
+    let is_read = |name: &str| {
+        completion == Some(name)
+            || PROMPTS.contains(&name)
+            || ONE.contains(&name)
+            || SEVERAL.contains(&name)
+    };
     let is_short = |value: &Value| {
         words::is_scalar(value) && text_of(value).is_none_or(|text| text.len() <= MOST)
     };
@@ -89,6 +90,9 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool) {
         all.sort_unstable();
         (!all.is_empty()).then(|| hash(all.iter().map(String::as_str)))
     };
+    let keys: Vec<String> =
+        parts.iter().filter_map(|part| Some(short(part.split_once('=')?.0))).collect();
+    line.part_keys = keys.join(", ");
     line.parts = joined(parts);
     let own = if is_named { joined(subsets) } else { line.parts };
     let prompt = line.prompt.as_ref().map(|prompt| hash([prompt.plain().trim()]));

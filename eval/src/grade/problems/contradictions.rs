@@ -47,7 +47,11 @@ impl Problems<'_> {
         at: &dyn Fn() -> String,
     ) {
         let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
-        if !line.golds.iter().any(|gold| is_equal(gold, &problem.answer)) {
+        let is_other = !line.golds.iter().any(|gold| is_equal(gold, &problem.answer));
+        let is_of_id = usize::from(line.prompt.is_none());
+        self.golds_of_ids[0] += is_of_id;
+        self.golds_of_ids[1] += is_of_id * usize::from(is_other);
+        if is_other {
             self.other_golds.note(|| {
                 format!(
                     "{}: `{}` in the record, `{}` in {}",
@@ -58,6 +62,23 @@ impl Problems<'_> {
                 )
             });
         }
+    }
+
+    /// Refuses ids that seem to name other problems of the dataset than the file's: most gold answers differ.
+    pub(in crate::grade) fn check_golds_of_ids(&self) -> Result<()> {
+        let [compared, other] = self.golds_of_ids;
+        if let (Some(dataset), Some(example)) = (&self.dataset, &self.other_golds.first)
+            && other > MANY_GOLDS
+            && 2 * other > compared
+        {
+            bail!(
+                "{other} of {} that ids alone name have other gold answers in {}, so these ids seem to name other problems \
+                 there: {example}; give the records their prompts, or leave --dataset out",
+                counted(compared, "problem"),
+                dataset.name
+            );
+        }
+        Ok(())
     }
 
     /// What prompts say that stand beside several gold answers, of which each makes a problem.
