@@ -100,7 +100,9 @@ const LOOKED_AT: usize = 1000;
 /// One row and where it stands: line or row, counted from 1, of a file, counted from 0.
 struct Row {
     file: usize,
+    /// Where it stands in its file, for messages, and which row of the file it is, from 1.
     line: usize,
+    number: usize,
     values: Map<String, Value>,
     /// The column with the ids of all rows, where one of [`IDS`] differs in every row.
     ids: Option<&'static str>,
@@ -133,7 +135,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
             break;
         }
         let of_file = read_rows(path, read - rows.len())?.into_iter();
-        rows.extend(of_file.map(|row| Row { file, ..row }));
+        rows.extend(of_file.zip(1..).map(|(row, number)| Row { file, number, ..row }));
     }
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
     rows.iter_mut().for_each(shapes::flatten);
@@ -264,7 +266,7 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
 
 impl Row {
     fn new(line: usize, values: Map<String, Value>) -> Self {
-        Self { file: 0, line, values, ids: None }
+        Self { file: 0, line, number: line, values, ids: None }
     }
 
     /// The names of the columns, for messages.
@@ -284,11 +286,11 @@ impl Row {
         DataError::Malformed { path: files[self.file].clone(), line: self.line, what }
     }
 
-    /// The line, which later files of a dataset have as well: theirs begins with the number of the file.
+    /// The number of the row, which later files of a dataset have as well: theirs begins with the number of the file.
     fn place(&self) -> String {
         match self.file {
-            0 => self.line.to_string(),
-            file => format!("{}-{}", file + 1, self.line),
+            0 => self.number.to_string(),
+            file => format!("{}-{}", file + 1, self.number),
         }
     }
 
