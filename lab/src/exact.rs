@@ -2,12 +2,12 @@
 //! probability, so losses, gradients and optima are exact.
 
 use anyhow::{Result, bail};
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 
 use super::{Class, Table, World, vocabulary};
 use tealight_learn::objective::{
-    Completions, Estimator, GroupStats, LossInputs, Normaliser, Offsets, Plan, Regulariser,
-    SampleSource, StoredInputs, VocabularyInputs, advantages, subtract_penalty_to_go,
+    Estimator, GroupStats, Normaliser, Plan, PolicyOutputs, Regulariser, SampleSource,
+    StoredValues, TokenValues, advantages, token_advantages,
 };
 
 /// Tokens and completions of rollouts and of stored samples: as many of either.
@@ -76,7 +76,8 @@ impl<'a> Setting<'a> {
     /// tokens, prompts count alike.
     pub fn loss(&self, table: &Table) -> Result<Tensor> {
         if !self.plan.is_on_policy() {
-            return self.imitation(table);
+            let Some(matching) = self.plan.matching() else { bail!("only a target is imitated") };
+            return self.stored_loss(&table.token_logp()?.flatten_all()?, matching.sampler);
         }
         let stats = self.stats(table)?;
         let advantages = advantages(self.plan, &stats)?;
@@ -90,100 +91,81 @@ impl<'a> Setting<'a> {
         stats: &[GroupStats],
         advantages: Vec<Vec<f64>>,
     ) -> Result<Tensor> {
-        let (plan, (rows, length)) = (self.plan, table.shape());
+        let (plan, outputs) = (self.plan, self.world.outputs.len());
         let share = 1.0 / stats.len() as f64;
-        // Every output is a sample of weight pi(y) / X: sums over them are expectations.
-        let mass: Vec<f64> =
-            stats.iter().flat_map(|stats| stats.mass.iter().flatten().map(|m| m * share)).collect();
-        let logp = table.token_logp()?.flatten_all()?;
-        let next = table.next_logp()?;
-        let outputs = self.world.outputs.len();
-        let mut advantage = Offsets::new(vec![length; rows]).spread(&advantages.concat());
-        if let Some(regulariser) = plan.penalty_to_go() {
-            let values = self.position_costs(regulariser, table)?;
-            let (group, tokens) = (Offsets::new(vec![length; outputs]), outputs * length);
-            for ((stats, values), advantage) in
-                stats.iter().zip(values.chunks(tokens)).zip(advantage.chunks_mut(tokens))
+        let logp = table.token_logp()?;
+        let behavior_logp = logp.detach().to_vec2()?;
+        let costs = plan.penalty_to_go().map(|it| self.position_costs(it, table)).transpose()?;
+        let token = self.token_weight();
+        let base_logp = self.base_logp.to_vec2()?;
+        let mut rows = behavior_logp.into_iter().zip(base_logp);
+        let mut rollouts = Vec::new();
+        for (prompt, (stats, advantages)) in stats.iter().zip(&advantages).enumerate() {
+            let costs = costs.as_ref().map(|costs| &costs[prompt * outputs..][..outputs]);
+            let mass = stats.mass.iter().flatten();
+            for (advantage, mass) in
+                token_advantages(stats, advantages, costs).into_iter().zip(mass)
             {
-                subtract_penalty_to_go(
-                    &group,
-                    values,
-                    regulariser.beta,
-                    advantage,
-                    stats.mass.as_deref(),
-                );
+                let Some((behavior_logp, base_logp)) = rows.next() else { break };
+                // Every output is a sample of weight pi(y) / X: sums over them are expectations.
+                let weight = vec![mass * share * token; advantage.len()];
+                let base_logp = Some(base_logp);
+                rollouts.push(TokenValues { behavior_logp, base_logp, advantage, weight });
             }
         }
-        let token = self.token_weight();
-        let weight: Vec<f64> = mass.iter().flat_map(|m| vec![m * token; length]).collect();
-        let terms = Terms {
-            completions: &Completions::new(vec![length; rows], &Device::Cpu)?,
-            policy: (&logp, &next),
-            base: (&self.base_logp.flatten_all()?, &self.base_next),
-            advantage,
-            weight,
+        let logp = logp.flatten_all()?;
+        let next = table.next_logp()?;
+        let bonus = plan.entropy.bonus;
+        let entropy = if bonus == 0.0 { None } else { Some(vocabulary::entropy(&next)?) };
+        let divergence = plan
+            .vocabulary_regulariser()
+            .map(|one| vocabulary::divergence(one.divergence, &next, &self.base_next))
+            .transpose()?;
+        let outputs = PolicyOutputs {
+            logp: &logp,
+            divergence: divergence.as_ref(),
+            entropy_bonus: entropy.as_ref().map(|entropy| (entropy, bonus)),
         };
-        let mut total = terms.loss(plan)?;
+        let loss = plan.loss(&rollouts.iter().collect::<Vec<_>>(), outputs)?;
+        let mut total = (loss.total * plan.shares(EVEN, EVEN).rollouts)?;
         if let Some(regulariser) = plan.regulariser().filter(|_| plan.rehearsal_loss().is_some()) {
-            let stored = self.stored(regulariser.sampler);
-            total = (total + self.stored_loss(&logp, terms.completions, &stored)?)?;
+            total = (total + self.stored_loss(&logp, regulariser.sampler)?)?;
         }
         Ok(total)
     }
 
-    /// The supervised loss: the divergence to a target on the base's samples.
-    fn imitation(&self, table: &Table) -> Result<Tensor> {
-        let Some(matching) = self.plan.matching() else { bail!("only a target is imitated") };
-        let (rows, length) = table.shape();
-        let completions = Completions::new(vec![length; rows], &Device::Cpu)?;
-        let logp = table.token_logp()?.flatten_all()?;
-        self.stored_loss(&logp, &completions, &self.stored(matching.sampler))
-    }
-
-    /// The loss of all rows as stored completions, each as often as `mass` says.
-    fn stored_loss(
-        &self,
-        logp: &Tensor,
-        completions: &Completions,
-        mass: &[f64],
-    ) -> Result<Tensor> {
-        let base_logp = &self.base_logp.flatten_all()?;
-        let to_tensor = |values: Vec<f64>| Tensor::from_slice(&values, values.len(), &Device::Cpu);
-        let loss = |weight: &Tensor, log_weight| {
-            let inputs =
-                StoredInputs { completions, policy_logp: logp, base_logp, weight, log_weight };
-            self.plan.stored_loss(&inputs).map(|loss| loss.total)
-        };
-        if let Some((_, beta)) = self.plan.rehearsal_loss() {
-            let (token, length) = (self.token_weight(), self.world.length());
-            let weight = to_tensor(mass.iter().flat_map(|m| vec![m * token; length]).collect())?;
-            return Ok((loss(&weight, None)? * (beta * self.plan.shares(EVEN, EVEN).stored))?);
-        }
-        let Some(matching) = self.plan.matching() else { bail!("nothing is stored") };
+    /// The loss of all outputs as stored completions, each as often as it is stored: rehearsed, or supervised, the
+    /// divergence to a target.
+    fn stored_loss(&self, logp: &Tensor, sampler: SampleSource) -> Result<Tensor> {
         let outputs = self.world.outputs.len();
-        let log_weights = (0..mass.len()).map(|row| {
+        let token = self.token_weight();
+        let stored = |(row, (base_logp, mass)): (usize, (Vec<f64>, f64))| {
             let (prompt, output) = (row / outputs, row % outputs);
-            let is_right = self.world.is_right[prompt][output];
-            matching.target.log_weight(is_right, self.world.base_validity(prompt), matching.beta)
-        });
-        let (weight, log_weight): (Vec<f64>, Vec<f64>) =
-            log_weights.map(|log_weight| matching.weigh(log_weight)).unzip();
-        let weight = weight.iter().zip(mass).map(|(weight, mass)| weight * mass).collect();
-        let (weight, log_weight) = (to_tensor(weight)?, to_tensor(log_weight)?);
-        Ok(loss(&weight, Some(&log_weight))?)
+            let (weight, log_weight) = match self.plan.matching() {
+                Some(matching) => matching
+                    .weigh(self.world.is_right[prompt][output], self.world.base_validity(prompt)),
+                None => (token, 0.0),
+            };
+            StoredValues { base_logp, weight: weight * mass, log_weight }
+        };
+        let rows = self.base_logp.to_vec2()?.into_iter().zip(self.stored(sampler));
+        let stored: Vec<StoredValues> = rows.enumerate().map(stored).collect();
+        let coefficient = match self.plan.rehearsal_loss() {
+            Some((_, beta)) => beta * self.plan.shares(EVEN, EVEN).stored,
+            None => 1.0,
+        };
+        Ok((self.plan.stored_loss(&stored, logp)?.total * coefficient)?)
     }
 
     /// The penalty at every token of every row: the divergence there, or where k2 estimates it the
     /// token's log-ratio.
-    fn position_costs(&self, regulariser: &Regulariser, table: &Table) -> Result<Vec<f64>> {
+    fn position_costs(&self, regulariser: &Regulariser, table: &Table) -> Result<Vec<Vec<f64>>> {
         if regulariser.estimator != Estimator::Full {
-            return Ok((table.token_logp()?.detach() - &self.base_logp)?
-                .flatten_all()?
-                .to_vec1()?);
+            return Ok((table.token_logp()?.detach() - &self.base_logp)?.to_vec2()?);
         }
         let next = table.next_logp()?.detach();
         let cost = vocabulary::divergence(regulariser.divergence, &next, &self.base_next)?;
-        Ok(cost.flatten_all()?.to_vec1()?)
+        Ok(cost.reshape(table.shape())?.to_vec2()?)
     }
 
     /// The weight of each token of one completion.
@@ -224,50 +206,6 @@ fn greedy(world: &World, logp: &[Vec<f64>]) -> Vec<usize> {
         left[0]
     };
     logp.chunks(world.outputs.len()).map(greedy_output).collect()
-}
-
-/// Tokens of a world with what their loss reads.
-struct Terms<'a> {
-    completions: &'a Completions,
-    /// Log-probabilities `[N]` of the tokens and `[N, V]` of the whole distributions they are from.
-    policy: (&'a Tensor, &'a Tensor),
-    /// The same of the base.
-    base: (&'a Tensor, &'a Tensor),
-    advantage: Vec<f64>,
-    weight: Vec<f64>,
-}
-
-impl Terms<'_> {
-    /// The loss of these tokens as rollouts.
-    fn loss(&self, plan: &Plan) -> Result<Tensor> {
-        let (logp, next) = self.policy;
-        let vector = |values: &[f64]| Tensor::from_slice(values, values.len(), &Device::Cpu);
-        let penalty_weight = self.weight.iter().map(|weight| plan.penalty_weight(*weight));
-        let penalty_weight = vector(&penalty_weight.collect::<Vec<_>>())?;
-        let (advantage, weight) = (vector(&self.advantage)?, vector(&self.weight)?);
-        let bonus = plan.entropy.bonus;
-        let divergence = plan
-            .vocabulary_regulariser()
-            .map(|regulariser| vocabulary::divergence(regulariser.divergence, next, self.base.1))
-            .transpose()?;
-        let is_read = plan.reads_vocabulary(bonus);
-        let entropy = is_read.then(|| vocabulary::entropy(next)).transpose()?;
-        let loss = plan.loss(&LossInputs {
-            completions: self.completions,
-            policy_logp: logp,
-            behavior_logp: &logp.detach(),
-            base_logp: Some(self.base.0),
-            advantage: &advantage,
-            weight: &weight,
-            penalty_weight: &penalty_weight,
-            vocabulary: entropy.as_ref().map(|entropy| VocabularyInputs {
-                entropy,
-                divergence: divergence.as_ref(),
-                entropy_bonus: bonus,
-            }),
-        })?;
-        Ok((loss.total * plan.shares(EVEN, EVEN).rollouts)?)
-    }
 }
 
 /// The gradient of a scalar in a table's logits.

@@ -9,8 +9,8 @@ use anyhow::{Result, bail, ensure};
 
 use super::member::Member;
 use super::{Class, Measures, World};
-use tealight_learn::objective::Divergence;
-use tealight_learn::objective::target::{Target, best_value};
+use tealight_learn::objective::target::best_value;
+use tealight_learn::objective::{Divergence, Target};
 
 /// Most steps from one start.
 const STEPS: usize = 20_000;

@@ -2,9 +2,8 @@
 //! and every p_beta rest on. The numbers are those of the notes' facts.
 
 use proptest::prelude::*;
-use tealight::learn::objective::target::{
-    Target, best_value, beta_for, cost, log_partition, validity_of,
-};
+use tealight::learn::objective::Target;
+use tealight::learn::objective::target::{best_value, beta_for, cost, log_partition, validity_of};
 
 /// A base over some outputs, which of them are correct (at least one, not all), and another policy.
 #[derive(Debug, Clone)]

@@ -9,8 +9,7 @@ use candle_core::Tensor;
 use super::super::claim::{constant, distinct, generator, prompts};
 use super::super::exact::gradient_of;
 use super::super::{Point, Table, World};
-use tealight_learn::objective::target::Target;
-use tealight_learn::objective::{Anchor, Divergence, Plan, SampleSource};
+use tealight_learn::objective::{Anchor, Divergence, Plan, SampleSource, Target};
 
 /// A sum of terms that is maximised.
 #[derive(Debug, Clone, PartialEq)]

@@ -10,7 +10,6 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::offsets::Offsets;
 use super::plan::{Anchor, Estimator, Matching, Partition, Plan, SampleSource};
 
 /// Statistics of the samples of one prompt, in their order.
@@ -266,7 +265,7 @@ const NO_PARTITION: f64 = 1e-4;
 /// The normaliser Z that an estimate from the policy's samples gives: at most 1, and replaced only where it is
 /// exactly 0, as alpha-DPG's repository does. A small estimate stays what it is: a floor would turn the pseudo-reward
 /// of a prompt's one correct sample from G - 1 to about -1.
-pub fn partition_of(estimate: f64) -> f64 {
+fn partition_of(estimate: f64) -> f64 {
     if estimate == 0.0 { NO_PARTITION } else { estimate.min(1.0) }
 }
 
@@ -312,17 +311,18 @@ impl Matching {
     }
 }
 
-/// Subtracts from each token's advantage `beta` times the cost of the positions after it, less the mean
-/// of the same over the group's other samples. `values` hold the cost of each position; with its own
-/// gradient in the loss, this makes the sum over positions an exact objective of whole completions.
-pub fn subtract_penalty_to_go(
-    offsets: &Offsets,
-    values: &[f64],
-    beta: f64,
-    advantage: &mut [f64],
-    mass: Option<&[f64]>,
-) {
-    let after = |row: &[f64]| -> Vec<f64> {
+/// The advantage of every token of the completions of a group: that of its completion, less `beta` times the cost of
+/// the positions after it, less the mean of the same over the group's other samples. `costs` hold the cost of each
+/// position, where a plan has one; with its own gradient in the loss, this makes the sum over positions an exact
+/// objective of whole completions.
+pub fn token_advantages(
+    stats: &GroupStats,
+    advantages: &[f64],
+    costs: Option<&[Vec<f64>]>,
+) -> Vec<Vec<f64>> {
+    let each = advantages.iter().zip(&stats.lengths);
+    let mut tokens: Vec<Vec<f64>> = each.map(|(one, length)| vec![*one; *length]).collect();
+    let after = |row: &Vec<f64>| -> Vec<f64> {
         // Suffix sums without the position's own cost: sum_{s > t} cost_s.
         let mut left: f64 = row.iter().sum();
         row.iter()
@@ -333,18 +333,19 @@ pub fn subtract_penalty_to_go(
             .collect()
     };
     // An early token also decides which prefixes later costs are paid at: E[sum_t grad log pi_t sum_{s > t} cost_s].
-    let later: Vec<Vec<f64>> = offsets.split(values).map(after).collect();
+    let later: Vec<Vec<f64>> = costs.unwrap_or_default().iter().map(after).collect();
     let longest = later.iter().map(Vec::len).max().unwrap_or(0);
-    for token in 0..longest {
+    for position in 0..longest {
         // The baseline at a position is the mean of the others at it; ended completions have no cost left.
-        let at: Vec<f64> = later.iter().map(|row| row.get(token).copied().unwrap_or(0.0)).collect();
-        for (row, cost) in less_the_others(&at, mass).into_iter().enumerate() {
-            let span = offsets.span(row..row + 1);
-            if let Some(advantage) = advantage[span].get_mut(token) {
-                *advantage -= beta * cost;
+        let at: Vec<f64> =
+            later.iter().map(|row| row.get(position).copied().unwrap_or(0.0)).collect();
+        for (row, cost) in tokens.iter_mut().zip(less_the_others(&at, stats.mass.as_deref())) {
+            if let Some(advantage) = row.get_mut(position) {
+                *advantage -= stats.beta * cost;
             }
         }
     }
+    tokens
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@ use std::str::FromStr;
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::Offsets;
-
 /// The weights of samples of another engine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -80,8 +78,8 @@ impl From<ImportanceCorrection> for String {
 /// Weights of samples that another model drew.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportanceWeights {
-    /// The factor of every token's weight.
-    pub factor: Vec<f64>,
+    /// The factor of the weight of every token, completion by completion.
+    pub factor: Vec<Vec<f64>>,
     /// Whether a completion is within the limit: those that are not count for nothing in sums, which are divided by
     /// all.
     pub counts: Vec<bool>,
@@ -121,41 +119,31 @@ fn sequence_ratio(tokens: &[f64]) -> f64 {
 
 impl ImportanceCorrection {
     /// The weights of completions, from `log(pi / b)` of their tokens.
-    pub fn weigh(self, offsets: &Offsets, log_ratios: &[f64]) -> ImportanceWeights {
-        let mut weights = ImportanceWeights {
-            factor: Vec::with_capacity(log_ratios.len()),
-            counts: Vec::with_capacity(offsets.completions()),
-        };
-        for tokens in offsets.split(log_ratios) {
-            let (ratio, length) = (sequence_ratio(tokens), tokens.len());
+    pub fn weigh(self, log_ratios: &[Vec<f64>]) -> ImportanceWeights {
+        let weigh = |tokens: &Vec<f64>| {
             // prod_t pi / b is the exact weight, but its variance grows exponentially in the number of tokens.
-            let counts = match self {
-                Self::SequenceMask(most) => ratio <= most,
-                Self::None | Self::TokenTruncate(_) => true,
-            };
-            weights.counts.push(counts);
+            let ratio = sequence_ratio(tokens);
             match self {
-                Self::None => weights.factor.extend(std::iter::repeat_n(1.0, length)),
+                Self::None => (vec![1.0; tokens.len()], true),
+                // min(pi / b, C) of the token alone: little variance, but prefixes stay those of the engine.
                 Self::TokenTruncate(most) => {
-                    // min(pi / b, C) of the token alone: little variance, but prefixes stay those of the engine.
-                    weights.factor.extend(tokens.iter().map(|x| x.exp().min(most)));
+                    (tokens.iter().map(|x| x.exp().min(most)).collect(), true)
                 }
-                Self::SequenceMask(_) => {
-                    let factor = if counts { ratio } else { 0.0 };
-                    weights.factor.extend(std::iter::repeat_n(factor, length));
-                }
+                Self::SequenceMask(most) if ratio <= most => (vec![ratio; tokens.len()], true),
+                Self::SequenceMask(_) => (vec![0.0; tokens.len()], false),
             }
-        }
-        weights
+        };
+        let (factor, counts) = log_ratios.iter().map(weigh).unzip();
+        ImportanceWeights { factor, counts }
     }
 }
 
 impl Mismatch {
     /// Of completions of whose tokens these are `log(pi / b)`, and which of them count.
-    pub fn new(offsets: &Offsets, log_ratios: &[f64], counts: &[bool]) -> Self {
-        let differences = || log_ratios.iter().map(|x| x.abs());
+    pub fn new(log_ratios: &[Vec<f64>], counts: &[bool]) -> Self {
+        let differences = || log_ratios.iter().flatten().map(|x| x.abs());
         let tokens = differences().count().max(1) as f64;
-        let ratios: Vec<f64> = offsets.split(log_ratios).map(sequence_ratio).collect();
+        let ratios: Vec<f64> = log_ratios.iter().map(|tokens| sequence_ratio(tokens)).collect();
         let count = ratios.len().max(1) as f64;
         let (sum, squares): (f64, f64) =
             ratios.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
@@ -187,10 +175,10 @@ mod tests {
         for (a, b) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
             let logp = |p: [[f64; 2]; 2]| [p[0][a].ln(), p[1][b].ln()];
             let (policy, sampler) = (logp(POLICY), logp(SAMPLER));
-            let estimate = correction
-                .weigh(&Offsets::new([2]), &[policy[0] - sampler[0], policy[1] - sampler[1]]);
+            let estimate =
+                correction.weigh(&[vec![policy[0] - sampler[0], policy[1] - sampler[1]]]);
             let probability = SAMPLER[0][a] * SAMPLER[1][b];
-            for (sum, factor) in sums.iter_mut().zip(&estimate.factor) {
+            for (sum, factor) in sums.iter_mut().zip(&estimate.factor[0]) {
                 *sum += probability * factor * value(a, b);
             }
         }
@@ -228,18 +216,18 @@ mod tests {
 
     #[test]
     fn masked_share_and_effective_sample_size_are_reported() {
-        let (offsets, log_ratios) = (Offsets::new([2, 1, 1]), [0.0, 0.0, 0.5, 2.0]);
-        let estimate = ImportanceCorrection::SequenceMask(3.0).weigh(&offsets, &log_ratios);
+        let log_ratios = [vec![0.0, 0.0], vec![0.5], vec![2.0]];
+        let estimate = ImportanceCorrection::SequenceMask(3.0).weigh(&log_ratios);
         assert_eq!(estimate.counts, [true, true, false]);
-        assert_eq!(estimate.factor, [1.0, 1.0, 0.5_f64.exp(), 0.0]);
-        let mismatch = Mismatch::new(&offsets, &log_ratios, &estimate.counts);
+        assert_eq!(estimate.factor, [vec![1.0, 1.0], vec![0.5_f64.exp()], vec![0.0]]);
+        let mismatch = Mismatch::new(&log_ratios, &estimate.counts);
         assert!((mismatch.mean - 2.5 / 4.0).abs() < 1e-9 && (mismatch.max - 2.0).abs() < 1e-9);
         assert!((mismatch.masked - 1.0 / 3.0).abs() < 1e-9);
         let ratios = [1.0, 0.5_f64.exp(), 2_f64.exp()];
         let (sum, squares) =
             (ratios.iter().sum::<f64>(), ratios.iter().map(|x| x * x).sum::<f64>());
         assert!((mismatch.effective - sum * sum / (3.0 * squares)).abs() < 1e-6);
-        let same = Mismatch::new(&offsets, &[0.0; 4], &[true; 3]);
+        let same = Mismatch::new(&[vec![0.0; 2], vec![0.0], vec![0.0]], &[true; 3]);
         assert_eq!((same.mean, same.ratio, same.effective), (0.0, 1.0, 1.0));
     }
 

@@ -1,49 +1,40 @@
 //! The loss of packed tokens, put together once: training, the laboratory and the benchmark all call it.
 //!
-//! Letters: B completions, N tokens of all of them, completions one after the other. Tensors are of one type, f32 in
-//! training and f64 in the laboratory. Each token carries its weight in the mean of the whole optimizer step, so that
-//! sums over micro-batches add up whatever the micro-batches are.
+//! Letters: B completions, N tokens of all of them, completions one after the other. Tensors have the type of the
+//! policy's log-probabilities, f32 in training and f64 in the laboratory. Each token carries its weight in the mean of
+//! the whole optimizer step, so that sums over micro-batches add up whatever the micro-batches are.
 
-use candle_core::{DType, Result, Tensor};
+use candle_core::{DType, Device, Result, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::offsets::Completions;
-use super::plan::{Estimator, Matching, Plan, Regulariser};
+use super::plan::{Estimator, Plan, Regulariser};
 use super::pointwise::PointwiseLoss;
 use tealight_divergence::MAX_LOG_RATIO;
 use tealight_divergence::elementary::Elementwise::Exp;
 
-/// Inputs of the loss of rollouts, `[N]` each.
-#[derive(Clone, Copy)]
-pub struct LossInputs<'a> {
-    /// Whose tokens these are.
-    pub completions: &'a Completions,
-    /// Log-probabilities under the policy, with a gradient.
-    pub policy_logp: &'a Tensor,
-    /// Log-probabilities under what sampled the tokens.
-    pub behavior_logp: &'a Tensor,
-    /// Log-probabilities under the base, where the plan compares with it token by token.
-    pub base_logp: Option<&'a Tensor>,
-    /// Advantage of each token.
-    pub advantage: &'a Tensor,
-    /// Weight of each token in the step's loss: see [`LossType::weight`].
-    pub weight: &'a Tensor,
-    /// The same times the regulariser's coefficient: see [`Plan::penalty_weight`].
-    pub penalty_weight: &'a Tensor,
-    /// The full-vocabulary outputs; none where the plan reads none ([`Plan::reads_vocabulary`]).
-    pub vocabulary: Option<VocabularyInputs<'a>>,
+/// The inputs of the loss of a rollout, one number for each of its tokens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenValues {
+    /// Log-probabilities under the policy before the step.
+    pub behavior_logp: Vec<f64>,
+    /// Log-probabilities under the base, where the plan reads them.
+    pub base_logp: Option<Vec<f64>>,
+    /// Advantages.
+    pub advantage: Vec<f64>,
+    /// Weights in the step's loss: see [`LossType::weight`].
+    pub weight: Vec<f64>,
 }
 
-/// What the loss reads of full next-token distributions, `[N]` each.
+/// The policy's outputs at the tokens, `[N]` each, with a gradient.
 #[derive(Clone, Copy)]
-pub struct VocabularyInputs<'a> {
-    /// Entropies, with a gradient.
-    pub entropy: &'a Tensor,
-    /// Divergences from the base, with a gradient, where the plan has one.
+pub struct PolicyOutputs<'a> {
+    /// Log-probabilities.
+    pub logp: &'a Tensor,
+    /// Divergences of the next-token distributions from the base's, where the plan has them in the loss.
     pub divergence: Option<&'a Tensor>,
-    /// Weight of the entropy bonus.
-    pub entropy_bonus: f64,
+    /// Entropies and the weight of their bonus, where that is not 0.
+    pub entropy_bonus: Option<(&'a Tensor, f64)>,
 }
 
 /// A loss to minimise, and its logged statistic.
@@ -54,30 +45,53 @@ pub struct Loss {
     pub clipped: Tensor,
 }
 
+/// One number a token of all rollouts, `[N]`, as a tensor like the log-probabilities.
+fn column<'a>(
+    rollouts: &[&'a TokenValues],
+    like: &Tensor,
+    values: impl Fn(&'a TokenValues) -> &'a [f64],
+) -> Result<Tensor> {
+    vector(rollouts.iter().flat_map(|rollout| values(rollout)).copied().collect(), like)
+}
+
+/// Numbers as a tensor of the type and the device of another.
+fn vector(values: Vec<f64>, like: &Tensor) -> Result<Tensor> {
+    let count = values.len();
+    Tensor::from_vec(values, count, &Device::Cpu)?.to_dtype(like.dtype())?.to_device(like.device())
+}
+
 impl Plan {
     /// The loss of a micro-batch of rollouts: the policy gradient within the trust region, the penalty of every sampled
     /// token, and the full-vocabulary terms.
-    pub fn loss(&self, inputs: &LossInputs<'_>) -> Result<Loss> {
-        let mut loss = self.trust_region.loss(inputs)?;
-        if let (Some((pointwise, _)), Some(reference)) = (self.token_loss(), inputs.base_logp) {
-            let cost = pointwise.apply(&(inputs.policy_logp - reference)?)?;
-            let mut penalty_weight = inputs.penalty_weight.clone();
+    pub fn loss(&self, rollouts: &[&TokenValues], policy: PolicyOutputs<'_>) -> Result<Loss> {
+        let PolicyOutputs { logp, divergence, entropy_bonus } = policy;
+        let mut loss = self.trust_region.loss(rollouts, logp)?;
+        let penalty_weight = |coefficient: f64| {
+            let weight = rollouts.iter().flat_map(|rollout| &rollout.weight);
+            vector(weight.map(|weight| weight * coefficient).collect(), logp)
+        };
+        if let Some((pointwise, coefficient)) = self.token_loss() {
+            let base_logp =
+                column(rollouts, logp, |rollout| rollout.base_logp.as_deref().unwrap_or_default())?;
+            let cost = pointwise.apply(&(logp - base_logp)?)?;
+            let mut penalty_weight = penalty_weight(coefficient)?;
             if self.updates() > 1 {
                 // E_pi[k(x)] from samples of the policy before the step, which are no longer its own: weighted by pi /
                 // pi_old, taken as a constant.
-                let ratio = Exp.apply(&(inputs.policy_logp.detach() - inputs.behavior_logp)?)?;
+                let behavior_logp = column(rollouts, logp, |rollout| &rollout.behavior_logp)?;
+                let ratio = Exp.apply(&(logp.detach() - behavior_logp)?)?;
                 penalty_weight = (penalty_weight * ratio)?;
             }
             loss.total = (loss.total + (cost * penalty_weight)?.sum_all()?)?;
         }
-        if let Some(VocabularyInputs { entropy, divergence, entropy_bonus }) = inputs.vocabulary {
-            let mut terms = Tensor::zeros((), entropy.dtype(), entropy.device())?;
+        if divergence.is_some() || entropy_bonus.is_some() {
+            let mut terms = Tensor::zeros((), logp.dtype(), logp.device())?;
             if let Some(divergence) = divergence {
-                terms = (terms + (divergence * inputs.penalty_weight)?.sum_all()?)?;
+                terms = (terms + (divergence * penalty_weight(self.beta())?)?.sum_all()?)?;
             }
-            if entropy_bonus != 0.0 {
-                let entropy = (entropy * inputs.weight)?.sum_all()?;
-                terms = (terms - (entropy * entropy_bonus)?)?;
+            if let Some((entropy, bonus)) = entropy_bonus {
+                let weight = column(rollouts, logp, |rollout| &rollout.weight)?;
+                terms = (terms - ((entropy * weight)?.sum_all()? * bonus)?)?;
             }
             loss.total = (loss.total + terms)?;
         }
@@ -113,16 +127,6 @@ impl Plan {
         self.regulariser().filter(|regulariser| regulariser.estimator == Estimator::Full)
     }
 
-    /// Whether the loss has a full-vocabulary term at this entropy bonus.
-    pub fn reads_vocabulary(&self, entropy_bonus: f64) -> bool {
-        self.vocabulary_regulariser().is_some() || entropy_bonus != 0.0
-    }
-
-    /// The weight of a token's penalty, given its weight in the mean.
-    pub fn penalty_weight(&self, weight: f64) -> f64 {
-        weight * self.token_loss().map_or(self.beta(), |(_, coefficient)| coefficient)
-    }
-
     /// The shares of so many tokens and completions of rollouts and of stored ones. In one mean (DPH-RL's repository)
     /// each counts by how much of it there is, so that a coefficient acts by the ratio of the two.
     pub fn shares(&self, rollouts: (usize, usize), stored: (usize, usize)) -> Shares {
@@ -137,22 +141,31 @@ impl Plan {
         Shares { rollouts: rollouts as f64 / all, stored: stored as f64 / all }
     }
 
-    /// The loss of stored completions.
+    /// The loss of stored completions: of every token where they are rehearsed, of whole ones where they stand for a
+    /// target.
     ///
     /// # Errors
     /// A plan that reads none.
-    pub fn stored_loss(&self, inputs: &StoredInputs<'_>) -> Result<StoredLoss> {
-        let mut log_ratio = (inputs.policy_logp - inputs.base_logp)?;
-        let pointwise = match (inputs.log_weight, self.matching(), self.rehearsal_loss()) {
-            (None, _, Some((pointwise, _))) => pointwise,
-            (Some(log_weight), Some(Matching { divergence, .. }), _) => {
-                // log(pi / p) of whole completions: log pi - log a - log(p / a).
-                log_ratio = (inputs.completions.sum(&log_ratio)? - log_weight)?;
-                PointwiseLoss::Matching(*divergence)
+    pub fn stored_loss(&self, stored: &[StoredValues], policy_logp: &Tensor) -> Result<StoredLoss> {
+        let base_logp = stored.iter().flat_map(|one| &one.base_logp).copied().collect();
+        let log_ratio = (policy_logp - vector(base_logp, policy_logp)?)?;
+        let (pointwise, log_ratio, weight) = match (self.matching(), self.rehearsal_loss()) {
+            (None, Some((pointwise, _))) => {
+                let weight = |one: &StoredValues| vec![one.weight; one.base_logp.len()];
+                (pointwise, log_ratio, stored.iter().flat_map(weight).collect())
             }
-            _ => candle_core::bail!("the plan reads no stored completions of this kind"),
+            (Some(matching), _) => {
+                // log(pi / p) of whole completions: log pi - log a - log(p / a).
+                let completions =
+                    Completions::new(stored.iter().map(|one| one.base_logp.len()), policy_logp)?;
+                let log_weight = stored.iter().map(|one| one.log_weight).collect();
+                let log_ratio = (completions.sum(&log_ratio)? - vector(log_weight, policy_logp)?)?;
+                let weight = stored.iter().map(|one| one.weight).collect();
+                (PointwiseLoss::Matching(matching.divergence), log_ratio, weight)
+            }
+            _ => candle_core::bail!("the plan reads no stored completions"),
         };
-        let total = (pointwise.apply(&log_ratio)? * inputs.weight)?.sum_all()?;
+        let total = (pointwise.apply(&log_ratio)? * vector(weight, policy_logp)?)?.sum_all()?;
         let mut cut = 0.0;
         // Beyond the cut a token has no gradient: counted, so that it does not go unnoticed.
         if pointwise.is_cut() {
@@ -163,18 +176,14 @@ impl Plan {
     }
 }
 
-/// Inputs of the loss of stored completions of the base.
-pub struct StoredInputs<'a> {
-    /// Whose tokens these are.
-    pub completions: &'a Completions,
-    /// Log-probabilities `[N]` under the policy, with a gradient.
-    pub policy_logp: &'a Tensor,
-    /// Log-probabilities `[N]` under the base.
-    pub base_logp: &'a Tensor,
-    /// Weights in the mean: of every token `[N]` in rehearsal, of whole samples of a target `[B]` in matching.
-    pub weight: &'a Tensor,
-    /// `log(p / a)` of each sample of a target p, `[B]`; none in rehearsal.
-    pub log_weight: Option<&'a Tensor>,
+/// The inputs of the loss of a stored completion of the base.
+pub struct StoredValues {
+    /// Log-probability of each token under the base.
+    pub base_logp: Vec<f64>,
+    /// Weight in the mean, of every token in rehearsal and of the whole completion where it stands for a target.
+    pub weight: f64,
+    /// `log(p / a)` of a sample of a target p; rehearsal does not read it.
+    pub log_weight: f64,
 }
 
 /// The loss of stored completions, and its logged statistic.
@@ -265,23 +274,23 @@ pub enum TrustRegion {
 
 impl TrustRegion {
     /// The loss of one micro-batch.
-    pub(super) fn loss(self, inputs: &LossInputs<'_>) -> Result<Loss> {
-        let log_ratio = (inputs.policy_logp - inputs.behavior_logp)?;
+    fn loss(self, rollouts: &[&TokenValues], policy_logp: &Tensor) -> Result<Loss> {
+        let advantage = &column(rollouts, policy_logp, |rollout| &rollout.advantage)?;
+        let weight = &column(rollouts, policy_logp, |rollout| &rollout.weight)?;
+        let behavior_logp = column(rollouts, policy_logp, |rollout| &rollout.behavior_logp)?;
+        let log_ratio = (policy_logp - behavior_logp)?;
         let (gain, is_clipped) = match self {
-            TrustRegion::None => {
-                (inputs.policy_logp * inputs.advantage, inputs.weight.zeros_like()?)
-            }
+            TrustRegion::None => (policy_logp * advantage, weight.zeros_like()?),
             TrustRegion::Ppo { low, high, dual } => {
                 // E_pi[A] = E_old[rho A]; the minimum ends the gain of moving on once rho has left the interval.
-                let (gain, is_clipped) =
-                    clipped(&Exp.apply(&log_ratio)?, low, high, inputs.advantage)?;
+                let (gain, is_clipped) = clipped(&Exp.apply(&log_ratio)?, low, high, advantage)?;
                 match dual {
                     None => (Ok(gain), is_clipped),
                     Some(dual) => {
                         // For A < 0 the minimum has no bound as rho grows; dual clip ends it at dual A.
-                        let bound = (inputs.advantage * dual)?;
+                        let bound = (advantage * dual)?;
                         let is_bound = gain.lt(&bound)?.to_dtype(gain.dtype())?;
-                        let is_negative = inputs.advantage.lt(0.0)?.to_dtype(gain.dtype())?;
+                        let is_negative = advantage.lt(0.0)?.to_dtype(gain.dtype())?;
                         let keep = (is_bound * is_negative)?;
                         let gain = (gain * (1.0 - &keep)?)? + (bound * &keep)?;
                         (gain, is_clipped.maximum(&keep)?)
@@ -290,10 +299,12 @@ impl TrustRegion {
             }
             TrustRegion::Gspo { low, high } => {
                 // exp(mean_t (log pi - log pi_old)): one ratio and one clip for the tokens of a completion.
-                let counts = inputs.weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
-                let mean = inputs.completions.mean(&(&log_ratio * counts)?)?;
-                let ratio = inputs.completions.spread(&Exp.apply(&mean)?)?;
-                let (gain, is_clipped) = clipped(&ratio, low, high, inputs.advantage)?;
+                let lengths = rollouts.iter().map(|rollout| rollout.weight.len());
+                let completions = Completions::new(lengths, policy_logp)?;
+                let counts = weight.gt(0.0)?.to_dtype(log_ratio.dtype())?;
+                let mean = completions.mean(&(&log_ratio * counts)?)?;
+                let ratio = completions.spread(&Exp.apply(&mean)?)?;
+                let (gain, is_clipped) = clipped(&ratio, low, high, advantage)?;
                 (Ok(gain), is_clipped)
             }
             TrustRegion::Cispo { high } => {
@@ -301,12 +312,11 @@ impl TrustRegion {
                 let ratio = Exp.apply(&log_ratio.detach())?;
                 let is_clipped = ratio.gt(1.0 + high)?.to_dtype(ratio.dtype())?;
                 let bound = ratio.ones_like()?.affine(0.0, 1.0 + high)?;
-                let weight = ratio.minimum(&bound)?;
-                ((weight * inputs.advantage)? * inputs.policy_logp, is_clipped)
+                ((ratio.minimum(&bound)? * advantage)? * policy_logp, is_clipped)
             }
         };
-        let total = (gain? * inputs.weight)?.sum_all()?.neg()?;
-        let counts = inputs.weight.gt(0.0)?.to_dtype(is_clipped.dtype())?;
+        let total = (gain? * weight)?.sum_all()?.neg()?;
+        let counts = weight.gt(0.0)?.to_dtype(is_clipped.dtype())?;
         let clipped = (is_clipped * counts)?.sum_all()?.detach();
         Ok(Loss { total, clipped })
     }
@@ -320,6 +330,42 @@ fn clipped(ratio: &Tensor, low: f64, high: f64, advantage: &Tensor) -> Result<(T
     // Where both are equal, `minimum` would split the gradient between them.
     let gain = ((bounded * &is_clipped)? + (plain * (1.0 - &is_clipped)?)?)?;
     Ok((gain, is_clipped))
+}
+
+/// Which completion each token belongs to.
+struct Completions {
+    /// Tokens of each completion, `[B]`.
+    lengths: Tensor,
+    /// The completion of each token, `[N]`.
+    owner: Tensor,
+}
+
+impl Completions {
+    /// Of completions of so many tokens each, for tensors like this one.
+    fn new(lengths: impl Iterator<Item = usize> + Clone, like: &Tensor) -> Result<Self> {
+        let owner = lengths.clone().enumerate();
+        let owner: Vec<u32> =
+            owner.flat_map(|(row, length)| std::iter::repeat_n(row as u32, length)).collect();
+        let count = owner.len();
+        let owner = Tensor::from_vec(owner, count, like.device())?;
+        Ok(Self { lengths: vector(lengths.map(|length| length as f64).collect(), like)?, owner })
+    }
+
+    /// Sums `[B]` of the tokens of each completion, of `x` `[N]`.
+    fn sum(&self, x: &Tensor) -> Result<Tensor> {
+        // By index and not by a mask [B, N], which would be quadratic in the completions.
+        self.lengths.zeros_like()?.index_add(&self.owner, x, 0)
+    }
+
+    /// Means `[B]` of the tokens of each completion.
+    fn mean(&self, x: &Tensor) -> Result<Tensor> {
+        self.sum(x)? / &self.lengths
+    }
+
+    /// `[N]` with the value of its completion at every token, of `x` `[B]`.
+    fn spread(&self, x: &Tensor) -> Result<Tensor> {
+        x.index_select(&self.owner, 0)
+    }
 }
 
 #[cfg(test)]

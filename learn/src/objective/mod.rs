@@ -17,7 +17,6 @@ mod advantage;
 mod correction;
 mod loss;
 mod naming;
-mod offsets;
 mod plan;
 mod pointwise;
 mod rule;
@@ -25,18 +24,16 @@ pub mod target;
 
 pub(crate) use advantage::deviation;
 pub use advantage::{
-    Baseline, GroupStats, advantages, clipped_reward_ratio, partition_of, shaped_reward,
-    subtract_penalty_to_go,
+    Baseline, GroupStats, advantages, clipped_reward_ratio, shaped_reward, token_advantages,
 };
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use loss::{
-    Loss, LossInputs, LossType, Normaliser, Shares, StoredInputs, StoredLoss, TrustRegion,
-    VocabularyInputs,
+    Loss, LossType, Normaliser, PolicyOutputs, Shares, StoredLoss, StoredValues, TokenValues,
+    TrustRegion,
 };
 pub use naming::{Description, KEYS, Objective, SYMBOLS, describe, kinds};
-pub use offsets::{Completions, Offsets};
 pub use plan::{
-    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
+    Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split, Target,
 };
 pub use pointwise::PointwiseLoss;
 pub use rule::{FUNCTION, HELP as RULES, Rule};

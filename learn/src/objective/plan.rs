@@ -11,7 +11,7 @@ use super::Divergence;
 use super::advantage::Baseline;
 use super::loss::{LossType, TrustRegion};
 use super::rule::Rule;
-use super::target::Target;
+use super::target::log_partition;
 
 /// Every choice of an objective.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,6 +86,29 @@ pub struct Split {
     pub is_joint_mean: bool,
 }
 
+/// A distribution over completions of one prompt that is known up to the base and the verifier.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Target {
+    /// p*: the base conditioned on being correct.
+    Filtered,
+    /// p_beta: the base tilted by `e^(v / beta)`.
+    Tilted,
+}
+
+impl Target {
+    /// `log(p(y) / a(y))` of a completion, given the base's validity on its prompt; minus infinity
+    /// where p gives no mass.
+    pub fn log_weight(self, is_correct: bool, validity: f64, beta: f64) -> f64 {
+        match (self, is_correct) {
+            (Target::Filtered, true) => -validity.ln(),
+            (Target::Filtered, false) => f64::NEG_INFINITY,
+            (Target::Tilted, _) => {
+                f64::from(u8::from(is_correct)) / beta - log_partition(validity, beta)
+            }
+        }
+    }
+}
+
 /// A target distribution and the divergence to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matching {
@@ -119,9 +142,9 @@ pub enum SampleSource {
 /// | estimator | place |
 /// |---|---|
 /// | score | the advantage, `advantage.rs` |
-/// | k2 | [`Plan::loss`], and the advantage of earlier tokens in `train/rlvr/batch.rs` |
+/// | k2 | [`Plan::loss`], and the advantage of earlier tokens, `advantage.rs` |
 /// | k3 | [`Plan::loss`] |
-/// | full | [`Plan::loss`], and the advantage of earlier tokens in `train/rlvr/batch.rs` |
+/// | full | [`Plan::loss`], and the advantage of earlier tokens, `advantage.rs` |
 /// | generator, definition | [`Plan::stored_loss`], on samples of the base |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Estimator {
@@ -179,9 +202,10 @@ pub struct Entropy {
 }
 
 impl Matching {
-    /// The weight of a stored sample, and its `log(p / a)`, given that: samples of the base stand for the target by
-    /// their density, filtered ones are the target's.
-    pub fn weigh(&self, log_weight: f64) -> (f64, f64) {
+    /// The weight of a stored sample, and its `log(p / a)`, given the base's validity on its prompt: samples of the base
+    /// stand for the target by their density, filtered ones are the target's.
+    pub fn weigh(&self, is_correct: bool, validity: f64) -> (f64, f64) {
+        let log_weight = self.target.log_weight(is_correct, validity, self.beta);
         // E_p[..] = E_a[(p / a) ..] on samples of the base; filtered samples are distributed as p* already.
         let weight = if self.sampler == SampleSource::Filtered { 1.0 } else { log_weight.exp() };
         // A sample that the target cannot produce has weight 0; its ratio only has to be a number.

@@ -1,34 +1,11 @@
-//! Where training may aim: p* (the base conditioned on being correct) and p_beta (the base tilted by
-//! the reward), and the exact link between beta and validity (Dymetman, arXiv 2605.02375).
+//! The normaliser, the value and the validity of p_beta, and the exact link between beta and validity (Dymetman,
+//! arXiv 2605.02375).
 //!
 //! With `A` the base's validity on a prompt: `p* = a v / A`, `p_beta = a e^(v / beta) / Z_beta`,
 //! `Z_beta = A e^(1 / beta) + 1 - A`, validity `mu = sigma(1 / beta + logit A)`. Everything is in
 //! natural logarithms and log space.
 
 use anyhow::{Result, bail};
-
-/// A distribution over completions of one prompt that is known up to the base and the verifier.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Target {
-    /// The base conditioned on being correct.
-    Filtered,
-    /// The base tilted by `e^(v / beta)`.
-    Tilted,
-}
-
-impl Target {
-    /// `log(p(y) / a(y))` of a completion, given the base's validity on its prompt; minus infinity
-    /// where p gives no mass.
-    pub fn log_weight(self, is_correct: bool, validity: f64, beta: f64) -> f64 {
-        match (self, is_correct) {
-            (Target::Filtered, true) => -validity.ln(),
-            (Target::Filtered, false) => f64::NEG_INFINITY,
-            (Target::Tilted, _) => {
-                f64::from(u8::from(is_correct)) / beta - log_partition(validity, beta)
-            }
-        }
-    }
-}
 
 /// `log Z_beta`, without overflow however small beta is.
 pub fn log_partition(validity: f64, beta: f64) -> f64 {
@@ -88,6 +65,7 @@ pub fn logit(p: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objective::Target;
 
     #[test]
     fn beta_and_validity_are_each_others_inverse() {

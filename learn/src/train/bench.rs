@@ -5,10 +5,10 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::adamw::AdamW;
-use super::micro_batches::{column, lengths, micro_batches};
-use crate::objective::{Completions, LossInputs, Offsets, Plan};
+use super::micro_batches::micro_batches;
+use crate::objective::{Plan, PolicyOutputs, TokenValues};
 use tealight_nn::model::Decoder;
-use tealight_nn::policy::{GradAccumulator, Policy, Sequence, token_logp};
+use tealight_nn::policy::{GradAccumulator, Policy, Sequence, by_row, token_logp};
 
 /// Seconds of one step, by part.
 #[derive(Debug, Clone, Copy, Default, serde::Serialize)]
@@ -41,29 +41,29 @@ pub fn step(
     let device = reference.device();
     let mut parts = StepParts::default();
     let mut grads = GradAccumulator::default();
-    let weight = 1.0 / lengths(rows).iter().sum::<usize>() as f64;
+    let weight = 1.0 / rows.iter().map(|row| row.completion.len()).sum::<usize>() as f64;
     for range in micro_batches(rows, micro_batch_tokens) {
         let share = &rows[range];
-        let each = |value: &dyn Fn(usize) -> f64| {
-            let by_completion: Vec<f64> = (0..share.len()).map(value).collect();
-            column(&Offsets::new(lengths(share)).spread(&by_completion), device)
-        };
         let start = Instant::now();
-        let base = token_logp(reference, share, 1.0)?.logp;
-        device.synchronize()?;
+        let base_logp = by_row(&token_logp(reference, share, 1.0)?.logp, share)?;
         parts.reference += start.elapsed().as_secs_f64();
         let start = Instant::now();
         let forward = policy.forward(share, 1.0)?;
-        let loss = plan.loss(&LossInputs {
-            completions: &Completions::new(lengths(share), device)?,
-            policy_logp: forward.logp(),
-            behavior_logp: &forward.logp().detach(),
-            base_logp: Some(&base),
-            advantage: &each(&|row| if row % 2 == 0 { 1.0 } else { -1.0 })?,
-            weight: &each(&|_| weight)?,
-            penalty_weight: &each(&|_| plan.penalty_weight(weight))?,
-            vocabulary: None,
-        })?;
+        let behavior_logp = by_row(forward.logp(), share)?;
+        let rollout = |(row, (behavior_logp, base_logp)): (usize, (Vec<f32>, Vec<f32>))| {
+            let widened = |logp: Vec<f32>| logp.into_iter().map(f64::from).collect();
+            let length = behavior_logp.len();
+            TokenValues {
+                behavior_logp: widened(behavior_logp),
+                base_logp: Some(widened(base_logp)),
+                advantage: vec![if row % 2 == 0 { 1.0 } else { -1.0 }; length],
+                weight: vec![weight; length],
+            }
+        };
+        let rollouts: Vec<TokenValues> =
+            behavior_logp.into_iter().zip(base_logp).enumerate().map(rollout).collect();
+        let outputs = PolicyOutputs { logp: forward.logp(), divergence: None, entropy_bonus: None };
+        let loss = plan.loss(&rollouts.iter().collect::<Vec<_>>(), outputs)?;
         device.synchronize()?;
         parts.forward += start.elapsed().as_secs_f64();
         let start = Instant::now();

@@ -1,9 +1,7 @@
-//! Parts of an optimizer step: micro-batches, flat columns as tensors.
+//! Micro-batches: the rows of one forward and backward pass.
 
 use std::borrow::Borrow;
 use std::ops::Range;
-
-use candle_core::{Device, Tensor};
 
 use tealight_nn::policy::Sequence;
 
@@ -38,18 +36,6 @@ pub(super) fn micro_batches<S: Borrow<Sequence>>(rows: &[S], tokens: usize) -> V
         }
     }
     batches
-}
-
-/// A flat column as `[N]` f32.
-pub(super) fn column(values: &[f64], device: &Device) -> anyhow::Result<Tensor> {
-    let values: Vec<f32> = values.iter().map(|x| *x as f32).collect();
-    let count = values.len();
-    Ok(Tensor::from_vec(values, count, device)?)
-}
-
-/// Tokens of each completion.
-pub(super) fn lengths<S: Borrow<Sequence>>(rows: &[S]) -> Vec<usize> {
-    rows.iter().map(|row| row.borrow().completion.len()).collect()
 }
 
 #[cfg(test)]

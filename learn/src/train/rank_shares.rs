@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::{Context, Result};
-use bytemuck::Pod;
 use candle_core::{DType, Var};
 
 use super::micro_batches::micro_batches;
@@ -39,24 +38,6 @@ pub(super) fn rank_passes<S: Borrow<Sequence>>(
     let share = shares(rows, ranks.size()).swap_remove(ranks.rank());
     let passes = micro_batches(&rows[share.clone()], tokens);
     passes.into_iter().map(|pass| share.start + pass.start..share.start + pass.end).collect()
-}
-
-/// A flat column of numbers of every completion token: each rank computes those of its own rows, whose range `compute`
-/// is told, and all ranks have all of them.
-pub(super) fn token_column<S: Borrow<Sequence>, T: Pod>(
-    rows: &[S],
-    tokens: usize,
-    ranks: &Ranks,
-    mut compute: impl FnMut(&[S], Range<usize>) -> Result<Vec<T>>,
-) -> Result<Vec<T>> {
-    let mut column = Vec::new();
-    for range in rank_passes(rows, tokens, ranks) {
-        column.extend(compute(&rows[range.clone()], range)?);
-    }
-    match ranks.size() {
-        1 => Ok(column),
-        _ => Ok(ranks.gather_numbers(column)?.concat()),
-    }
 }
 
 /// Replaces gradients by their sums over all ranks; a rank without a gradient of a weight adds nothing to the sum.

@@ -3,25 +3,17 @@
 use super::*;
 use candle_core::{Device, Var};
 
-fn vector(values: &[f64]) -> Tensor {
-    Tensor::from_slice(values, values.len(), &Device::Cpu).unwrap()
-}
-
 /// Gradient of the loss of two completions, of two tokens and of one, at behaviour -1.
 fn gradient(region: TrustRegion, policy: [f64; 3], advantage: [f64; 2], weight: f64) -> Vec<f64> {
     let policy = Var::new(&policy, &Device::Cpu).unwrap();
-    let weight = vector(&[weight; 3]);
-    let inputs = LossInputs {
-        completions: &Completions::new(vec![2, 1], &Device::Cpu).unwrap(),
-        policy_logp: policy.as_tensor(),
-        behavior_logp: &vector(&[-1.0; 3]),
+    let rollout = |length, advantage| TokenValues {
+        behavior_logp: vec![-1.0; length],
         base_logp: None,
-        advantage: &vector(&[advantage[0], advantage[0], advantage[1]]),
-        weight: &weight,
-        penalty_weight: &weight,
-        vocabulary: None,
+        advantage: vec![advantage; length],
+        weight: vec![weight; length],
     };
-    let loss = region.loss(&inputs).unwrap();
+    let rollouts = [&rollout(2, advantage[0]), &rollout(1, advantage[1])];
+    let loss = region.loss(&rollouts, policy.as_tensor()).unwrap();
     loss.total.backward().unwrap().get(&policy).unwrap().to_vec1().unwrap()
 }
 

@@ -15,8 +15,7 @@ use crate::objective::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
 };
 use crate::objective::rule::{FUNCTION, ROWS, Rule};
-use crate::objective::target::Target;
-use crate::objective::{Baseline, Divergence, LossType, TrustRegion};
+use crate::objective::{Baseline, Divergence, LossType, Target, TrustRegion};
 
 /// Why a coefficient has no effect on an objective of the reward alone, and the objectives on which it has one.
 const NO_PENALTY: &str = "`beta` has no effect, because this objective has no KL penalty; with one: kl-k3 (GRPO with the \

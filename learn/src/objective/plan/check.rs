@@ -4,8 +4,7 @@
 use anyhow::{Result, bail};
 
 use super::{Anchor, Estimator, Matching, Plan, Regulariser, SampleSource};
-use crate::objective::target::Target;
-use crate::objective::{Baseline, Divergence, Rule, TrustRegion};
+use crate::objective::{Baseline, Divergence, Rule, Target, TrustRegion};
 
 impl Plan {
     /// Refuses combinations that cannot work.

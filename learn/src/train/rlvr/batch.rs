@@ -1,244 +1,342 @@
-//! Scored groups to the batch of one step: advantages and weights, token by token.
+//! Judged groups to the completions that a step trains on: their log-probabilities under policy and base, then one
+//! advantage and one weight a token. Each rank scores a share of the completions, and all ranks have the result.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use candle_core::Tensor;
 
-use super::scored::{BaseScores, ScoredGroups};
-use crate::objective::{Normaliser, Offsets, Plan, Rule, advantages, subtract_penalty_to_go};
-use tealight_core::ranks::Ranks;
-use tealight_nn::policy::{Distributions, Sequence};
+use super::run::Run;
+use super::settings::LogKl;
+use crate::objective::{
+    Estimator, GroupStats, Mismatch, Normaliser, Plan, Regulariser, Rule, TokenValues, advantages,
+    shaped_reward, token_advantages,
+};
+use crate::rollout::Group;
+use crate::train::checkpoint::State;
+use crate::train::rank_shares::rank_passes;
+use tealight_nn::generate::Finish;
+use tealight_nn::model::Decoder;
+use tealight_nn::policy::{Base, Distributions, Sequence, on_host, token_divergence, token_logp};
 
-/// The completions of one step with flat columns of their tokens.
+/// Mean difference of log-probabilities, in nats, at which an engine evidently samples from another model.
+const ENGINE_APART: f64 = 0.1;
+
+/// The completions of one step, group by group.
 pub(super) struct TokenBatch {
-    pub(super) sequences: Vec<Sequence>,
-    /// The base's distributions at every completion's tokens, where the loss compares with them and this rank has them.
-    pub(super) base: Option<Vec<Distributions>>,
+    pub(super) completions: Vec<TrainingCompletion>,
     /// The completions of each mini-batch, one optimizer step each.
     pub(super) mini_batches: Vec<Range<usize>>,
-    columns: Columns,
+    /// What advantages are functions of, one entry a group.
+    pub(super) stats: Vec<GroupStats>,
+    /// How far what sampled is from the policy, where it may be another model.
+    pub(super) mismatch: Option<Mismatch>,
 }
 
-/// The flat columns that the loss of rollouts reads: one number a token, completions one after the other.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Columns {
-    pub(super) offsets: Offsets,
-    /// Log-probabilities under the policy before the step.
-    pub(super) behavior_logp: Vec<f32>,
-    /// Log-probabilities under the base, where the objective reads them.
-    pub(super) base_logp: Option<Vec<f32>>,
-    pub(super) advantage: Vec<f64>,
-    /// Weight of each token in the step's loss.
-    pub(super) weight: Vec<f64>,
+/// A completion of the policy with what its loss reads.
+pub(super) struct TrainingCompletion {
+    pub(super) sequence: Sequence,
+    /// Whether it counts in the loss.
+    counts: bool,
+    pub(super) values: TokenValues,
+    /// The base's distributions at its tokens, where the loss compares with them and this rank has all of them.
+    pub(super) base: Option<Distributions>,
 }
 
 impl TokenBatch {
-    /// The batch of a step, whose completions have at most `max_completion_length` tokens.
-    pub(super) fn new(
-        plan: &Plan,
-        scored: ScoredGroups,
-        max_completion_length: usize,
-        ranks: &Ranks,
-    ) -> Result<Self> {
-        let ScoredGroups { offsets, groups, stats, counts, behavior_logp, .. } = scored;
+    /// Scores the groups of a step.
+    pub(super) fn new(run: &Run<'_>, groups: &[Group], state: &mut State) -> Result<Self> {
+        let (plan, step) = (run.plan, state.global_step);
+        let completions = |group| TrainingCompletion::of_group(run, group);
+        let mut completions: Vec<_> = groups.iter().flat_map(completions).collect();
+        let mismatch = correct_sampler(run, &mut completions, step)?;
+        score_by_base(run, &mut completions)?;
+        let mut stats = stats(run, groups, &completions, step);
+        if let Some(matching) = plan.matching() {
+            // The state of the run holds the estimates, so that a resumed run has them too.
+            let ids = groups.iter().map(|group| run.id(group.problem));
+            matching.estimate_partition(ids, &mut stats, &mut state.partition);
+        }
+        let costs = penalties(run, &completions)?;
         let advantages = match plan.rule.as_ref().is_some_and(Rule::is_function) {
             // A function need not give every rank the same.
-            true => ranks.first(|| advantages(plan, &stats))?,
+            true => run.ranks.first(|| advantages(plan, &stats))?,
             false => advantages(plan, &stats)?,
         };
-        let advantage = offsets.spread(&advantages.concat());
-        let mini_batches = mini_batches(&groups, plan.steps_per_generation);
-        let weights = |part: &Range<usize>| {
-            let lengths = offsets.slice(part.clone()).lengths();
-            completion_weights(plan, &lengths, &counts[part.clone()], max_completion_length)
-        };
-        let weight: Vec<f64> = mini_batches.iter().flat_map(weights).collect();
-        let weight = offsets.spread(&weight);
-        let base = scored.base.map(|BaseScores { logp, distributions }| (logp, distributions));
-        let (base_logp, base) = base.unzip();
-        let mut columns = Columns { offsets, behavior_logp, base_logp, advantage, weight };
-        if let Some(costs) = &scored.costs {
-            for group in groups {
-                columns.subtract_penalty_to_go(group, costs, plan.beta());
-            }
-        }
-        if let Some(importance) = &scored.importance {
-            columns.multiply_weights(importance);
-        }
-        Ok(Self { sequences: scored.sequences, base: base.flatten(), mini_batches, columns })
+        let mut batch = Self { completions, mini_batches: vec![], stats, mismatch };
+        batch.set_advantages(&advantages, costs.as_deref());
+        batch.set_weights(plan, run.config.settings.length());
+        Ok(batch)
     }
 
-    /// Whether the gradient of a completion is zero under `plan`: its tokens have no weight, or no advantage where the
-    /// loss has no other term.
-    pub(super) fn is_zero_gradient(&self, completion: usize, plan: &Plan) -> bool {
-        let span = self.columns.offsets.span(completion..completion + 1);
-        let is_zero = |column: &[f64]| column[span.clone()].iter().all(|x| *x == 0.0);
-        is_zero(&self.columns.weight)
-            || (plan.token_loss().is_none() && is_zero(&self.columns.advantage))
+    /// Sets the advantage of every token, of those of completions and of the regulariser's costs.
+    fn set_advantages(&mut self, advantages: &[Vec<f64>], costs: Option<&[Vec<f64>]>) {
+        let mut end = 0;
+        for (stats, advantages) in self.stats.iter().zip(advantages) {
+            let group = end..end + advantages.len();
+            end = group.end;
+            let costs = costs.map(|costs| &costs[group.clone()]);
+            let tokens = token_advantages(stats, advantages, costs);
+            for (completion, tokens) in self.completions[group].iter_mut().zip(tokens) {
+                completion.values.advantage = tokens;
+            }
+        }
+    }
+
+    /// Divides the groups into mini-batches, and multiplies the weight of every token by that in its mini-batch's mean.
+    fn set_weights(&mut self, plan: &Plan, max_completion_length: usize) {
+        let count = plan.steps_per_generation.min(self.stats.len().max(1));
+        // Whole groups, as evenly as they divide.
+        let begin = |part: usize| -> usize {
+            let groups = &self.stats[..self.stats.len() * part / count];
+            groups.iter().map(|stats| stats.lengths.len()).sum()
+        };
+        self.mini_batches = (0..count).map(|part| begin(part)..begin(part + 1)).collect();
+        for mini_batch in &self.mini_batches {
+            let completions = &mut self.completions[mini_batch.clone()];
+            let counted = || completions.iter().filter(|completion| completion.counts);
+            // Totals of the whole mini-batch and not of a micro-batch: a mean of means would count the tokens of short
+            // ones more.
+            let normaliser = Normaliser {
+                tokens: counted().map(TrainingCompletion::length).sum::<usize>().max(1),
+                sequences: counted().count().max(1),
+                max_completion_length,
+            };
+            for completion in completions {
+                let weight = match completion.counts {
+                    true => plan.loss_type.weight(completion.length(), &normaliser),
+                    false => 0.0,
+                };
+                completion.values.weight.iter_mut().for_each(|one| *one *= weight);
+            }
+        }
     }
 
     /// Tokens and completions of a mini-batch that have a weight.
     pub(super) fn weighted(&self, mini_batch: usize) -> (usize, usize) {
-        let Columns { offsets, weight, .. } = &self.columns;
-        let rows = self.mini_batches[mini_batch].clone();
-        let lengths = rows.map(|row| offsets.span(row..row + 1)).filter_map(|span| {
-            weight[span.clone()].iter().any(|weight| *weight != 0.0).then_some(span.len())
-        });
-        lengths.fold((0, 0), |(tokens, rows), length| (tokens + length, rows + 1))
-    }
-
-    /// Tokens of consecutive completions.
-    pub(super) fn tokens(&self, completions: Range<usize>) -> usize {
-        self.columns.offsets.span(completions).len()
+        let all = &self.completions[self.mini_batches[mini_batch].clone()];
+        let has_weight =
+            |one: &&TrainingCompletion| one.values.weight.iter().any(|weight| *weight != 0.0);
+        all.iter().filter(has_weight).fold((0, 0), |(tokens, completions), completion| {
+            (tokens + completion.length(), completions + 1)
+        })
     }
 
     /// The advantage of each completion's first token; 0 where it has none.
     pub(super) fn first_advantages(&self) -> Vec<f64> {
-        let completions = self.columns.offsets.split(&self.columns.advantage);
-        completions.map(|values| values.first().copied().unwrap_or(0.0)).collect()
-    }
-
-    /// The columns of some completions, in the order given.
-    pub(super) fn columns(&self, completions: &[usize]) -> Columns {
-        self.columns.gather(completions)
+        let first = |one: &TrainingCompletion| one.values.advantage.first().copied().unwrap_or(0.0);
+        self.completions.iter().map(first).collect()
     }
 }
 
-impl Columns {
-    /// The columns of some completions, in the order given.
-    fn gather(&self, completions: &[usize]) -> Self {
-        let tokens = |column: &Vec<f64>| self.offsets.gather(column, completions);
-        Self {
-            offsets: self.offsets.select(completions),
-            behavior_logp: self.offsets.gather(&self.behavior_logp, completions),
-            base_logp: self.base_logp.as_ref().map(|x| self.offsets.gather(x, completions)),
-            advantage: tokens(&self.advantage),
-            weight: tokens(&self.weight),
+impl TrainingCompletion {
+    /// The completions of a group as they were sampled: with no advantage yet, and a weight of 1.
+    fn of_group<'a>(run: &'a Run<'_>, group: &'a Group) -> impl Iterator<Item = Self> + 'a {
+        let prompt = &run.data.problems[group.problem].prompt;
+        group.rollouts.iter().map(|rollout| {
+            let sampled = &rollout.completion;
+            Self {
+                sequence: Sequence { prompt: prompt.clone(), completion: sampled.tokens.clone() },
+                counts: !(run.plan.mask_truncated && sampled.finish == Finish::Length),
+                values: TokenValues {
+                    behavior_logp: sampled.logp.iter().copied().map(f64::from).collect(),
+                    base_logp: None,
+                    advantage: vec![],
+                    weight: vec![1.0; sampled.tokens.len()],
+                },
+                base: None,
+            }
+        })
+    }
+
+    /// Number of its tokens.
+    pub(super) fn length(&self) -> usize {
+        self.sequence.completion.len()
+    }
+
+    /// Whether its gradient is zero under `plan`: its tokens have no weight, or no advantage where the loss has no other
+    /// term.
+    pub(super) fn is_zero_gradient(&self, plan: &Plan) -> bool {
+        let is_zero = |values: &[f64]| values.iter().all(|x| *x == 0.0);
+        is_zero(&self.values.weight)
+            || (plan.token_loss().is_none() && is_zero(&self.values.advantage))
+    }
+}
+
+/// The sequences of some completions.
+pub(super) fn sequences<C: Borrow<TrainingCompletion>>(completions: &[C]) -> Vec<&Sequence> {
+    completions.iter().map(|completion| &completion.borrow().sequence).collect()
+}
+
+/// Weighs tokens that another model may have sampled, and tells how far it is from the policy.
+fn correct_sampler(
+    run: &Run<'_>,
+    completions: &mut [TrainingCompletion],
+    step: usize,
+) -> Result<Option<Mismatch>> {
+    let Some(correction) = run.models.sampling.correction else { return Ok(None) };
+    let policy_logp = run.logp(run.models.policy.decoder(), &sequences(completions))?;
+    let sampled = completions.iter().map(|completion| &completion.values.behavior_logp);
+    let ratios: Vec<_> = policy_logp.iter().zip(sampled).map(|(a, b)| log_ratios(a, b)).collect();
+    let weights = correction.weigh(&ratios);
+    let mismatch = Mismatch::new(&ratios, &weights.counts);
+    let is_apart = mismatch.mean.is_nan() || mismatch.mean > ENGINE_APART;
+    if step == 0 && is_apart && run.models.sampling.engine.is_some() {
+        bail!(
+            "the engine's log-probabilities are {:.2} nats a token from the policy's own on average: it has other \
+             weights, another temperature, or gives log-probabilities before the temperature (start vLLM with \
+             --logprobs-mode processed_logprobs)",
+            mismatch.mean
+        );
+    }
+    for ((completion, logp), factor) in completions.iter_mut().zip(policy_logp).zip(weights.factor)
+    {
+        // Three policies: the sampler b, pi before the step, pi now. pi / b is in the weights, so that the ratio
+        // of the loss is pi now / pi before and begins at 1. It is in no normaliser: that counts tokens, and the
+        // estimate stays linear in the weights.
+        (completion.values.behavior_logp, completion.values.weight) = (logp, factor);
+    }
+    Ok(Some(mismatch))
+}
+
+/// Sets the base's scores, where the objective reads them or the log has those of all.
+fn score_by_base(run: &Run<'_>, completions: &mut [TrainingCompletion]) -> Result<()> {
+    if !run.plan.needs_reference() && run.config.settings.log_kl != LogKl::All {
+        return Ok(());
+    }
+    let is_kept = run.plan.vocabulary_regulariser().is_some() && run.ranks.size() == 1;
+    let (base, mut distributions) = (run.base()?, Vec::new());
+    let logp = run.by_completion(&sequences(completions), |part, _| {
+        let scores = token_logp(base, part, run.config.settings.temperature)?;
+        if is_kept {
+            let lengths = part.iter().map(|sequence| sequence.completion.len());
+            distributions.extend(scores.distributions.split(lengths)?);
         }
+        Ok(scores.logp)
+    })?;
+    let mut distributions = distributions.into_iter();
+    for (completion, logp) in completions.iter_mut().zip(logp) {
+        (completion.values.base_logp, completion.base) = (Some(logp), distributions.next());
+    }
+    Ok(())
+}
+
+/// The statistics of every group, from the log-probabilities of its completions.
+fn stats(
+    run: &Run<'_>,
+    groups: &[Group],
+    completions: &[TrainingCompletion],
+    step: usize,
+) -> Vec<GroupStats> {
+    let longest = run.config.settings.length();
+    let shaped = |reward: f64, length: usize| {
+        shaped_reward(reward, length, longest, run.plan.overlong_buffer)
+    };
+    // In f64: whole completions differ by a few nats in sums of thousands of terms.
+    let logp = |logp: &Vec<f64>| logp.iter().sum::<f64>();
+    let mut completions = completions.iter();
+    let group_stats = |group: &Group| {
+        let own: Vec<_> = completions.by_ref().take(group.rollouts.len()).collect();
+        let lengths: Vec<usize> = own.iter().map(|one| one.length()).collect();
+        GroupStats {
+            classes: group.classes(),
+            rewards: group.rewards().iter().zip(&lengths).map(|(r, n)| shaped(*r, *n)).collect(),
+            behavior_logp: own.iter().map(|one| logp(&one.values.behavior_logp)).collect(),
+            base_logp: own
+                .iter()
+                .map(|one| one.values.base_logp.as_ref().map_or(0.0, logp))
+                .collect(),
+            lengths,
+            normaliser: run.data.training.normaliser.get(group.problem).copied().unwrap_or(1.0),
+            beta: run.plan.beta(),
+            greedy: group
+                .greedy
+                .as_ref()
+                .map(|greedy| shaped(greedy.reward(), greedy.completion.tokens.len())),
+            step,
+            progress: run.progress(step),
+            mass: None,
+        }
+    };
+    groups.iter().map(group_stats).collect()
+}
+
+/// The regulariser's cost at every token, where it enters the advantages of earlier tokens.
+fn penalties(run: &Run<'_>, completions: &[TrainingCompletion]) -> Result<Option<Vec<Vec<f64>>>> {
+    let Some(regulariser) = run.plan.penalty_to_go() else { return Ok(None) };
+    if regulariser.estimator == Estimator::K2 {
+        // One sample's estimate of the token's reverse KL.
+        let ratios = |TokenValues { behavior_logp, base_logp, .. }: &TokenValues| {
+            base_logp.as_ref().map(|base_logp| log_ratios(behavior_logp, base_logp))
+        };
+        return Ok(completions.iter().map(|one| ratios(&one.values)).collect());
+    }
+    // The divergence of the next-token distributions.
+    let (policy, temperature) = (run.models.policy, run.config.settings.temperature);
+    let costs = run.by_completion(&sequences(completions), |part, range| {
+        let base = run.compared(regulariser, &completions[range])?;
+        Ok(token_divergence(policy.decoder(), part, temperature, &base)?)
+    })?;
+    Ok(Some(costs))
+}
+
+impl<'a> Run<'a> {
+    /// The base's decoder.
+    pub(super) fn base(&self) -> Result<&'a Decoder> {
+        self.models.base.context("the base was not held, and something reads it; this is a bug")
     }
 
-    /// Multiplies the weights of tokens by importance weights, and not the normaliser: it counts tokens, and the
-    /// estimate stays linear in them.
-    fn multiply_weights(&mut self, importance: &[f64]) {
-        self.weight.iter_mut().zip(importance).for_each(|(weight, x)| *weight *= x);
+    /// Log-probabilities of the tokens of each completion under a model.
+    pub(super) fn logp<S: Borrow<Sequence>>(
+        &self,
+        decoder: &Decoder,
+        rows: &[S],
+    ) -> Result<Vec<Vec<f64>>> {
+        let temperature = self.config.settings.temperature;
+        self.by_completion(rows, |part, _| Ok(token_logp(decoder, part, temperature)?.logp))
     }
 
-    /// Subtracts the penalty of later tokens from the advantages of a group's completions; `costs` has the penalty of
-    /// every token of the columns.
-    fn subtract_penalty_to_go(&mut self, group: Range<usize>, costs: &[f64], beta: f64) {
-        let (span, offsets) = (self.offsets.span(group.clone()), self.offsets.slice(group));
-        let advantage = &mut self.advantage[span.clone()];
-        subtract_penalty_to_go(&offsets, &costs[span], beta, advantage, None);
+    /// The base's next-token distributions that the policy's are compared with in a pass over some completions.
+    pub(super) fn compared<C: Borrow<TrainingCompletion>>(
+        &self,
+        regulariser: &Regulariser,
+        completions: &[C],
+    ) -> Result<Base<'a>> {
+        let (decoder, temperature) = (self.base()?, self.config.settings.temperature);
+        let known: Option<Vec<&Distributions>> =
+            completions.iter().map(|completion| completion.borrow().base.as_ref()).collect();
+        let distributions = match known {
+            Some(known) => Distributions::joined(&known)?,
+            None => token_logp(decoder, &sequences(completions), temperature)?.distributions,
+        };
+        Ok(Base { decoder, distributions, divergence: regulariser.divergence })
+    }
+
+    /// Numbers of every token of each completion: each rank computes those of its own, pass by pass, whose range
+    /// `compute` is told, and all ranks have all of them.
+    fn by_completion<S: Borrow<Sequence>>(
+        &self,
+        rows: &[S],
+        mut compute: impl FnMut(&[S], Range<usize>) -> Result<Tensor>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let mut numbers: Vec<f32> = Vec::new();
+        for range in rank_passes(rows, self.config.settings.micro_batch_tokens, self.ranks) {
+            numbers.extend(on_host(&compute(&rows[range.clone()], range)?)?);
+        }
+        if self.ranks.size() > 1 {
+            numbers = self.ranks.gather_numbers(numbers)?.concat();
+        }
+        let mut numbers = numbers.into_iter().map(f64::from);
+        let lengths = rows.iter().map(|row| row.borrow().completion.len());
+        Ok(lengths.map(|length| numbers.by_ref().take(length).collect()).collect())
     }
 }
 
-/// The completions of each mini-batch: whole groups, as evenly as they divide.
-fn mini_batches(groups: &[Range<usize>], count: usize) -> Vec<Range<usize>> {
-    let count = count.min(groups.len().max(1));
-    let end = |group: usize| group.checked_sub(1).map_or(0, |last| groups[last].end);
-    let part = |number: usize| groups.len() * number / count;
-    (0..count).map(|number| end(part(number))..end(part(number + 1))).collect()
-}
-
-/// The weight of each token of the completions of a mini-batch, of these lengths, in the mini-batch's own loss.
-fn completion_weights(
-    plan: &Plan,
-    lengths: &[usize],
-    counts: &[bool],
-    max_completion_length: usize,
-) -> Vec<f64> {
-    let counted = || lengths.iter().zip(counts).filter(|(_, counts)| **counts);
-    // Totals of the whole mini-batch and not of a micro-batch: a mean of means would count the tokens of short ones
-    // more.
-    let normaliser = Normaliser {
-        tokens: counted().map(|(length, _)| length).sum::<usize>().max(1),
-        sequences: counted().count().max(1),
-        max_completion_length,
-    };
-    let weight = |(length, counts): (&usize, &bool)| match counts {
-        true => plan.loss_type.weight(*length, &normaliser),
-        false => 0.0,
-    };
-    lengths.iter().zip(counts).map(weight).collect()
+/// `log(pi / a)` of every token.
+fn log_ratios(policy: &[f64], base: &[f64]) -> Vec<f64> {
+    policy.iter().zip(base).map(|(p, a)| p - a).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::objective::{GroupStats, Objective};
-
-    const LENGTHS: [usize; 4] = [2, 1, 3, 2];
-
-    fn plan(text: &str) -> Plan {
-        text.parse::<Objective>().unwrap().plan
-    }
-
-    /// Two groups of two completions, the first of each correct.
-    fn scored() -> ScoredGroups {
-        let stats = GroupStats {
-            rewards: vec![1.0, 0.0],
-            classes: vec![Some(0), None],
-            behavior_logp: vec![-1.0; 2],
-            base_logp: vec![-1.0; 2],
-            lengths: vec![2; 2],
-            normaliser: 0.5,
-            beta: 0.25,
-            ..GroupStats::default()
-        };
-        let sequence = |length| Sequence { prompt: vec![1], completion: vec![2; length] };
-        ScoredGroups {
-            sequences: LENGTHS.map(sequence).into(),
-            offsets: Offsets::new(LENGTHS),
-            groups: vec![0..2, 2..4],
-            stats: vec![stats.clone(), stats],
-            counts: vec![true; 4],
-            behavior_logp: (1..=8).map(|token| -0.25 * token as f32).collect(),
-            base: None,
-            importance: None,
-            costs: None,
-        }
-    }
-
-    #[test]
-    fn advantages_and_weights_stand_at_every_token() {
-        let plan = plan("rloo:loss-type=dapo:steps-per-generation=2:trust-region=ppo");
-        let mut groups = scored();
-        groups.counts[2] = false;
-        let batch = TokenBatch::new(&plan, groups, 4, &Ranks::alone()).unwrap();
-        assert_eq!(batch.mini_batches, [0..2, 2..4]);
-        assert_eq!(batch.columns.advantage, [1.0, 1.0, -1.0, 1.0, 1.0, 1.0, -1.0, -1.0]);
-        let third = 1.0 / 3.0;
-        assert_eq!(batch.columns.weight, [third, third, third, 0.0, 0.0, 0.0, 0.5, 0.5]);
-        assert_eq!((batch.weighted(0), batch.weighted(1)), ((3, 2), (2, 1)));
-        let zero: Vec<usize> = (0..4).filter(|row| batch.is_zero_gradient(*row, &plan)).collect();
-        assert_eq!(zero, [2]);
-        assert_eq!(batch.first_advantages(), [1.0, -1.0, 1.0, -1.0]);
-    }
-
-    #[test]
-    fn importance_multiplies_weights_and_costs_lower_the_advantages_before_them() {
-        let columns = |text: &str, groups| {
-            TokenBatch::new(&plan(text), groups, 4, &Ranks::alone()).unwrap().columns
-        };
-        let plain = columns("rloo", scored());
-        let importance = vec![0.5, 2.0, 1.0, 0.0, 1.5, 1.0, 0.25, 1.0];
-        let product = plain.weight.iter().zip(&importance).map(|(weight, x)| weight * x).collect();
-        let weighted = columns("rloo", ScoredGroups { importance: Some(importance), ..scored() });
-        assert_eq!(weighted, Columns { weight: product, ..plain });
-        // Beta times the costs after each token, less those of the group's other completion after its own.
-        let costs = vec![0.25, 0.5, 1.0, 2.0, 0.125, 0.75, 0.5, 0.25];
-        let lower = [-0.125, 0.0, 0.125, -0.15625, -0.1875, 0.0, 0.15625, 0.1875];
-        let plain = columns("kl-full:0.25", scored());
-        let sum = plain.advantage.iter().zip(lower).map(|(advantage, x)| advantage + x).collect();
-        let lowered = columns("kl-full:0.25", ScoredGroups { costs: Some(costs), ..scored() });
-        assert_eq!(lowered, Columns { advantage: sum, ..plain });
-    }
-
-    #[test]
-    fn the_gather_of_a_batch_is_the_columns_of_its_completions() {
-        let batch = TokenBatch::new(&plan("grpo"), scored(), 4, &Ranks::alone()).unwrap();
-        let part = batch.columns.gather(&[2, 0]);
-        assert_eq!(part.offsets, Offsets::new([3, 2]));
-        assert_eq!(part.behavior_logp, [-1.0, -1.25, -1.5, -0.25, -0.5]);
-    }
-}
+mod tests;

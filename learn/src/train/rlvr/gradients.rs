@@ -5,20 +5,16 @@ use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::Result;
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 
-use super::batch::{Columns, TokenBatch};
-use super::metrics::{RolloutStats, StoredStats, Update, UpdateStats, scalar};
+use super::batch::{TokenBatch, TrainingCompletion, sequences};
 use super::run::Run;
 use super::training_data::StoredCompletion;
-use crate::objective::{
-    Completions, LossInputs, Matching, Normaliser, Offsets, Plan, Shares, StoredInputs,
-    VocabularyInputs,
-};
+use crate::objective::{Normaliser, PolicyOutputs, Shares, StoredValues, TokenValues};
 use crate::train::checkpoint::State;
-use crate::train::micro_batches::{column, lengths};
 use crate::train::{order, rank_shares};
-use tealight_nn::policy::{GradAccumulator, Sequence, token_logp};
+use tealight_core::ranks::Ranks;
+use tealight_nn::policy::{GradAccumulator, Sequence, on_host, token_logp};
 
 /// Keys the randomness of rehearsal apart from that of prompts.
 const REHEARSAL_SEED: u64 = 0x7265_6865_6172_7365;
@@ -75,45 +71,44 @@ impl UpdateGradient<'_> {
         let (run, update) = (self.run, self.update);
         let (plan, policy, temperature) =
             (run.plan, run.models.policy, run.config.settings.temperature);
-        let mini_batch = batch.mini_batches[update.part].clone();
+        let vocabulary = plan.vocabulary_regulariser();
+        let mini_batch = &batch.completions[batch.mini_batches[update.part].clone()];
         // Completions whose gradient is zero need no backward pass.
-        let (zero_gradient, active): (Vec<_>, Vec<_>) = mini_batch
-            .clone()
-            .partition(|row| !plan.reads_vocabulary(bonus) && batch.is_zero_gradient(*row, plan));
+        let reads_vocabulary = vocabulary.is_some() || bonus != 0.0;
+        let (zero_gradient, active): (Vec<_>, Vec<_>) =
+            mini_batch.iter().partition(|one| !reads_vocabulary && one.is_zero_gradient(plan));
         let mut measured = RolloutStats { count: active.len(), ..RolloutStats::default() };
-        for completions in self.passes(batch, &active) {
-            let sequences = at(&batch.sequences, &completions);
-            let base = batch.base.as_ref().map(|base| at(base, &completions));
-            let base = run.compared(&sequences, base)?;
+        for range in self.passes(&sequences(&active)) {
+            let (sequences, values) =
+                (sequences(&active[range.clone()]), values(&active[range.clone()]));
+            let base = vocabulary
+                .map(|regulariser| run.compared(regulariser, &active[range]))
+                .transpose()?;
             let forward = policy.forward_compared(&sequences, temperature, base.as_ref())?;
-            let tensors = LossTensors::new(plan, &batch.columns(&completions), run.device())?;
-            let vocabulary = VocabularyInputs {
-                entropy: forward.entropy(),
+            let outputs = PolicyOutputs {
+                logp: forward.logp(),
                 divergence: forward.divergence(),
-                entropy_bonus: bonus,
+                entropy_bonus: (bonus != 0.0).then_some((forward.entropy(), bonus)),
             };
-            let vocabulary = plan.reads_vocabulary(bonus).then_some(vocabulary);
-            let mut loss =
-                plan.loss(&LossInputs { vocabulary, ..tensors.inputs(forward.logp()) })?;
+            let mut loss = plan.loss(&values, outputs)?;
             if share != 1.0 {
                 // Weights are of the whole step's totals, so that micro-batches add up to the gradient of one large
                 // batch.
                 loss.total = (loss.total * share)?;
             }
             self.stats.loss += scalar(&loss.total)?;
-            measured.clipped += scalar(&loss.clipped)?;
-            measured.entropy += scalar(&forward.entropy().detach().sum_all()?)?;
-            measured.see_difference(update, &forward.logp().detach(), &tensors.behavior_logp)?;
+            measured.add(update, &values, [&loss.clipped, forward.logp(), forward.entropy()])?;
             policy.backward(forward, &loss.total, &mut self.grads)?;
         }
-        for completions in self.passes(batch, &zero_gradient) {
-            let sequences = at(&batch.sequences, &completions);
+        for range in self.passes(&sequences(&zero_gradient)) {
+            let (sequences, values) =
+                (sequences(&zero_gradient[range.clone()]), values(&zero_gradient[range]));
             // These completions only count in the logged means: a forward pass is enough.
             let scores = token_logp(policy.decoder(), &sequences, temperature)?;
-            let tensors = LossTensors::new(plan, &batch.columns(&completions), run.device())?;
-            measured.clipped += scalar(&plan.loss(&tensors.inputs(&scores.logp))?.clipped)?;
-            measured.entropy += scalar(&scores.entropy.sum_all()?)?;
-            measured.see_difference(update, &scores.logp, &tensors.behavior_logp)?;
+            let outputs =
+                PolicyOutputs { logp: &scores.logp, divergence: None, entropy_bonus: None };
+            let clipped = plan.loss(&values, outputs)?.clipped;
+            measured.add(update, &values, [&clipped, &scores.logp, &scores.entropy])?;
         }
         if active.is_empty() {
             // A gradient of zero still moves an optimizer with momentum.
@@ -122,20 +117,16 @@ impl UpdateGradient<'_> {
             self.grads.change(&weights, &mut |_| Ok(()))?;
         }
         // Means over the tokens of a mini-batch; the updates of a step, added up, come to their mean.
-        let each = 1.0 / (batch.tokens(mini_batch) * update.count) as f64;
+        let tokens: usize = mini_batch.iter().map(TrainingCompletion::length).sum();
+        let each = 1.0 / (tokens * update.count) as f64;
         measured.entropy *= each;
         measured.clipped *= each;
         self.stats.rollouts = Some(measured);
         Ok(())
     }
 
-    /// Some completions of a batch in this rank's micro-batches.
-    fn passes(&self, batch: &TokenBatch, completions: &[usize]) -> Vec<Vec<usize>> {
-        let ranges = self.ranges(&at(&batch.sequences, completions));
-        ranges.into_iter().map(|range| completions[range].to_vec()).collect()
-    }
-
-    fn ranges(&self, sequences: &[&Sequence]) -> Vec<Range<usize>> {
+    /// This rank's micro-batches of some sequences.
+    fn passes(&self, sequences: &[&Sequence]) -> Vec<Range<usize>> {
         let tokens = self.run.config.settings.micro_batch_tokens;
         rank_shares::rank_passes(sequences, tokens, self.run.ranks)
     }
@@ -143,81 +134,37 @@ impl UpdateGradient<'_> {
     /// Adds the gradient of stored completions times `coefficient`: of every token, averaged as the objective averages
     /// tokens, where they are rehearsed, and of whole samples where they stand for a target.
     fn add_stored(&mut self, batch: &StoredBatch<'_>, coefficient: f64) -> Result<()> {
-        let (run, settings, device) = (self.run, &self.run.config.settings, self.run.device());
-        let (policy, matching) = (run.models.policy, run.plan.matching());
+        let (run, policy) = (self.run, self.run.models.policy);
+        let is_rehearsal = run.plan.matching().is_none();
         let StoredBatch { items, sequences, .. } = batch;
         let mut stats = StoredStats { count: items.len(), ..StoredStats::default() };
         let tokens = batch.tokens * self.update.count;
         // Samples of a target count whole, rehearsed completions token by token.
-        let divisor = if matching.is_some() { items.len() } else { tokens };
-        for range in self.ranges(sequences) {
-            let (items, sequences) = (&items[range.clone()], &sequences[range]);
-            let forward = policy.forward(sequences, settings.temperature)?;
-            let base_logp: Vec<f32> = items.iter().flat_map(|item| &item.logp).copied().collect();
-            let base_logp = Tensor::from_slice(&base_logp, base_logp.len(), device)?;
-            let lengths = lengths(sequences);
-            let (weight, log_weight) = match matching {
-                None => (batch.token_weights(run.plan, &lengths, settings.length()), None),
-                Some(matching) => {
-                    let (weight, log_weight) = batch.sample_weights(run, matching, items);
-                    (weight, Some(column(&log_weight, device)?))
-                }
-            };
-            let loss = run.plan.stored_loss(&StoredInputs {
-                completions: &Completions::new(lengths, device)?,
-                policy_logp: forward.logp(),
-                base_logp: &base_logp,
-                weight: &column(&weight, device)?,
-                log_weight: log_weight.as_ref(),
-            })?;
+        let divisor = if is_rehearsal { tokens } else { items.len() };
+        for range in self.passes(sequences) {
+            let values = items[range.clone()].iter().map(|item| batch.values(run, item));
+            let values: Vec<StoredValues> = values.collect();
+            let forward = policy.forward(&sequences[range], run.config.settings.temperature)?;
+            let loss = run.plan.stored_loss(&values, forward.logp())?;
             stats.logp += scalar(&forward.logp().detach().sum_all()?)? / tokens as f64;
             stats.clamped += loss.cut / divisor as f64;
             stats.value += scalar(&loss.total)?;
             policy.backward(forward, &(loss.total * coefficient)?, &mut self.grads)?;
         }
         self.stats.loss += coefficient * stats.value;
-        (self.stats.stored, self.stats.is_rehearsal) = (Some(stats), matching.is_none());
+        (self.stats.stored, self.stats.is_rehearsal) = (Some(stats), is_rehearsal);
         Ok(())
     }
 }
 
-/// The tensors `[N]` that the loss of a micro-batch reads beside the policy.
-struct LossTensors {
-    completions: Completions,
-    behavior_logp: Tensor,
-    base_logp: Option<Tensor>,
-    advantage: Tensor,
-    weight: Tensor,
-    penalty_weight: Tensor,
+/// What the loss reads of some completions.
+fn values<'a>(completions: &[&'a TrainingCompletion]) -> Vec<&'a TokenValues> {
+    completions.iter().map(|completion| &completion.values).collect()
 }
 
-impl LossTensors {
-    fn new(plan: &Plan, columns: &Columns, device: &Device) -> Result<Self> {
-        let penalty_weight = columns.weight.iter().map(|weight| plan.penalty_weight(*weight));
-        let logp = |values: &Vec<f32>| Tensor::from_slice(values, values.len(), device);
-        Ok(Self {
-            completions: Completions::new(columns.offsets.lengths(), device)?,
-            behavior_logp: logp(&columns.behavior_logp)?,
-            base_logp: columns.base_logp.as_ref().map(logp).transpose()?,
-            advantage: column(&columns.advantage, device)?,
-            weight: column(&columns.weight, device)?,
-            penalty_weight: column(&penalty_weight.collect::<Vec<_>>(), device)?,
-        })
-    }
-
-    /// The inputs of the loss, with the policy's log-probabilities.
-    fn inputs<'a>(&'a self, policy_logp: &'a Tensor) -> LossInputs<'a> {
-        LossInputs {
-            completions: &self.completions,
-            policy_logp,
-            behavior_logp: &self.behavior_logp,
-            base_logp: self.base_logp.as_ref(),
-            advantage: &self.advantage,
-            weight: &self.weight,
-            penalty_weight: &self.penalty_weight,
-            vocabulary: None,
-        }
-    }
+/// A scalar on the host.
+fn scalar(tensor: &Tensor) -> Result<f64> {
+    Ok(f64::from(tensor.to_scalar::<f32>()?))
 }
 
 /// The stored completions of an update.
@@ -246,42 +193,122 @@ impl<'a> StoredBatch<'a> {
         Self { items, sequences, tokens }
     }
 
-    /// The weight of every token of some of the completions.
-    fn token_weights(
-        &self,
-        plan: &Plan,
-        lengths: &[usize],
-        max_completion_length: usize,
-    ) -> Vec<f64> {
-        let normaliser = Normaliser {
-            tokens: self.tokens.max(1),
-            sequences: self.sequences.len().max(1),
-            max_completion_length,
+    /// What the loss reads of one of the completions.
+    fn values(&self, run: &Run<'_>, item: &StoredCompletion) -> StoredValues {
+        let (weight, log_weight) = match run.plan.matching() {
+            None => {
+                let normaliser = Normaliser {
+                    tokens: self.tokens.max(1),
+                    sequences: self.sequences.len().max(1),
+                    max_completion_length: run.config.settings.length(),
+                };
+                (run.plan.loss_type.weight(item.logp.len(), &normaliser), 0.0)
+            }
+            Some(matching) => {
+                let validity = run.data.training.normaliser[item.problem];
+                let (weight, log_weight) = matching.weigh(item.is_correct, validity);
+                // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].
+                (weight / self.items.len() as f64, log_weight)
+            }
         };
-        let weight = |length: &usize| plan.loss_type.weight(*length, &normaliser);
-        let weights: Vec<f64> = lengths.iter().map(weight).collect();
-        Offsets::new(lengths.iter().copied()).spread(&weights)
-    }
-
-    /// The weights of some samples of a target, and their `log(p / a)`.
-    fn sample_weights(
-        &self,
-        run: &Run<'_>,
-        matching: &Matching,
-        items: &[&StoredCompletion],
-    ) -> (Vec<f64>, Vec<f64>) {
-        let weigh = |item: &&StoredCompletion| {
-            let validity = run.data.training.normaliser[item.problem];
-            let log_weight = matching.target.log_weight(item.is_correct, validity, matching.beta);
-            let (weight, log_weight) = matching.weigh(log_weight);
-            // The mean over the step's samples of (p / a) times the loss: E_a[(p / a) ..] = E_p[..].
-            (weight / self.items.len() as f64, log_weight)
-        };
-        items.iter().map(weigh).unzip()
+        let base_logp = item.logp.iter().copied().map(f64::from).collect();
+        StoredValues { base_logp, weight, log_weight }
     }
 }
 
-/// Some items of a list.
-fn at<'a, T>(items: &'a [T], indices: &[usize]) -> Vec<&'a T> {
-    indices.iter().map(|index| &items[*index]).collect()
+/// The index of an optimizer step among those on a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Update {
+    /// Its number among the steps on the batch.
+    pub(super) number: usize,
+    /// Number of updates on the batch.
+    pub(super) count: usize,
+    /// Index of the mini-batch.
+    pub(super) part: usize,
+}
+
+/// What an update measured.
+#[derive(Debug, Clone, Default)]
+pub(super) struct UpdateStats {
+    pub(super) loss: f64,
+    pub(super) rollouts: Option<RolloutStats>,
+    pub(super) stored: Option<StoredStats>,
+    /// Seconds in which they were summed over ranks.
+    pub(super) reduction_time: Option<f64>,
+    /// Whether stored completions were rehearsed, and do not stand for a target.
+    pub(super) is_rehearsal: bool,
+}
+
+impl UpdateStats {
+    /// Adds the statistics of the other ranks.
+    pub(super) fn sum(&mut self, ranks: &Ranks) -> Result<()> {
+        let (mut none, mut nothing) = (RolloutStats::default(), StoredStats::default());
+        let rollouts = self.rollouts.as_mut().unwrap_or(&mut none);
+        let stored = self.stored.as_mut().unwrap_or(&mut nothing);
+        let sums = [
+            &mut self.loss,
+            &mut rollouts.entropy,
+            &mut rollouts.clipped,
+            &mut stored.value,
+            &mut stored.logp,
+            &mut stored.clamped,
+        ];
+        let count = sums.len();
+        let mut local: Vec<f64> = sums.iter().map(|sum| **sum).collect();
+        local.push(rollouts.logp_difference);
+        // Each rank's numbers are of its own rows, already divided by the totals of all.
+        let all = ranks.gather_numbers(local)?;
+        for (place, sum) in sums.into_iter().enumerate() {
+            *sum = all.iter().map(|numbers| numbers[place]).sum();
+        }
+        rollouts.logp_difference = all.iter().map(|numbers| numbers[count]).fold(0.0, f64::max);
+        Ok(())
+    }
+}
+
+/// Statistics of an update on rollouts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RolloutStats {
+    /// Number of completions with a backward pass.
+    pub(super) count: usize,
+    /// Mean entropy of a token.
+    pub(super) entropy: f64,
+    /// Share of tokens that were clipped.
+    pub(super) clipped: f64,
+    /// Largest difference of log-probabilities between rollout and training.
+    pub(super) logp_difference: f64,
+}
+
+/// Statistics of an update on stored completions.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StoredStats {
+    /// Number of stored completions.
+    pub(super) count: usize,
+    /// The loss, without its coefficient.
+    pub(super) value: f64,
+    /// Mean log-probability of a token under the policy.
+    pub(super) logp: f64,
+    /// Share of log-ratios that were cut.
+    pub(super) clamped: f64,
+}
+
+impl RolloutStats {
+    /// Adds a pass over completions: its clipped tokens, and the log-probabilities and entropies of all of them.
+    fn add(
+        &mut self,
+        update: Update,
+        values: &[&TokenValues],
+        [clipped, logp, entropy]: [&Tensor; 3],
+    ) -> Result<()> {
+        self.clipped += scalar(clipped)?;
+        self.entropy += scalar(&entropy.detach().sum_all()?)?;
+        // Between sampling and the first update on a batch; later ones train another policy than the one that sampled.
+        if update.number == 0 {
+            let sampled = values.iter().flat_map(|values| &values.behavior_logp);
+            let differences = on_host(logp)?.into_iter().zip(sampled);
+            let differences = differences.map(|(a, b)| f64::from((a - *b as f32).abs()));
+            self.logp_difference = differences.fold(self.logp_difference, f64::max);
+        }
+        Ok(())
+    }
 }

@@ -3,9 +3,7 @@
 //! | stage | from | to |
 //! |---|---|---|
 //! | `source`, `rollouts` | prompts | `Rollouts`: judged groups |
-//! | `scored` | `Rollouts` | `ScoredGroups`: log-probabilities, statistics |
-//! | `monitor` | `ScoredGroups` | measures that only the log reads |
-//! | `batch` | `ScoredGroups` | `TokenBatch`: flat columns of advantages and weights |
+//! | `batch` | judged groups | `TokenBatch`: log-probabilities, advantages and weights of every token |
 //! | `gradients` | `TokenBatch`, and the base's stored completions (`training_data`) | the gradient of one update |
 //! | `training` | all of them | optimizer steps |
 //!
@@ -20,7 +18,6 @@ mod monitor;
 mod rewarding;
 mod rollouts;
 mod run;
-mod scored;
 mod self_check;
 mod settings;
 mod source;

@@ -1,59 +1,43 @@
-//! Measures of a step that only its log reads: they see what training sees, and nothing of a step depends on them.
+//! How far the policy is from the base, which only the log reads: nothing of a step depends on it.
 
 use anyhow::Result;
 
-use super::metrics::Metrics;
+use super::batch::{TokenBatch, TrainingCompletion, sequences};
 use super::run::Run;
-use super::scored::{ScoredGroups, sum};
-use crate::objective::{Offsets, clipped_reward_ratio};
-use tealight_nn::policy::Sequence;
 
 /// From how many completions the KL to the base is estimated where the base's scores of all are not known.
 const COMPLETIONS: usize = 32;
 
-/// Logs what the run asks for of a step's rollouts, before its first update.
-pub(super) fn log_rollouts(
+/// `KL(policy || base)` of whole completions before the first update of a step, by the mean of their log-ratios, and its
+/// standard error: from all completions where the base has scored them, else from a few on the steps that log it, which
+/// costs a forward pass of the base over them.
+pub(super) fn kl_to_base(
     run: &Run<'_>,
-    scored: &ScoredGroups,
+    batch: &TokenBatch,
     step: usize,
-    metrics: &mut Metrics,
-) -> Result<()> {
-    (metrics.kl, metrics.kl_stderr) = kl_to_base(run, scored, step)?.unzip();
-    let matching = run.plan.matching();
-    metrics.max_reward_ratio = matching.map(|it| clipped_reward_ratio(it, &scored.stats));
-    Ok(())
-}
-
-/// How far the policy is from the base, `KL(policy || base)` of whole completions, by the mean of their log-ratios, and
-/// its standard error: from all completions where the base has scored them, else from a few on the steps that log it,
-/// which costs a forward pass of the base over them.
-fn kl_to_base(run: &Run<'_>, scored: &ScoredGroups, step: usize) -> Result<Option<(f64, f64)>> {
-    let ScoredGroups { sequences, offsets, behavior_logp, .. } = scored;
-    if let Some(base) = &scored.base {
-        return Ok(Some(estimate(offsets, behavior_logp, &base.logp)));
+) -> Result<Option<(f64, f64)>> {
+    // k1: E_pi[log pi - log a] over whole completions is KL(pi || a), without bias; it can be negative in a sample.
+    let ratio = |(completion, base_logp): (&TrainingCompletion, &Vec<f64>)| {
+        completion.values.behavior_logp.iter().sum::<f64>() - base_logp.iter().sum::<f64>()
+    };
+    let all = &batch.completions;
+    let known = all.iter().map(|one| Some(ratio((one, one.values.base_logp.as_ref()?))));
+    if let Some(ratios) = known.collect::<Option<Vec<f64>>>() {
+        return Ok(Some(mean(&ratios)));
     }
     if !run.logs_kl(step) {
         return Ok(None);
     }
     // Completions are in random order of prompts; those of one prompt are neighbours.
-    let indices = evenly_spread(sequences.len());
-    let few: Vec<&Sequence> = indices.iter().map(|index| &sequences[*index]).collect();
-    let base_logp = run.logp(run.base()?, &few)?;
-    let policy_logp = offsets.gather(behavior_logp, &indices);
-    Ok(Some(estimate(&offsets.select(&indices), &policy_logp, &base_logp)))
+    let few: Vec<_> = evenly_spread(all.len()).into_iter().map(|index| &all[index]).collect();
+    let base_logp = run.logp(run.base()?, &sequences(&few))?;
+    Ok(Some(mean(&few.into_iter().zip(&base_logp).map(ratio).collect::<Vec<_>>())))
 }
 
 /// The indices of the completions that are compared, of so many: evenly spread.
 fn evenly_spread(count: usize) -> Vec<usize> {
     let some = count.min(COMPLETIONS);
     (0..some).map(|index| index * count / some).collect()
-}
-
-/// The mean of the log-ratios of completions, and its standard error.
-fn estimate(offsets: &Offsets, policy_logp: &[f32], base_logp: &[f32]) -> (f64, f64) {
-    // k1: E_pi[log pi - log a] over whole completions is KL(pi || a), without bias; it can be negative in a sample.
-    let pairs = offsets.split(policy_logp).zip(offsets.split(base_logp));
-    mean(&pairs.map(|(p, a)| sum(p) - sum(a)).collect::<Vec<_>>())
 }
 
 /// The mean, and its standard error.

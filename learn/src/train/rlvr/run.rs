@@ -1,6 +1,5 @@
 //! A run while it trains: what is to be done, with which models, on which data.
 
-use candle_core::Device;
 use tealight_datasets::Verifier;
 
 use super::config::RlvrConfig;
@@ -93,10 +92,6 @@ impl Run<'_> {
             LogKl::Estimate => step.is_multiple_of(KL_STEPS),
             LogKl::Off => false,
         }
-    }
-
-    pub(super) fn device(&self) -> &Device {
-        self.models.policy.decoder().device()
     }
 
     /// The share of the run that is over at a step: 0 at the first, 1 at the last.

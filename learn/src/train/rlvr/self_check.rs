@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-use super::metrics::UpdateStats;
+use super::gradients::UpdateStats;
 use super::run::Run;
 use crate::rollout::Group;
 use tealight_nn::generate::Finish;
@@ -21,12 +21,12 @@ pub(super) fn check_stored(run: &Run<'_>) -> Result<()> {
     let base = run.models.base.unwrap_or(run.models.policy.decoder());
     let sequences: Vec<&Sequence> = stored.iter().map(|item| &item.sequence).collect();
     let logp = stored.iter().flat_map(|item| &item.logp);
-    let pairs = run.logp(base, &sequences)?.into_iter().zip(logp);
-    let difference = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, |worst: f32, x| {
+    let pairs = run.logp(base, &sequences)?.into_iter().flatten().zip(logp);
+    let difference = pairs.map(|(a, b)| (a - f64::from(*b)).abs()).fold(0.0, |worst: f64, x| {
         // Not `max`, which would overlook what is not a number.
         if x > worst || x.is_nan() { x } else { worst }
     });
-    if difference.is_nan() || f64::from(difference) > rounding(run.models.policy.decoder()) {
+    if difference.is_nan() || difference > rounding(run.models.policy.decoder()) {
         bail!(
             "the stored pre-samples were not drawn from this base (log-probabilities differ by {difference:.1e}); \
              draw them again"

@@ -1,17 +1,17 @@
-//! The loop over optimizer steps: rollouts to scored groups to a batch of tokens to updates.
+//! The loop over optimizer steps: rollouts to a batch of tokens to updates.
 
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use super::batch::TokenBatch;
-use super::gradients::gradients;
-use super::metrics::{Metrics, Update};
-use super::monitor;
+use super::gradients::{Update, gradients};
+use super::metrics::Metrics;
+use super::monitor::kl_to_base;
 use super::run::Run;
-use super::scored::score;
 use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};
+use crate::objective::clipped_reward_ratio;
 use crate::rollout::Group;
 use crate::train::checkpoint::State;
 use crate::train::{AdamW, rank_shares};
@@ -178,9 +178,12 @@ fn sample(
         Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.data.rewarding) };
     metrics.staleness = run.models.sampling.engine.as_ref().map(|_| rollouts.staleness);
     let groups = rollouts.into_batch();
-    let scored = score(run, &groups, state, metrics)?;
-    monitor::log_rollouts(run, &scored, state.global_step, metrics)?;
-    let batch = TokenBatch::new(run.plan, scored, run.config.settings.length(), run.ranks)?;
+    let step = state.global_step;
+    let batch = TokenBatch::new(run, &groups, state)?;
+    metrics.mismatch = batch.mismatch;
+    (metrics.kl, metrics.kl_stderr) = kl_to_base(run, &batch, step)?.unzip();
+    let matching = run.plan.matching();
+    metrics.max_reward_ratio = matching.map(|it| clipped_reward_ratio(it, &batch.stats));
     Ok(Some((batch, groups)))
 }
 
