@@ -4,7 +4,7 @@
 //! policy's log-probabilities, f32 in training and f64 in the laboratory. Each token carries its weight in the mean of
 //! the whole optimizer step, so that sums over micro-batches add up whatever the micro-batches are.
 
-use candle_core::{DType, Device, Result, Tensor};
+use candle_core::{Device, Result, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ pub struct PolicyOutputs<'a> {
 pub struct Loss {
     /// The scalar to differentiate: this micro-batch's share of the step's loss.
     pub total: Tensor,
-    /// Number of clipped tokens, `[]`.
+    /// Number `[]` of clipped tokens, of stored ones those whose log-ratio is beyond [`MAX_LOG_RATIO`].
     pub clipped: Tensor,
 }
 
@@ -141,12 +141,12 @@ impl Plan {
         Shares { rollouts: rollouts as f64 / all, stored: stored as f64 / all }
     }
 
-    /// The loss of stored completions: of every token where they are rehearsed, of whole ones where they stand for a
-    /// target.
+    /// The loss of stored completions, without the regulariser's coefficient: of every token where they are rehearsed,
+    /// of whole ones where they stand for a target.
     ///
     /// # Errors
     /// A plan that reads none.
-    pub fn stored_loss(&self, stored: &[StoredValues], policy_logp: &Tensor) -> Result<StoredLoss> {
+    pub fn stored_loss(&self, stored: &[StoredValues], policy_logp: &Tensor) -> Result<Loss> {
         let base_logp = stored.iter().flat_map(|one| &one.base_logp).copied().collect();
         let log_ratio = (policy_logp - vector(base_logp, policy_logp)?)?;
         let (pointwise, log_ratio, weight) = match (self.matching(), self.rehearsal_loss()) {
@@ -166,13 +166,10 @@ impl Plan {
             _ => candle_core::bail!("the plan reads no stored completions"),
         };
         let total = (pointwise.apply(&log_ratio)? * vector(weight, policy_logp)?)?.sum_all()?;
-        let mut cut = 0.0;
-        // Beyond the cut a token has no gradient: counted, so that it does not go unnoticed.
-        if pointwise.is_cut() {
-            let is_cut = log_ratio.detach().gt(MAX_LOG_RATIO)?.to_dtype(DType::F32)?;
-            cut = f64::from(is_cut.sum_all()?.to_scalar::<f32>()?);
-        }
-        Ok(StoredLoss { total, cut })
+        // Beyond the limit a token has no gradient: counted, so that it does not go unnoticed.
+        let limit = if pointwise.is_cut() { MAX_LOG_RATIO } else { f64::INFINITY };
+        let clipped = log_ratio.detach().gt(limit)?.to_dtype(total.dtype())?.sum_all()?;
+        Ok(Loss { total, clipped })
     }
 }
 
@@ -184,14 +181,6 @@ pub struct StoredValues {
     pub weight: f64,
     /// `log(p / a)` of a sample of a target p; rehearsal does not read it.
     pub log_weight: f64,
-}
-
-/// The loss of stored completions, and its logged statistic.
-pub struct StoredLoss {
-    /// The scalar to differentiate, without the regulariser's coefficient.
-    pub total: Tensor,
-    /// Number of log-ratios that were clipped at [`MAX_LOG_RATIO`].
-    pub cut: f64,
 }
 
 /// Weights of rollouts and of stored completions in the loss of an update.

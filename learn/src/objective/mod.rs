@@ -28,8 +28,7 @@ pub use advantage::{
 };
 pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
 pub use loss::{
-    Loss, LossType, Normaliser, PolicyOutputs, Shares, StoredLoss, StoredValues, TokenValues,
-    TrustRegion,
+    Loss, LossType, Normaliser, PolicyOutputs, Shares, StoredValues, TokenValues, TrustRegion,
 };
 pub use naming::{Description, KEYS, Objective, SYMBOLS, describe, kinds};
 pub use plan::{

@@ -147,7 +147,7 @@ impl UpdateGradient<'_> {
             let forward = policy.forward(&sequences[range], run.config.settings.temperature)?;
             let loss = run.plan.stored_loss(&values, forward.logp())?;
             stats.logp += scalar(&forward.logp().detach().sum_all()?)? / tokens as f64;
-            stats.clamped += loss.cut / divisor as f64;
+            stats.clamped += scalar(&loss.clipped)? / divisor as f64;
             stats.value += scalar(&loss.total)?;
             policy.backward(forward, &(loss.total * coefficient)?, &mut self.grads)?;
         }
