@@ -107,11 +107,11 @@ impl Journal<'_> {
 
 /// A step's line in a progress bar.
 fn line(metrics: &Metrics) -> String {
-    if metrics.reward.is_nan() {
+    let (Some(reward), Some(entropy)) = (metrics.reward, metrics.entropy) else {
         return format!("loss {:.3}", metrics.loss);
-    }
+    };
     let kl = metrics.kl.map_or(String::new(), |kl| format!(" kl {kl:.2}"));
-    format!("reward {:.3} entropy {:.2}{kl}", metrics.reward, metrics.entropy)
+    format!("reward {reward:.3} entropy {entropy:.2}{kl}")
 }
 
 /// The first completion of a step that no verdict was given on, for a warning.

@@ -66,7 +66,7 @@ impl<'a> Recorder<'a> {
             let folder = PathPoints::model(self.setup.output, state.global_step);
             self.session.ranks.first(|| self.save_model(&folder))?;
         }
-        let merit = if metrics.reward.is_nan() { -metrics.loss } else { metrics.reward };
+        let merit = metrics.reward.unwrap_or(-metrics.loss);
         if merit.is_finite() {
             state.since_save = (state.since_save.0 + merit, state.since_save.1 + 1);
         }

@@ -59,10 +59,13 @@ impl Health {
         let mut warnings = Vec::new();
         let step = metrics.step;
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
-        self.equal = if metrics.frac_reward_zero_std == 1.0 { self.equal + 1 } else { 0 };
+        self.equal = if metrics.frac_reward_zero_std == Some(1.0) { self.equal + 1 } else { 0 };
         self.rewards = match self.equal {
             0 => (f64::INFINITY, f64::NEG_INFINITY),
-            _ => (self.rewards.0.min(metrics.reward), self.rewards.1.max(metrics.reward)),
+            _ => {
+                let reward = metrics.reward.unwrap_or(f64::NAN);
+                (self.rewards.0.min(reward), self.rewards.1.max(reward))
+            }
         };
         let is_short_run = is_last && self.equal == self.steps && self.steps < DEAD_STEPS;
         if self.equal == DEAD_STEPS || is_short_run {
@@ -84,29 +87,32 @@ impl Health {
                 ),
             ));
         }
-        if metrics.clipped_ratio > 0.5 && !self.judges_truncated {
+        let truncated = metrics.clipped_ratio.filter(|ratio| *ratio > 0.5);
+        if let Some(truncated) = truncated.filter(|_| !self.judges_truncated) {
             warnings.push((
                 "cut",
                 match metrics.unnoticed_end {
                     Some(end) => format!(
                         "step {step}: {} of completions were truncated, and most of these went on \
                          after an end of turn, `{end}`: add the token to eos_token_id in the model's generation_config.json",
-                        percent(metrics.clipped_ratio)
+                        percent(truncated)
                     ),
                     None => format!(
                         "step {step}: {} of completions were truncated; raise --max-completion-length",
-                        percent(metrics.clipped_ratio)
+                        percent(truncated)
                     ),
                 },
             ));
         }
-        if metrics.no_answer_ratio > 0.5 && metrics.clipped_ratio <= 0.5 {
+        if let Some(ratio) = metrics.no_answer_ratio.filter(|ratio| *ratio > 0.5)
+            && truncated.is_none()
+        {
             warnings.push((
                 "no answer",
                 format!(
                     "step {step}: in {} of completions no answer was found; look at a few with `tealight report`: the \
                      prompt may have to ask for another form, or the data for another --verifier",
-                    percent(metrics.no_answer_ratio)
+                    percent(ratio)
                 ),
             ));
         }
@@ -138,13 +144,12 @@ impl Health {
                 ),
             ));
         }
-        if metrics.logp_difference > self.rounding {
+        if let Some(difference) = metrics.logp_difference.filter(|most| *most > self.rounding) {
             warnings.push((
                 "ratio",
                 format!(
-                    "step {step}: rollout and training differ by {:.1e} in a log-probability, so that the importance \
-                     ratio is not 1; this is a bug",
-                    metrics.logp_difference
+                    "step {step}: rollout and training differ by {difference:.1e} in a log-probability, so that the \
+                     importance ratio is not 1; this is a bug"
                 ),
             ));
         }
@@ -180,7 +185,7 @@ mod tests {
     fn healthy(step: usize) -> Metrics {
         Metrics {
             step,
-            reward: 0.4,
+            reward: Some(0.4),
             grad_norm: 1.0,
             kl: Some(0.1),
             kl_stderr: Some(0.05),
@@ -193,15 +198,15 @@ mod tests {
         type Change = fn(&mut Metrics);
         let troubles: [(&str, usize, Change); 8] = [
             ("every completion of a group was incorrect", DEAD_STEPS, |m| {
-                (m.reward, m.frac_reward_zero_std) = (0.0, 1.0);
+                (m.reward, m.frac_reward_zero_std) = (Some(0.0), Some(1.0));
             }),
-            ("--max-completion-length", 1, |m| m.clipped_ratio = 0.6),
+            ("--max-completion-length", 1, |m| m.clipped_ratio = Some(0.6)),
             ("an end of turn, `</s>`", 1, |m| {
-                (m.clipped_ratio, m.unnoticed_end) = (0.6, Some("</s>"));
+                (m.clipped_ratio, m.unnoticed_end) = (Some(0.6), Some("</s>"));
             }),
-            ("--verifier", 1, |m| m.no_answer_ratio = 0.7),
+            ("--verifier", 1, |m| m.no_answer_ratio = Some(0.7)),
             ("gradient of exactly 0", DEAD_STEPS, |m| m.grad_norm = 0.0),
-            ("importance ratio is not 1", 1, |m| m.logp_difference = 0.1),
+            ("importance ratio is not 1", 1, |m| m.logp_difference = Some(0.1)),
             ("standard errors below 0", 1, |m| m.kl = Some(-1.0)),
             ("--learning-rate", 1, |m| m.skipped_now = true),
         ];
@@ -224,8 +229,8 @@ mod tests {
     #[test]
     fn a_short_run_that_learned_nothing_says_so_at_its_end() {
         let dull = |step: usize, reward: f64| Metrics {
-            reward,
-            frac_reward_zero_std: 1.0,
+            reward: Some(reward),
+            frac_reward_zero_std: Some(1.0),
             ..healthy(step)
         };
         let mut health = Health::new(1e-3, Truncated::Wrong);

@@ -13,7 +13,7 @@ use crate::rollout::{Group, Rollout};
 use crate::train::checkpoint::State;
 use tealight_nn::generate::Finish;
 
-/// One row of `metrics.jsonl`; names are TRL's.
+/// One row of `metrics.jsonl`; names are TRL's. What only rollouts have is null in a step without them.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Metrics {
     /// Steps done.
@@ -21,16 +21,16 @@ pub struct Metrics {
     /// Policy loss plus weighted divergence.
     pub loss: f64,
     /// Mean reward.
-    pub reward: f64,
+    pub reward: Option<f64>,
     /// Mean over groups of the standard deviation of rewards.
-    pub reward_std: f64,
+    pub reward_std: Option<f64>,
     /// Share of zero-variance groups: rewards are all equal, and so is the gradient of their policy loss to zero.
-    pub frac_reward_zero_std: f64,
+    pub frac_reward_zero_std: Option<f64>,
     /// The metrics of graded rewards by [`super::Rewarding`].
     #[serde(flatten)]
     pub rewards: BTreeMap<String, f64>,
     /// Mean entropy of the policy at sampled tokens, in nats.
-    pub entropy: f64,
+    pub entropy: Option<f64>,
     /// Estimate of `KL(policy || base)` per completion, in nats, by its log-ratio; null where not logged.
     pub kl: Option<f64>,
     /// Standard error of `kl` over the completions of the step.
@@ -54,28 +54,28 @@ pub struct Metrics {
     pub learning_rate: f64,
     /// Mean tokens in a completion.
     #[serde(rename = "completions/mean_length")]
-    pub mean_length: f64,
+    pub mean_length: Option<f64>,
     /// Tokens in the shortest completion.
     #[serde(rename = "completions/min_length")]
-    pub min_length: f64,
+    pub min_length: Option<f64>,
     /// Tokens in the longest completion.
     #[serde(rename = "completions/max_length")]
-    pub max_length: f64,
+    pub max_length: Option<f64>,
     /// Mean tokens in a completion that ended by itself; null where none did.
     #[serde(rename = "completions/mean_terminated_length")]
-    pub mean_terminated_length: f64,
+    pub mean_terminated_length: Option<f64>,
     /// Share of completions cut off by the length limit.
     #[serde(rename = "completions/clipped_ratio")]
-    pub clipped_ratio: f64,
+    pub clipped_ratio: Option<f64>,
     /// Share of completions in which no answer was found, or none that could be read.
     #[serde(rename = "completions/no_answer_ratio")]
-    pub no_answer_ratio: f64,
+    pub no_answer_ratio: Option<f64>,
     /// Share of tokens whose ratio was clipped.
     #[serde(rename = "clip_ratio/region_mean")]
-    pub clip_region: f64,
+    pub clip_region: Option<f64>,
     /// Largest difference of log-probabilities between rollout and training.
     #[serde(rename = "sampling/sampling_logp_difference/max")]
-    pub logp_difference: f64,
+    pub logp_difference: Option<f64>,
     /// Steps that the weights which sampled are behind; null where this process samples.
     #[serde(rename = "sampling/staleness")]
     pub staleness: Option<usize>,
@@ -97,15 +97,9 @@ pub struct Metrics {
     /// Whether this step is one of them.
     #[serde(skip)]
     pub skipped_now: bool,
-    /// Completions of the step that went through a backward pass: rollouts, and stored ones.
-    #[serde(skip)]
-    pub step_gradients: (usize, usize),
     /// The end of turn after which most truncated completions of the step went on.
     #[serde(skip)]
     pub unnoticed_end: Option<&'static str>,
-    /// Tokens sampled in the step.
-    #[serde(skip)]
-    pub step_tokens: usize,
     /// Seconds the step took.
     pub step_time: f64,
     /// Seconds of it until its rollouts were there, judged.
@@ -117,25 +111,6 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Of a step without rollouts: what only rollouts have is not a number, null in the log.
-    pub(super) fn supervised() -> Self {
-        Self {
-            reward: f64::NAN,
-            reward_std: f64::NAN,
-            frac_reward_zero_std: f64::NAN,
-            entropy: f64::NAN,
-            mean_length: f64::NAN,
-            min_length: f64::NAN,
-            max_length: f64::NAN,
-            mean_terminated_length: f64::NAN,
-            clipped_ratio: f64::NAN,
-            no_answer_ratio: f64::NAN,
-            clip_region: f64::NAN,
-            logp_difference: f64::NAN,
-            ..Self::default()
-        }
-    }
-
     /// Takes over the counters of the run after the step.
     pub(super) fn count(&mut self, state: &State) {
         self.step = state.global_step;
@@ -155,13 +130,12 @@ impl Metrics {
             *self.reduction_time.get_or_insert(0.0) += seconds;
         }
         if let Some(rollouts) = &stats.rollouts {
-            self.step_gradients.0 += rollouts.count;
-            self.entropy += rollouts.entropy;
-            self.clip_region += rollouts.clipped;
-            self.logp_difference = self.logp_difference.max(rollouts.logp_difference);
+            *self.entropy.get_or_insert(0.0) += rollouts.entropy;
+            *self.clip_region.get_or_insert(0.0) += rollouts.clipped;
+            let difference = self.logp_difference.get_or_insert(0.0);
+            *difference = difference.max(rollouts.logp_difference);
         }
         if let Some(stored) = &stats.stored {
-            self.step_gradients.1 += stored.count;
             if stored.count > 0 {
                 *self.rehearsal_logp.get_or_insert(0.0) += stored.logp;
                 *self.rehearsal_clamped.get_or_insert(0.0) += stored.clamped;
@@ -175,37 +149,34 @@ impl Metrics {
     /// Metrics of the rewards and lengths of a step's groups.
     pub(super) fn from_groups(groups: &[Group], rewarding: &Rewarding) -> Self {
         let all: Vec<_> = groups.iter().flat_map(|group| &group.rollouts).collect();
-        let count = all.len() as f64;
-        let deviations: Vec<f64> = groups
-            .iter()
-            .map(|group| {
-                let rewards = group.rewards();
-                // The sample deviation, as the advantages divide by it; there is none of one sample.
-                if rewards.len() > 1 { deviation(&rewards, None) } else { f64::NAN }
-            })
-            .collect();
-        let of_groups = groups.len() as f64;
-        let no_answer = |verdict: &Verdict| {
-            f64::from(matches!(verdict, Verdict::NoAnswer | Verdict::Unparsable { .. }))
-        };
+        // Sample deviations, as the advantages divide by them; there is none of one sample.
+        let rewards = groups.iter().map(Group::rewards).filter(|rewards| rewards.len() > 1);
+        let deviations: Vec<f64> = rewards.map(|rewards| deviation(&rewards, None)).collect();
         let length = |rollout: &&Rollout| rollout.completion.tokens.len() as f64;
         let lengths: Vec<f64> = all.iter().map(length).collect();
         let has_ended = |rollout: &&&Rollout| rollout.completion.finish == Finish::Stop;
         let ended: Vec<f64> = all.iter().filter(has_ended).map(length).collect();
-        let truncated = |finish| f64::from(finish == Finish::Length);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let share = |is_so: &dyn Fn(&Rollout) -> bool| {
+            Some(all.iter().filter(|rollout| is_so(rollout)).count() as f64 / all.len() as f64)
+        };
+        let zero_std = deviations.iter().filter(|deviation| **deviation == 0.0).count();
         Self {
-            reward: all.iter().map(|rollout| rollout.reward()).sum::<f64>() / count,
-            reward_std: deviations.iter().sum::<f64>() / of_groups,
+            reward: Some(
+                all.iter().map(|rollout| rollout.reward()).sum::<f64>() / all.len() as f64,
+            ),
+            reward_std: (!deviations.is_empty()).then(|| mean(&deviations)),
             rewards: rewarding.logged(groups),
-            frac_reward_zero_std: deviations.iter().filter(|d| **d == 0.0).count() as f64
-                / of_groups,
-            min_length: lengths.iter().copied().fold(f64::INFINITY, f64::min),
-            max_length: lengths.iter().copied().fold(0.0, f64::max),
-            mean_terminated_length: ended.iter().sum::<f64>() / ended.len() as f64,
-            mean_length: lengths.iter().sum::<f64>() / count,
-            no_answer_ratio: all.iter().map(|r| no_answer(&r.verdict)).sum::<f64>() / count,
+            frac_reward_zero_std: Some(zero_std as f64 / groups.len() as f64),
+            min_length: Some(lengths.iter().copied().fold(f64::INFINITY, f64::min)),
+            max_length: Some(lengths.iter().copied().fold(0.0, f64::max)),
+            mean_terminated_length: (!ended.is_empty()).then(|| mean(&ended)),
+            mean_length: Some(mean(&lengths)),
+            no_answer_ratio: share(&|rollout| {
+                matches!(rollout.verdict, Verdict::NoAnswer | Verdict::Unparsable { .. })
+            }),
             unnoticed_end: unnoticed_end(&all),
-            clipped_ratio: all.iter().map(|r| truncated(r.completion.finish)).sum::<f64>() / count,
+            clipped_ratio: share(&|rollout| rollout.completion.finish == Finish::Length),
             ..Self::default()
         }
     }

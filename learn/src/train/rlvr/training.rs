@@ -109,10 +109,12 @@ fn step(
     source: &mut Source<'_>,
 ) -> Result<(Metrics, Vec<Group>, Vec<f64>)> {
     let settings = &run.config.settings;
-    let (started, step, tokens) = (Instant::now(), state.global_step, state.num_tokens);
-    let mut metrics = Metrics::supervised();
+    let (started, step) = (Instant::now(), state.global_step);
     phase("sampling");
-    let (batch, groups) = sample(run, state, &mut metrics, source)?.unzip();
+    let (mut metrics, batch, groups) = match run.plan.is_on_policy() {
+        true => sample(run, state, source)?,
+        false => (Metrics::default(), None, vec![]),
+    };
     phase("updating");
     if step == 0 {
         check_stored(run)?;
@@ -129,6 +131,9 @@ fn step(
             check_ratio(run, &stats)?;
         }
         metrics.add(&stats, update);
+        let stored = stats.stored.map_or(0, |stored| stored.count);
+        state.num_gradients += stats.rollouts.map_or(0, |rollouts| rollouts.count) + stored;
+        state.num_rehearsed += stored;
         metrics.grad_norm = f64::NAN;
         // A step that is not finite would destroy the moments as well as the weights.
         if metrics.loss.is_finite() {
@@ -142,25 +147,17 @@ fn step(
     if state.global_step % CHECKED == 1 || !run.goes_on(state) {
         rank_shares::check_weights(run.models.policy.weights(), run.ranks)?;
     }
-    let (rollouts, stored) = metrics.step_gradients;
-    state.num_gradients += rollouts + stored;
-    state.num_rehearsed += stored;
     metrics.count(state);
-    metrics.step_tokens = state.num_tokens - tokens;
     metrics.step_time = started.elapsed().as_secs_f64();
-    Ok((metrics, groups.unwrap_or_default(), advantages))
+    Ok((metrics, groups, advantages))
 }
 
-/// The rollouts of a step as a batch, with their groups; `None` for supervised objectives.
+/// The rollouts of a step: what they measure, the batch that they make, and its groups.
 fn sample(
     run: &Run<'_>,
     state: &mut State,
-    metrics: &mut Metrics,
     source: &mut Source<'_>,
-) -> Result<Option<(TokenBatch, Vec<Group>)>> {
-    if !run.plan.is_on_policy() {
-        return Ok(None);
-    }
+) -> Result<(Metrics, Option<TokenBatch>, Vec<Group>)> {
     let failed = || format!("step {}: the rollouts failed", state.global_step + 1);
     let started = Instant::now();
     let rollouts = source(state).with_context(failed)?;
@@ -174,7 +171,7 @@ fn sample(
     if state.global_step == 0 {
         check_ends(run, &rollouts.sampled)?;
     }
-    *metrics =
+    let mut metrics =
         Metrics { sampling_time, ..Metrics::from_groups(&rollouts.sampled, run.data.rewarding) };
     metrics.staleness = run.models.sampling.engine.as_ref().map(|_| rollouts.staleness);
     let groups = rollouts.into_batch();
@@ -184,7 +181,7 @@ fn sample(
     (metrics.kl, metrics.kl_stderr) = kl_to_base(run, &batch, step)?.unzip();
     let matching = run.plan.matching();
     metrics.max_reward_ratio = matching.map(|it| clipped_reward_ratio(it, &batch.stats));
-    Ok(Some((batch, groups)))
+    Ok((metrics, Some(batch), groups))
 }
 
 /// The optimizer steps on a batch: every mini-batch, as often as the batch is passed over.
@@ -210,7 +207,7 @@ fn count_update(state: &mut State, grad_norm: f64) -> bool {
 /// off whatever its weight (Skywork-OR1).
 fn adapt_entropy(run: &Run<'_>, state: &mut State, metrics: &Metrics) {
     let Some(target) = run.plan.entropy.target else { return };
-    state.is_above_entropy = metrics.entropy > target;
+    state.is_above_entropy = metrics.entropy.is_some_and(|entropy| entropy > target);
     let change = if state.is_above_entropy { -ENTROPY_STEP } else { ENTROPY_STEP };
     state.entropy_bonus = (state.entropy_bonus + change).max(0.0);
 }
