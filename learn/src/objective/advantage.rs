@@ -42,7 +42,7 @@ pub struct GroupStats {
 
 /// The reward of a completion with the overlong penalty (DAPO): it falls by 1 over the last `buffer` share of the
 /// longest completion allowed.
-pub fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64 {
+pub(crate) fn shaped_reward(reward: f64, length: usize, longest: usize, buffer: f64) -> f64 {
     // min(0, -(length - (longest - buffer)) / buffer), DAPO's soft penalty with factor 1.
     let buffer_tokens = longest as f64 * buffer;
     let over = length as f64 - (longest as f64 - buffer_tokens);
@@ -250,7 +250,7 @@ fn pseudo_reward(matching: &Matching, stats: &GroupStats, i: usize) -> (f64, boo
 }
 
 /// Share of the correct samples whose pseudo-reward is clipped at the target's `max_reward`.
-pub fn clipped_reward_ratio(matching: &Matching, groups: &[GroupStats]) -> f64 {
+pub(crate) fn clipped_reward_ratio(matching: &Matching, groups: &[GroupStats]) -> f64 {
     let right = |stats: &GroupStats| -> Vec<bool> {
         let right = (0..stats.rewards.len()).filter(|i| stats.classes[*i].is_some());
         right.map(|i| pseudo_reward(matching, stats, i).1).collect()
@@ -272,7 +272,7 @@ fn partition_of(estimate: f64) -> f64 {
 impl GroupStats {
     /// Z, the validity of the base on the prompt, by importance sampling from the group itself, `mean(v a / pi)`. What
     /// multiplies it by the same samples again is self-normalised, and biased in small groups.
-    pub fn online_normaliser(&self) -> f64 {
+    fn online_normaliser(&self) -> f64 {
         let weight = |i: usize| match self.classes[i].is_some() {
             // E_pi[v a / pi] = a(v = 1) = Z.
             true => (self.base_logp[i] - self.behavior_logp[i]).exp(),
@@ -286,7 +286,7 @@ impl GroupStats {
 impl Matching {
     /// Replaces the stored normaliser of groups by importance sampling from the groups themselves, where the target
     /// asks for it. `sums` has the sum of the estimates of a prompt, by its id, and their number.
-    pub fn estimate_partition<'a>(
+    pub(crate) fn estimate_partition<'a>(
         &self,
         ids: impl Iterator<Item = &'a str>,
         groups: &mut [GroupStats],

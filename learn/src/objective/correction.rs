@@ -77,12 +77,12 @@ impl From<ImportanceCorrection> for String {
 
 /// Weights of samples that another model drew.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ImportanceWeights {
+pub(crate) struct ImportanceWeights {
     /// The factor of the weight of every token, completion by completion.
-    pub factor: Vec<Vec<f64>>,
+    pub(crate) factor: Vec<Vec<f64>>,
     /// Whether a completion is within the limit: those that are not count for nothing in sums, which are divided by
     /// all.
-    pub counts: Vec<bool>,
+    pub(crate) counts: Vec<bool>,
 }
 
 /// Distance of an engine's log-probabilities from the policy's, on the tokens of a step.
@@ -119,7 +119,7 @@ fn sequence_ratio(tokens: &[f64]) -> f64 {
 
 impl ImportanceCorrection {
     /// The weights of completions, from `log(pi / b)` of their tokens.
-    pub fn weigh(self, log_ratios: &[Vec<f64>]) -> ImportanceWeights {
+    pub(crate) fn weigh(self, log_ratios: &[Vec<f64>]) -> ImportanceWeights {
         let weigh = |tokens: &Vec<f64>| {
             // prod_t pi / b is the exact weight, but its variance grows exponentially in the number of tokens.
             let ratio = sequence_ratio(tokens);
@@ -140,7 +140,7 @@ impl ImportanceCorrection {
 
 impl Mismatch {
     /// Of completions of whose tokens these are `log(pi / b)`, and which of them count.
-    pub fn new(log_ratios: &[Vec<f64>], counts: &[bool]) -> Self {
+    pub(crate) fn new(log_ratios: &[Vec<f64>], counts: &[bool]) -> Self {
         let differences = || log_ratios.iter().flatten().map(|x| x.abs());
         let tokens = differences().count().max(1) as f64;
         let ratios: Vec<f64> = log_ratios.iter().map(|tokens| sequence_ratio(tokens)).collect();

@@ -99,7 +99,7 @@ impl Plan {
     }
 
     /// The pointwise loss that the log-ratio of each token of a rollout adds to the loss, and its weight.
-    pub fn token_loss(&self) -> Option<(PointwiseLoss, f64)> {
+    pub(crate) fn token_loss(&self) -> Option<(PointwiseLoss, f64)> {
         let regulariser = self.regulariser()?;
         match regulariser.estimator {
             Estimator::K2 => Some((PointwiseLoss::K2, regulariser.beta)),

@@ -22,11 +22,9 @@ mod pointwise;
 mod rule;
 pub mod target;
 
-pub(crate) use advantage::deviation;
-pub use advantage::{
-    Baseline, GroupStats, advantages, clipped_reward_ratio, shaped_reward, token_advantages,
-};
-pub use correction::{ImportanceCorrection, ImportanceWeights, Mismatch};
+pub use advantage::{Baseline, GroupStats, advantages, token_advantages};
+pub(crate) use advantage::{clipped_reward_ratio, deviation, shaped_reward};
+pub use correction::{ImportanceCorrection, Mismatch};
 pub use loss::{
     Loss, LossType, Normaliser, PolicyOutputs, Shares, StoredValues, TokenValues, TrustRegion,
 };

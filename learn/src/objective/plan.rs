@@ -216,7 +216,7 @@ impl Matching {
 impl Plan {
     /// Whether the objective is one of correct and incorrect completions alone: its rule, its target or the rehearsal
     /// of the base's correct completions reads verdicts. Others read rewards.
-    pub fn is_binary(&self) -> bool {
+    pub(crate) fn is_binary(&self) -> bool {
         self.rule.as_ref().is_some_and(Rule::is_binary)
             || self.matching().is_some()
             || self.needs_presamples()
@@ -244,7 +244,7 @@ impl Plan {
     }
 
     /// Whether advantages need the log-probability of rollouts under the base.
-    pub fn needs_reference(&self) -> bool {
+    pub(crate) fn needs_reference(&self) -> bool {
         let is_in_rule = self.reads_in_rule("logp_base");
         match &self.anchor {
             Anchor::None => is_in_rule,

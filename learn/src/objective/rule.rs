@@ -190,7 +190,7 @@ impl Rule {
     }
 
     /// Whether it reads verdicts, not rewards.
-    pub fn is_binary(&self) -> bool {
+    pub(super) fn is_binary(&self) -> bool {
         ["correct", "c", "class_size"].iter().any(|name| self.reads(name))
     }
 

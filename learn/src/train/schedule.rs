@@ -36,7 +36,7 @@ impl Schedule {
     pub const ADAPTER_RATE: f64 = 1e-4;
 
     /// One without a warm-up.
-    pub fn without_warmup(learning_rate: f64, lr_scheduler_type: Scheduler) -> Self {
+    pub(crate) fn without_warmup(learning_rate: f64, lr_scheduler_type: Scheduler) -> Self {
         Self { learning_rate, lr_scheduler_type, warmup_steps: 0 }
     }
 
