@@ -354,12 +354,15 @@ macro_rules! on_backend {
 }
 pub(crate) use on_backend;
 
-/// A backend that was chosen at run time.
+/// A value of either backend.
 #[derive(Debug, Clone)]
-pub(crate) enum AnyBackend {
-    Cpu(cpu::Cpu),
-    Gpu(gpu::Gpu),
+pub(crate) enum Either<C, G> {
+    Cpu(C),
+    Gpu(G),
 }
+
+/// A backend that was chosen at run time.
+pub(crate) type AnyBackend = Either<cpu::Cpu, gpu::Gpu>;
 
 impl AnyBackend {
     /// Has keys and values rounded to bfloat16, on the CPU: on a GPU they are of the model's type.

@@ -14,22 +14,16 @@ use super::{batch_memory, run};
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
-    Anchor, AnyBackend, Backend, Divergences, GradAccumulator, LogpGrads, PackedSequences, Targets,
-    TokenLogp,
+    Anchor, AnyBackend, Backend, Divergences, Either, GradAccumulator, LogpGrads, PackedSequences,
+    Targets, TokenLogp,
 };
 use tealight_divergence::Divergence;
 
 /// The values that the backward pass through a decoder's layers reads.
-pub(crate) enum Trace {
-    Cpu(run::SavedLayers<Cpu>),
-    Gpu(run::SavedLayers<Gpu>),
-}
+pub(crate) type Trace = Either<run::SavedLayers<Cpu>, run::SavedLayers<Gpu>>;
 
 /// The values that the gradient of log-probabilities reads.
-pub(crate) enum LogpTrace {
-    Cpu(<Cpu as Backend>::LogpSums),
-    Gpu(<Gpu as Backend>::LogpSums),
-}
+pub(crate) type LogpTrace = Either<<Cpu as Backend>::LogpSums, <Gpu as Backend>::LogpSums>;
 
 /// The keys and values of every layer of a cache on a GPU.
 type LayerCaches<'a> = Vec<<Gpu as Backend>::Cache<'a>>;
