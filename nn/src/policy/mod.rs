@@ -172,8 +172,7 @@ pub fn frozen_decoder(architecture: &Architecture, weights: &Weights) -> Result<
     frozen_decoder_on(kind_of(weights), architecture, weights)
 }
 
-/// The same on a backend of the caller's choice.
-pub fn frozen_decoder_on(
+fn frozen_decoder_on(
     kind: BackendKind,
     architecture: &Architecture,
     weights: &Weights,
