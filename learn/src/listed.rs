@@ -51,16 +51,18 @@ pub(crate) fn encoded<'a>(
         // Of what a sample with these tokens would say.
         let read = tokenizer.decode(&ids)?;
         let verdict = judge::verify(&*dataset.verifier, problem, &read);
-        let row = |end: &u32| Sequence {
-            prompt: prompt.clone(),
-            completion: [ids.as_slice(), &[*end]].concat(),
-        };
-        let rows = tokenizer.eos().iter().map(row).collect();
+        let rows = ended(&prompt, &ids, tokenizer);
         if known.insert(ids) {
             all.push(EncodedText { text, read, verdict, rows });
         }
     }
     Ok(all)
+}
+
+/// The sequences of a completion, one for each token that ends a sequence.
+fn ended(prompt: &[u32], ids: &[u32], tokenizer: &dyn Tokenizer) -> Vec<Sequence> {
+    let row = |end: &u32| Sequence { prompt: prompt.into(), completion: [ids, &[*end]].concat() };
+    tokenizer.eos().iter().map(row).collect()
 }
 
 /// The log-probability of each sequence under a model; `advance` hears of every pass.
@@ -124,6 +126,27 @@ impl ListedAnswers {
             self.rows.extend(one.rows);
         }
         Ok(())
+    }
+
+    /// Correct answers of a problem, each a text of its own.
+    ///
+    /// # Errors
+    /// A prompt or a text that cannot be encoded.
+    pub fn of_texts(
+        problem: &Problem,
+        texts: &[String],
+        tokenizer: &dyn Tokenizer,
+    ) -> Result<Self> {
+        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
+        let mut listed = Self::default();
+        for text in texts {
+            let rows = ended(&prompt, &tokenizer.encode_completion(text)?, tokenizer);
+            listed.mode_of.extend(rows.iter().map(|_| listed.modes.len()));
+            let (problem, answer, spellings) = (problem.id.clone(), text.clone(), rows.len());
+            listed.modes.push(Mode { problem, answer, spellings });
+            listed.rows.extend(rows);
+        }
+        Ok(listed)
     }
 
     /// Token sequences that are scored.

@@ -5,10 +5,9 @@ use anyhow::Result;
 use tealight_datasets::Dataset;
 use tealight_eval::Tally;
 
-use tealight_learn::listed;
+use tealight_learn::listed::ListedAnswers;
 use tealight_nn::model::Decoder;
-use tealight_nn::policy::Sequence;
-use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
+use tealight_nn::tokenizer::HubTokenizer;
 
 /// A model whose log-probabilities are asked, with the tokenizer that turns texts into its token ids.
 pub(crate) struct Scorer<'a> {
@@ -27,16 +26,13 @@ pub(crate) fn enumerated(
     tallies: &mut [Tally],
 ) -> Result<()> {
     let Some(answers) = dataset.answers else { return Ok(()) };
-    let tokenizer = base.tokenizer;
     for (problem, tally) in dataset.problems.iter().zip(tallies) {
         let Some(answers) = answers(problem).filter(|all| !all.is_empty()) else { continue };
-        let prompt = tokenizer.encode_prompt(&problem.prompt)?;
-        let texts = answers.iter().map(String::as_str);
-        let texts = EndedTexts::new(&prompt, texts, tokenizer)?;
-        let of_base = texts.logps(base.decoder, temperature)?;
+        let answers = ListedAnswers::of_texts(problem, &answers, base.tokenizer)?;
+        let of_base = answers.logp(base.decoder, temperature, &mut || Ok(()))?;
         let of_model = match std::ptr::eq(base.decoder, decoder) {
             true => of_base.clone(),
-            false => texts.logps(decoder, temperature)?,
+            false => answers.logp(decoder, temperature, &mut || Ok(()))?,
         };
         tally.kl_pstar = Some(kl_from_filtered(&of_base, &of_model));
     }
@@ -53,41 +49,6 @@ fn kl_from_filtered(base: &[f64], model: &[f64]) -> f64 {
         log_p.exp() * (log_p - pi)
     };
     base.iter().zip(model).map(term).sum()
-}
-
-/// Completions as texts: each is a sequence for every end-of-sequence token, and its probability is their sum.
-struct EndedTexts {
-    /// The sequences of one text together.
-    rows: Vec<Sequence>,
-    ends: usize,
-}
-
-impl EndedTexts {
-    fn new<'a>(
-        prompt: &[u32],
-        texts: impl Iterator<Item = &'a str>,
-        tokenizer: &HubTokenizer,
-    ) -> Result<Self> {
-        let mut rows = Vec::new();
-        for text in texts {
-            let ids = tokenizer.encode_completion(text)?;
-            rows.extend(tokenizer.eos().iter().map(|end| Sequence {
-                prompt: prompt.to_vec(),
-                completion: [ids.as_slice(), &[*end]].concat(),
-            }));
-        }
-        Ok(Self { rows, ends: tokenizer.eos().len() })
-    }
-
-    /// The log-probability of each text.
-    fn logps(&self, decoder: &Decoder, temperature: f64) -> Result<Vec<f64>> {
-        let of_rows = listed::logp(decoder, &self.rows, temperature, &mut || Ok(()))?;
-        let of_text = |logps: &[f64]| {
-            let top = logps.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            top + logps.iter().map(|logp| (logp - top).exp()).sum::<f64>().ln()
-        };
-        Ok(of_rows.chunks(self.ends).map(of_text).collect())
-    }
 }
 
 #[cfg(test)]
