@@ -82,7 +82,7 @@ impl SamplingRequest<'_> {
             sampler: Box::new(LocalSampler { decoder, max_rows: self.max_num_seqs }),
             context: decoder.architecture().max_positions,
             tokenizer,
-            params: self.params.clone(),
+            params: SamplingParams { eos: tokenizer.eos().to_vec(), ..self.params.clone() },
             rng_key: LocalSolver::rng_key(self.seed),
         }
     }

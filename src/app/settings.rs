@@ -360,9 +360,10 @@ impl DecodingOptions {
         Filters { top_k: self.top_k, top_p: self.top_p, min_p: self.min_p }
     }
 
-    pub(crate) fn params(&self, temperature: f64, length: usize, eos: &[u32]) -> SamplingParams {
-        let filters = self.filters();
-        SamplingParams { temperature, filters, max_new_tokens: length, eos: eos.to_vec() }
+    /// Sampling settings without the tokens that end a sequence, which a solver takes from its tokenizer.
+    pub(crate) fn params(&self, temperature: f64, length: usize) -> SamplingParams {
+        let (filters, eos) = (self.filters(), Vec::new());
+        SamplingParams { temperature, filters, max_new_tokens: length, eos }
     }
 }
 

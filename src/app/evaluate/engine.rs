@@ -75,11 +75,7 @@ impl Engine {
                 let params = draw.params.clone();
                 Box::new(LocalSolver::new(model, params, draw.seed, draw.max_num_seqs))
             }
-            Engine::Ours(base, decoder) => {
-                let mut solver = draw.solver(decoder, &base.tokenizer);
-                solver.params.eos = base.tokenizer.eos().to_vec();
-                Box::new(solver)
-            }
+            Engine::Ours(base, decoder) => Box::new(draw.solver(decoder, &base.tokenizer)),
         }
     }
 

@@ -131,7 +131,7 @@ impl SetEvaluation<'_> {
     fn params(&self, temperature: f64) -> SamplingParams {
         let decoding = &self.options.decoding;
         let length = decoding.max_completion_length.unwrap_or(LENGTH);
-        decoding.params(temperature, length, &[0])
+        decoding.params(temperature, length)
     }
 }
 
