@@ -52,9 +52,9 @@ fn refuse_other_files(directory: &Path) -> Result<()> {
 /// A base model, where it runs, and who may stop it.
 pub(crate) struct Session<'a> {
     pub(crate) base: &'a Pretrained,
-    pub(crate) reference: Decoder,
-    /// The policy that took the base's weights over, where nothing reads the base once it is trained; `reference` is
-    /// then its decoder, and the base's only until the first step.
+    pub(crate) base_decoder: Decoder,
+    /// The policy that took the base's weights over, where nothing reads the base once it is trained; `base_decoder`
+    /// is then its decoder, and the base's only until the first step.
     pub(crate) taken: Option<Policy>,
     pub(crate) device: Device,
     pub(crate) stop: &'a Stop,
@@ -90,8 +90,8 @@ impl SamplingRequest<'_> {
 
 impl<'a> Session<'a> {
     pub(crate) fn new(base: &'a Pretrained, device: Device, stop: &'a Stop) -> Result<Self> {
-        let reference = base.decoder()?;
-        Ok(Self { base, reference, taken: None, device, stop, ranks: Ranks::alone() })
+        let base_decoder = base.decoder()?;
+        Ok(Self { base, base_decoder, taken: None, device, stop, ranks: Ranks::alone() })
     }
 
     /// One of a single run in which nothing reads the base once it is trained: no second copy of its weights is held.
@@ -101,14 +101,14 @@ impl<'a> Session<'a> {
         stop: &'a Stop,
     ) -> Result<Self> {
         let policy = base.take_policy()?;
-        let reference = policy.decoder().clone();
-        Ok(Self { base, reference, taken: Some(policy), device, stop, ranks: Ranks::alone() })
+        let base_decoder = policy.decoder().clone();
+        Ok(Self { base, base_decoder, taken: Some(policy), device, stop, ranks: Ranks::alone() })
     }
 
     /// The same session as a rank for itself.
     pub(crate) fn alone(&self) -> Self {
-        let (reference, device) = (self.reference.clone(), self.device.clone());
-        Self { reference, taken: None, device, ranks: Ranks::alone(), ..*self }
+        let (base_decoder, device) = (self.base_decoder.clone(), self.device.clone());
+        Self { base_decoder, taken: None, device, ranks: Ranks::alone(), ..*self }
     }
 
     /// The same session as one of several ranks.
@@ -209,7 +209,7 @@ impl<'a> Session<'a> {
             claim.insert(Claim::take(directory)?).accept()?;
             presample::continued(directory, request)
         })?;
-        let sampler = LocalSampler { decoder: &self.reference, max_rows: max_num_seqs };
+        let sampler = LocalSampler { decoder: &self.base_decoder, max_rows: max_num_seqs };
         let params = SamplingParams {
             temperature: request.temperature,
             filters: Filters::default(),
@@ -236,6 +236,6 @@ impl<'a> Session<'a> {
 
     /// The base as a model whose log-probabilities are asked.
     pub(crate) fn scorer(&self) -> Scorer<'_> {
-        Scorer { decoder: &self.reference, tokenizer: &self.base.tokenizer }
+        Scorer { decoder: &self.base_decoder, tokenizer: &self.base.tokenizer }
     }
 }

@@ -153,7 +153,7 @@ impl<'a> PathSet<'a> {
 
     /// The base, where every path begins.
     pub(crate) fn base(&mut self, session: &Session<'_>, output: &Path) -> Result<Vec<Answers>> {
-        let load = || Ok(session.reference.clone());
+        let load = || Ok(session.base_decoder.clone());
         let folder = output.join("base");
         let base = Model { name: "base".into(), load: &load };
         self.settle(session, &base, &folder)?;
@@ -163,7 +163,7 @@ impl<'a> PathSet<'a> {
     /// The same, and its path at lower temperatures.
     pub(crate) fn with_colder(&mut self, session: &Session<'_>, output: &Path) -> Result<BasePath> {
         let answers = self.base(session, output)?;
-        let load = || Ok(session.reference.clone());
+        let load = || Ok(session.base_decoder.clone());
         let mut factors = self.options.base_temperature.clone();
         factors.sort_by(|a, b| b.total_cmp(a));
         let mut checkpoints = Vec::new();

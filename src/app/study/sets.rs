@@ -222,7 +222,7 @@ impl StudySet {
         let is_whole = session.ranks.first(|| self.is_whole(&samples, draw.n))?;
         let decoder = match is_whole {
             // Nothing is drawn from it.
-            true => session.reference.clone(),
+            true => session.base_decoder.clone(),
             false => {
                 (model.load)().with_context(|| format!("{}: cannot be sampled", model.name))?
             }

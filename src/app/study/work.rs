@@ -95,7 +95,7 @@ impl<'a> Work<'a> {
         let folder = self.output.join("base");
         let seed = self.study.seeds[0];
         let one = |set: &StudySet| -> Result<Evaluated> {
-            let base = (&self.session.reference, "base");
+            let base = (&self.session.base_decoder, "base");
             Ok(Evaluated {
                 name: set.dataset.name.clone(),
                 domain: set.domain.to_owned(),

@@ -97,7 +97,7 @@ impl Session<'_> {
             plan: &plan,
             models: Models {
                 policy: &policy,
-                base: self.taken.is_none().then_some(&self.reference),
+                base: self.taken.is_none().then_some(&self.base_decoder),
                 tokenizer: &self.base.tokenizer,
                 sampling: Sampling { engine, rollout_dtype, correction },
             },
@@ -173,7 +173,7 @@ impl Session<'_> {
     fn policy(&self, config: &RlvrConfig, adapter: Option<&Adapter>) -> Result<Policy> {
         let policy = match &self.taken {
             Some(taken) => taken.clone(),
-            None => self.base.policy(adapter)?.sharing_buffers_with(&self.reference),
+            None => self.base.policy(adapter)?.sharing_buffers_with(&self.base_decoder),
         };
         start_from(config, self.base, &policy, &self.device)?;
         if config.settings.gradient_checkpointing { Ok(policy.recomputing()) } else { Ok(policy) }
