@@ -141,8 +141,8 @@ impl RunDirectory {
         Self { path: path.into(), start: Start::New }
     }
 
-    /// The directory, where what a run recorded there holds for this one: it is not replaced.
-    pub(crate) fn recorded(&self) -> Option<&Path> {
+    /// The directory, where it is not replaced: what a run recorded there then holds for this one.
+    pub(crate) fn unreplaced(&self) -> Option<&Path> {
         Some(self.path.as_path()).filter(|_| self.start != Start::Replace)
     }
 }

@@ -114,8 +114,7 @@ pub fn run(
         tracing::info!("{}: no checkpoint yet; starting from the beginning", output.display());
     }
     let mut options = options.clone();
-    options.model.template.set_date(run_directory.recorded(), ranks)?;
-    let options = &options;
+    options.model.template.set_date(run_directory.unreplaced(), ranks)?;
     let (mut dataset, mut held_out) = options.open()?;
     options.model.precision.check(options.rlvr.settings.lora.use_peft)?;
     let (mut base, device) = options.model.load_on(ranks, ModelOptions::load_to_train)?;

@@ -61,7 +61,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     options.check_in(run_directory)?;
     let (claim, resumed) = run_directory.take()?;
     let mut options = options.clone();
-    options.model.template.set_date(run_directory.recorded(), &Ranks::alone())?;
+    options.model.template.set_date(run_directory.unreplaced(), &Ranks::alone())?;
     let options = &options;
     let mut datasets = options.open_data()?;
     let (mut base, device) = options.load_model_for(&mut datasets)?;
