@@ -135,8 +135,13 @@ where
     Ok(())
 }
 
-fn recorded(output: &Path) -> Result<String> {
-    read_text(&own_file(output, &output.join("config.toml"))?, MAX_SETTINGS)
+/// The text of the settings in a folder that a command wrote to, where it has some.
+pub(crate) fn read(folder: &Path) -> Result<Option<String>> {
+    let file = folder.join("config.toml");
+    match file.is_file() {
+        true => read_text(&own_file(folder, &file)?, MAX_SETTINGS).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// The flags, each after a blank, that a command with these options repeats to continue its run in `output`: none where
@@ -145,7 +150,7 @@ pub(crate) fn to_continue<T>(options: &T, output: &Path) -> Result<String>
 where
     T: Args + Serialize,
 {
-    if own_settings::is_own(output, &recorded(output)?) {
+    if read(output)?.is_some_and(|text| own_settings::is_own(output, &text)) {
         return Ok(String::new());
     }
     let flags = to_repeat(&settings::defaults(), options)?;

@@ -66,7 +66,7 @@ impl PromptOptions {
     }
 
     /// The settings, with the template's text, for records of prompts; null where there are none.
-    pub(crate) fn recorded(&self) -> Result<Value> {
+    pub(crate) fn record(&self) -> Result<Value> {
         if *self == Self::default() {
             return Ok(Value::Null);
         }

@@ -7,9 +7,10 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::app::folder_settings;
 use tealight_core::ranks::Ranks;
 use tealight_nn::tokenizer::{Rendering, TemplateDate};
-use tealight_system::files::{MAX_SETTINGS, own_file, read_text};
+use tealight_system::files::read_text;
 
 /// Largest template, in bytes.
 pub(super) const MAX_TEMPLATE: u64 = 1 << 20;
@@ -88,7 +89,7 @@ impl TemplateOptions {
     /// All ranks have that of the first.
     pub(crate) fn set_date(&mut self, output: Option<&Path>, ranks: &Ranks) -> Result<()> {
         if self.date()?.is_none() {
-            let recorded = || output.map_or(Ok(None), recorded);
+            let recorded = || output.map_or(Ok(None), recorded_date);
             let date = ranks.first(|| Ok(recorded()?.unwrap_or_else(TemplateDate::today)))?;
             self.template_kwargs.push(format!("{DATE}={date}"));
         }
@@ -102,14 +103,10 @@ fn date_in(text: &str) -> Option<&str> {
 }
 
 /// The date in the `config.toml` of an output directory, where there is one.
-fn recorded(output: &Path) -> Result<Option<TemplateDate>> {
-    let path = output.join("config.toml");
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let shown = || path.display().to_string();
-    let settings: toml::Table =
-        read_text(&own_file(output, &path)?, MAX_SETTINGS)?.parse().with_context(shown)?;
+fn recorded_date(output: &Path) -> Result<Option<TemplateDate>> {
+    let Some(text) = folder_settings::read(output)? else { return Ok(None) };
+    let shown = || output.join("config.toml").display().to_string();
+    let settings: toml::Table = text.parse().with_context(shown)?;
     let kwargs = settings.get("template_kwargs").and_then(toml::Value::as_array);
     let mut texts = kwargs.into_iter().flatten().filter_map(toml::Value::as_str);
     texts.find_map(date_in).map(str::parse).transpose().with_context(shown)

@@ -176,7 +176,7 @@ impl EvalOptions {
             filters: self.decoding.filters(),
             max_completion_length: length,
             seed: self.seed,
-            prompts: self.data.prompts.recorded()?,
+            prompts: self.data.prompts.record()?,
             chat_template: self.model.template.text()?,
             template_date: engine.date_in_prompts(),
             template_kwargs: self.model.template.variables()?,

@@ -18,7 +18,7 @@ use crate::app::settings::defaults;
 use crate::app::training::TrainOptions;
 use policies::Policies;
 use tealight_learn::gap::{Beta, Measures, Outputs};
-use tealight_system::files::{MAX_SETTINGS, own_file, read_text, write_atomic};
+use tealight_system::files::write_atomic;
 use tealight_system::range::{LIMIT_OR_ZERO, above, at_least};
 use tealight_system::stop::Stop;
 use tealight_system::telemetry::Progress;
@@ -129,7 +129,7 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
     let existing = Existing::from_flag(options.overwrite);
     Destination::check(options.output.as_deref(), existing)?;
     options.check_ascents()?;
-    let settings = recorded(options)?;
+    let settings = run_settings(options)?;
     let beta = match options.beta {
         Some(beta) => beta,
         None => of_objective(&settings)?,
@@ -198,19 +198,18 @@ fn check_output(run: &Path, output: &Path, existing: Existing) -> Result<()> {
 }
 
 /// The settings that a run recorded, with the model that the user names.
-fn recorded(options: &GapOptions) -> Result<TrainOptions> {
-    let path = options.run.join("config.toml");
-    if !path.is_file() && options.run.join(METRICS).is_file() {
-        bail!(
-            "{}: a run of a study, whose folder has no settings of its own; gap reads runs of `tealight train`: train this \
-             objective alone",
-            options.run.display()
-        );
-    }
-    if !path.is_file() {
+fn run_settings(options: &GapOptions) -> Result<TrainOptions> {
+    let Some(text) = folder_settings::read(&options.run)? else {
+        if options.run.join(METRICS).is_file() {
+            bail!(
+                "{}: a run of a study, whose folder has no settings of its own; gap reads runs of `tealight train`: train \
+                 this objective alone",
+                options.run.display()
+            );
+        }
         bail!("{}: no run of `tealight train` (config.toml is missing)", options.run.display());
-    }
-    let text = read_text(&own_file(&options.run, &path)?, MAX_SETTINGS)?;
+    };
+    let path = options.run.join("config.toml");
     let shown = || format!("{}: not the settings of `tealight train`", path.display());
     let mut settings: TrainOptions = toml::from_str(&text).with_context(shown)?;
     let mut own: TrainOptions = defaults();

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::foreign::refuse_foreign;
 use crate::app::directory::{RunDirectory, Start};
+use crate::app::folder_settings;
 use crate::cli::{NO_OUTPUT, config_merge};
 use tealight_learn::train::checkpoint;
-use tealight_system::files::{MAX_SETTINGS, own_file, read_text};
 
 /// The settings of a command that trains, and the directory that a settings file may name too.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ where
     let is_typed = matches.value_source("output") == Some(ValueSource::CommandLine);
     let mut recorded = None;
     if let (Some((directory, name)), false) = (named, is_typed) {
-        recorded = self::recorded(&directory)?;
+        recorded = settings_file(&directory)?;
         let below = recorded.as_ref().map(|(file, text)| (file.as_str(), text.as_str()));
         run = config_merge::resolve_with(matches, below, &files)?;
         (run.output, checkpoint) = (Some(directory), Some(name));
@@ -76,13 +76,9 @@ where
 }
 
 /// The settings file of a run or a study and its text, where its directory has one.
-pub(super) fn recorded(directory: &Path) -> Result<Option<(String, String)>> {
-    let file = directory.join("config.toml");
-    if !file.is_file() {
-        return Ok(None);
-    }
-    let text = read_text(&own_file(directory, &file)?, MAX_SETTINGS)?;
-    Ok(Some((file.display().to_string(), text)))
+pub(super) fn settings_file(directory: &Path) -> Result<Option<(String, String)>> {
+    let text = folder_settings::read(directory)?;
+    Ok(text.map(|text| (directory.join("config.toml").display().to_string(), text)))
 }
 
 /// The directory of a command that needs one.

@@ -119,7 +119,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<StudyOptions> {
     let flags = Flags::from_arg_matches(matches)?;
     let resumed = flags.resumed(given.output.as_deref())?;
     // The settings that the folder was begun with lie below files and flags.
-    let recorded = resumed.as_deref().map(resume::recorded).transpose()?.flatten();
+    let recorded = resumed.as_deref().map(resume::settings_file).transpose()?.flatten();
     let recorded = recorded.as_ref().map(|(file, text)| (file.as_str(), text.as_str()));
     if let Some(folder) = &resumed {
         given = config_merge::resolve_with(matches, recorded, &files)?;
