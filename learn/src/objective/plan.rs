@@ -245,7 +245,7 @@ impl Plan {
 
     /// Whether advantages need the log-probability of rollouts under the base.
     pub(crate) fn needs_reference(&self) -> bool {
-        let is_in_rule = self.reads_in_rule("logp_base");
+        let is_in_rule = self.rule.as_ref().is_some_and(|rule| rule.reads("logp_base"));
         match &self.anchor {
             Anchor::None => is_in_rule,
             Anchor::Base(r) => {
@@ -255,10 +255,6 @@ impl Plan {
             }
             Anchor::Target(matching) => matching.sampler == SampleSource::Policy,
         }
-    }
-
-    fn reads_in_rule(&self, name: &str) -> bool {
-        self.rule.as_ref().is_some_and(|rule| rule.reads(name))
     }
 
     /// The rule that makes advantages of rewards, in the language of `advantage=`; none where the language cannot say

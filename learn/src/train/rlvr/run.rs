@@ -4,7 +4,6 @@ use tealight_datasets::Verifier;
 
 use super::config::RlvrConfig;
 use super::rewarding::Rewarding;
-use super::settings::LogKl;
 use super::training_data::TrainingData;
 use crate::objective::{ImportanceCorrection, Plan};
 use crate::rollout::Encoded;
@@ -14,9 +13,6 @@ use tealight_nn::generate::Engine;
 use tealight_nn::model::{Decoder, RolloutDtype};
 use tealight_nn::policy::Policy;
 use tealight_nn::tokenizer::Tokenizer;
-
-/// Every how many steps the KL to the base is estimated.
-const KL_STEPS: usize = 5;
 
 /// A run. Only the weights of the policy change.
 pub struct Run<'a> {
@@ -83,15 +79,6 @@ impl Run<'_> {
     /// Whether there is a further step to do.
     pub fn goes_on(&self, state: &State) -> bool {
         state.global_step < self.config.settings.max_steps
-    }
-
-    /// Whether the log of a step estimates how far the policy is from the base.
-    pub(super) fn logs_kl(&self, step: usize) -> bool {
-        match self.config.settings.log_kl {
-            LogKl::All => true,
-            LogKl::Estimate => step.is_multiple_of(KL_STEPS),
-            LogKl::Off => false,
-        }
     }
 
     /// The share of the run that is over at a step: 0 at the first, 1 at the last.

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 
 use super::batch::TokenBatch;
 use super::gradients::{Update, gradients};
+use super::kl_to_base::kl_to_base;
 use super::metrics::Metrics;
-use super::monitor::kl_to_base;
 use super::run::Run;
 use super::self_check::{check_ends, check_ratio, check_stored};
 use super::source::{Source, with_rollouts};

@@ -4,7 +4,10 @@ use anyhow::Result;
 
 use super::batch::{TokenBatch, TrainingCompletion, sequences};
 use super::run::Run;
+use super::settings::LogKl;
 
+/// Every how many steps the KL to the base is estimated.
+const KL_STEPS: usize = 5;
 /// From how many completions the KL to the base is estimated where the base's scores of all are not known.
 const COMPLETIONS: usize = 32;
 
@@ -25,7 +28,12 @@ pub(super) fn kl_to_base(
     if let Some(ratios) = known.collect::<Option<Vec<f64>>>() {
         return Ok(Some(mean(&ratios)));
     }
-    if !run.logs_kl(step) {
+    let is_due = match run.config.settings.log_kl {
+        LogKl::All => true,
+        LogKl::Estimate => step.is_multiple_of(KL_STEPS),
+        LogKl::Off => false,
+    };
+    if !is_due {
         return Ok(None);
     }
     // Completions are in random order of prompts; those of one prompt are neighbours.
