@@ -202,8 +202,8 @@ pub struct Entropy {
 }
 
 impl Matching {
-    /// The weight of a stored sample, and its `log(p / a)`, given the base's validity on its prompt: samples of the base
-    /// stand for the target by their density, filtered ones are the target's.
+    /// The weight of a stored sample, and its `log(p / a)`, given the base's validity on its prompt: samples of the
+    /// base stand for the target by their density, filtered ones are the target's.
     pub fn weigh(&self, is_correct: bool, validity: f64) -> (f64, f64) {
         let log_weight = self.target.log_weight(is_correct, validity, self.beta);
         // E_p[..] = E_a[(p / a) ..] on samples of the base; filtered samples are distributed as p* already.

@@ -155,8 +155,8 @@ impl TrainingCompletion {
         self.sequence.completion.len()
     }
 
-    /// Whether its gradient is zero under `plan`: its tokens have no weight, or no advantage where the loss has no other
-    /// term.
+    /// Whether its gradient is zero under `plan`: its tokens have no weight, or no advantage where the loss has no
+    /// other term.
     pub(super) fn is_zero_gradient(&self, plan: &Plan) -> bool {
         let is_zero = |values: &[f64]| values.iter().all(|x| *x == 0.0);
         is_zero(&self.values.weight)

@@ -11,9 +11,9 @@ const KL_STEPS: usize = 5;
 /// From how many completions the KL to the base is estimated where the base's scores of all are not known.
 const COMPLETIONS: usize = 32;
 
-/// `KL(policy || base)` of whole completions before the first update of a step, by the mean of their log-ratios, and its
-/// standard error: from all completions where the base has scored them, else from a few on the steps that log it, which
-/// costs a forward pass of the base over them.
+/// `KL(policy || base)` of whole completions before the first update of a step, by the mean of their log-ratios, and
+/// its standard error: from all completions where the base has scored them, else from a few on the steps that log it,
+/// which costs a forward pass of the base over them.
 pub(super) fn kl_to_base(
     run: &Run<'_>,
     batch: &TokenBatch,
