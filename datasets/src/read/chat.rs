@@ -41,13 +41,20 @@ pub(super) fn is_chat(value: &Value) -> bool {
     items(value).is_some_and(|items| !items.is_empty() && items.iter().all(is_message))
 }
 
-/// The role of a message of a chat whose text is null, and which calls no tool.
+/// The role of a message of a chat whose text is null, and which calls no tool. A system turn without text is none.
 pub(super) fn without_text(value: &Value) -> Option<String> {
-    let is_silent = |item: &&Value| {
-        let content = CONTENTS.iter().find_map(|name| item.get(name));
-        content.is_some_and(Value::is_null) && item.get(TOOL_CALLS).is_none_or(Value::is_null)
-    };
-    items(value).filter(|_| is_chat(value))?.iter().find(is_silent).and_then(sender)
+    let items = items(value).filter(|_| is_chat(value))?;
+    let silent = items.iter().find(|item| is_silent(item) && !is_system(item));
+    silent.and_then(sender)
+}
+
+fn is_silent(item: &Value) -> bool {
+    let content = CONTENTS.iter().find_map(|name| item.get(name));
+    content.is_some_and(Value::is_null) && item.get(TOOL_CALLS).is_none_or(Value::is_null)
+}
+
+fn is_system(item: &Value) -> bool {
+    sender(item).is_some_and(|sender| known_role(&sender) == Some("system"))
 }
 
 /// Whether the last turn of a chat is the assistant's.
@@ -102,7 +109,7 @@ pub(super) fn turns(value: &Value) -> Result<Vec<Turn>, String> {
 fn read<T>(value: &Value, one: impl Fn(&Value) -> Result<T, String>) -> Result<Vec<T>, String> {
     let items = items(value).filter(|items| !items.is_empty());
     let items = items.ok_or("the chat holds no message")?;
-    items.iter().map(one).collect()
+    items.iter().filter(|item| !(is_silent(item) && is_system(item))).map(one).collect()
 }
 
 /// A solution that is a chat: its only turn, which is the assistant's (TRL's conversational `completion`). None for a

@@ -12,6 +12,7 @@ use super::known_columns::{
 use super::no_answers::{are_classes, may_be_unknown, other_kind, step_labels, without_answer};
 use super::second_question::{
     refuse_context, refuse_no_text, refuse_parts, refuse_second_context, refuse_two_questions,
+    whole_chat,
 };
 use super::{Columns, Purpose, Row, chat, gold_value, names, nested, variables};
 use crate::{DataError, Result};
@@ -165,6 +166,7 @@ impl QuestionColumns {
         })?;
         refuse_two_questions(first, question)?;
         refuse_parts(rows, question)?;
+        let question = whole_chat(rows, question).unwrap_or(question);
         rows.iter().try_for_each(variables::refuse_other_forms)?;
         let has_input = question == "instruction" && is_filled(rows, "input");
         if has_input {
@@ -189,10 +191,12 @@ impl QuestionColumns {
             refuse_context(rows, question, context)?;
             refuse_second_context(rows, question, context)?;
         }
+        let named = first.values.keys().map(String::as_str).filter(|name| names::is_system(name));
+        let has_system = |name: &&str| rows.iter().any(|row| system_of(row, name).is_some());
         Ok(Self::Found {
             question: question.into(),
             context: context.map(String::from),
-            system: SYSTEMS.into_iter().find(has_text).map(String::from),
+            system: SYSTEMS.into_iter().chain(named).find(has_system).map(String::from),
             has_input,
         })
     }
@@ -313,6 +317,13 @@ fn last_turn(row: &Row, question: &QuestionColumns) -> Option<String> {
     let column = question.column().filter(|_| question.is_conversation())?;
     let value = nested(&row.values, column).filter(|value| chat::ends_with_answer(value))?;
     Some(chat::messages(&value).ok()?.pop()?.content)
+}
+
+/// The text of a system message: of a column, or of the message that it holds.
+pub(super) fn system_of(row: &Row, name: &str) -> Option<String> {
+    let value = nested(&row.values, name)?;
+    let text = gold_value::plain(value.get("content").unwrap_or(&value))?.trim().to_owned();
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Whether a column holds something in some row.

@@ -96,6 +96,18 @@ const CONTEXT_WORDS: [&str; 16] = [
     "transcript",
     "setup",
 ];
+/// What follows `system` in the names of system messages.
+const SYSTEM_PARTS: [&str; 9] = [
+    "prompt",
+    "prompts",
+    "message",
+    "msg",
+    "instruction",
+    "instructions",
+    "text",
+    "content",
+    "turn",
+];
 /// Rows that are compared, at most.
 const COMPARED: usize = 10_000;
 
@@ -147,6 +159,14 @@ fn may_be_gold(name: &str) -> bool {
 /// Whether a name says that its column holds a text that the question is about.
 pub(super) fn is_context(name: &str) -> bool {
     words(name).last().is_some_and(|word| CONTEXT_WORDS.contains(&word.as_str()))
+}
+
+/// Whether a name says that its column holds a system message: `sys_prompt`, `SystemInstruction`.
+pub(super) fn is_system(name: &str) -> bool {
+    let joined = words(name).concat();
+    let rest = joined.strip_prefix("system").filter(|rest| !rest.is_empty());
+    let rest = rest.or_else(|| joined.strip_prefix("sys"));
+    joined == "system" || rest.is_some_and(|rest| SYSTEM_PARTS.contains(&rest))
 }
 
 /// The column of the question, where none has a name of the list.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::choice_columns::is_empty;
 use super::choices::Choices;
 use super::gold_value::{self, Gold, one_line, plain};
-use super::layout::{AnswerColumn, Layout, QuestionColumns};
+use super::layout::{AnswerColumn, Layout, QuestionColumns, system_of};
 use super::{Columns, Purpose, Row, chat, judgement, nested, pictures, variables};
 use crate::verify::{math, short};
 use crate::{Problem, Unusable, judge};
@@ -256,7 +256,10 @@ impl Layout {
                     false => format!("{context}{gap}{asked}"),
                 });
             }
-            if let Some(system) = system.as_deref().and_then(text) {
+            if let Some(system) = system.as_deref().and_then(|name| system_of(row, name)) {
+                if let Prompt::Chat(messages) = &mut prompt {
+                    messages.retain(|turn| turn.role != "system" || !turn.content.trim().is_empty());
+                }
                 prompt.set_system(&system);
             }
         }

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::Row;
 use super::gold_value::plain;
 use super::known_columns::{CONTEXTS, CONVERSATIONS};
 use super::layout::is_filled;
+use super::{Row, chat};
+use tealight_core::Message;
 
 /// Columns that a row may have beside another which is the question.
 const PLAIN_QUESTIONS: [&str; 8] =
@@ -15,6 +16,64 @@ const TASKS: [&str; 5] = ["task", "definition", "Definition", "task_description"
 /// Columns of several texts that a question is about.
 const LISTS: [&str; 7] =
     ["dialogue", "dialog", "utterances", "passages", "contexts", "premises", "question_para_step"];
+
+/// The text with one blank between its words.
+pub(super) fn one_spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The turns of a chat in a column before the answer; none where it holds no chat.
+fn asked_turns(row: &Row, name: &str) -> Option<Vec<Message>> {
+    let value = row.values.get(name).filter(|value| chat::is_chat(value))?;
+    let mut turns = chat::messages(value).ok()?;
+    turns.truncate(turns.iter().rposition(|turn| turn.role != "assistant").map_or(0, |at| at + 1));
+    Some(turns)
+}
+
+/// What the question's column asks, with one blank between its words.
+pub(super) fn asked(row: &Row, question: &str) -> String {
+    let text = || row.text(question).unwrap_or_default().to_owned();
+    let of_chat = |turns: Vec<Message>| {
+        turns.into_iter().map(|turn| turn.content).collect::<Vec<_>>().join(" ")
+    };
+    one_spaced(&asked_turns(row, question).map_or_else(text, of_chat))
+}
+
+/// The roles of the turns of a chat that what is asked does not have.
+pub(super) fn unasked(row: &Row, name: &str, asked: impl Fn() -> String) -> Vec<String> {
+    let Some(turns) = asked_turns(row, name) else { return Vec::new() };
+    let asked = asked();
+    let other = turns.into_iter().filter(|turn| !asked.contains(&one_spaced(&turn.content)));
+    other.map(|turn| turn.role).collect()
+}
+
+/// Whether the chat of a row has a system turn that says another text than this one.
+pub(super) fn has_other_system(row: &Row, question: &str, text: &str) -> bool {
+    let turns = asked_turns(row, question).unwrap_or_default();
+    turns.iter().any(|turn| {
+        let own = turn.content.trim();
+        turn.role == "system" && !own.is_empty() && own != text
+    })
+}
+
+/// The column of the chats whose last turns of the user contain the question in every row, where these ask more than it.
+pub(super) fn whole_chat<'r>(rows: &'r [Row], question: &str) -> Option<&'r str> {
+    let is_whole = |row: &Row, name: &str| {
+        let Some(text) = row.text(question).map(one_spaced).filter(|text| !text.is_empty()) else {
+            return row.values.get(question).is_none_or(Value::is_null);
+        };
+        let last = asked_turns(row, name).and_then(|mut turns| turns.pop());
+        last.is_some_and(|turn| turn.role == "user" && one_spaced(&turn.content).contains(&text))
+    };
+    let asks_more = |row: &Row, name: &str| !unasked(row, name, || asked(row, question)).is_empty();
+    let is_open = |row: &Row, name: &str| !row.values.get(name).is_some_and(chat::ends_with_answer);
+    let mut names = rows.first()?.values.keys().map(String::as_str).filter(|name| {
+        *name != question
+            && (CONVERSATIONS.contains(name) || rows.iter().all(|row| is_open(row, name)))
+            && rows.iter().all(|row| is_whole(row, name))
+    });
+    names.find(|name| rows.iter().any(|row| asks_more(row, name)))
+}
 
 /// Refuses parts of the question that are not read: a task beside its input, a list of texts beside a question.
 pub(super) fn refuse_parts(rows: &[Row], question: &str) -> Result<(), String> {
@@ -73,14 +132,13 @@ pub(super) fn refuse_two_questions(first: &Row, question: &str) -> Result<(), St
     let Some(chosen) = first.text(question).filter(|_| PLAIN_QUESTIONS.contains(&question)) else {
         return Ok(());
     };
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let chosen = words(chosen);
+    let chosen = one_spaced(chosen);
     let is_other = |name: &&str| {
         // An instruction has an input, which is shown with it.
         if *name == question || (question, *name) == ("instruction", "input") {
             return false;
         }
-        let other = first.text(name).map(words).filter(|other| !other.is_empty());
+        let other = first.text(name).map(one_spaced).filter(|other| !other.is_empty());
         other.is_some_and(|other| !chosen.contains(&other) && !other.contains(&chosen))
     };
     match PLAIN_QUESTIONS.into_iter().find(is_other) {

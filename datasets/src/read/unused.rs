@@ -1,10 +1,11 @@
 //! The columns of a file that no role is given to, for the line that says what the columns are.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::judgement::{self, VERDICTS};
 use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS};
-use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled};
+use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled, system_of};
+use super::second_question::{asked, has_other_system, one_spaced, unasked};
 use super::{Purpose, Row, chat, names, variables};
 
 /// Most columns that are named.
@@ -56,6 +57,7 @@ impl Layout {
         texts.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
         let mut said = listed("texts that are not used", texts.into_iter().map(|(_, name)| name));
         let names = || first.values.keys().map(String::as_str);
+        said += &self.unused_turns(rows, &|name| !is_known(name) && is_free(name));
         // The user who names the question may not know of its context.
         let is_context = |name: &str| CONTEXTS.contains(&name) || names::is_context(name);
         let is_hidden =
@@ -100,6 +102,50 @@ impl Layout {
             );
         }
         said
+    }
+}
+
+impl Layout {
+    /// System messages and turns of chats that are not read, in words for the user.
+    fn unused_turns(&self, rows: &[Row], is_other: &dyn Fn(&str) -> bool) -> String {
+        let (QuestionColumns::Found { question, system, .. }, Some(first)) =
+            (&self.question, rows.first())
+        else {
+            return String::new();
+        };
+        let told = |row: &Row| system.as_deref().and_then(|name| system_of(row, name));
+        let all = |row: &Row| asked(row, question) + " " + &told(row).unwrap_or_default();
+        let names = first.values.keys().map(String::as_str).filter(|name| is_other(name));
+        let roles = |name| rows.iter().flat_map(move |row| unasked(row, name, || all(row)));
+        let (with_system, others): (Vec<_>, Vec<_>) = names
+            .map(|name| (name, roles(name).collect::<Vec<_>>()))
+            .filter(|(_, roles)| !roles.is_empty())
+            .partition(|(_, roles)| roles.iter().any(|role| role == "system"));
+        let with_system = with_system.into_iter().map(|(name, _)| name);
+        let mut said = listed("chats with a system turn that are not used", with_system);
+        said += &listed("chats that are not used", others.into_iter().map(|(name, _)| name));
+        let nested = first.values.iter().flat_map(|(name, value)| {
+            let inner = value.as_object().into_iter().flat_map(Map::keys);
+            inner.filter(|inner| names::is_system(inner)).map(move |inner| format!("{name}.{inner}"))
+        });
+        let is_untold = |row: &Row, name: &str| {
+            system_of(row, name).is_some_and(|text| !all(row).contains(&one_spaced(&text)))
+        };
+        let nested: Vec<String> =
+            nested.filter(|name| rows.iter().any(|row| is_untold(row, name))).collect();
+        said += &listed("system messages that are not used", nested.iter().map(String::as_str));
+        let is_hidden =
+            |row: &&Row| told(row).is_some_and(|text| has_other_system(row, question, &text));
+        match (rows.iter().filter(is_hidden).count(), system) {
+            (1.., Some(system)) => {
+                let hidden = rows.iter().filter(is_hidden).count();
+                said + &format!(
+                    "; `{system}` is not used in {hidden} of {} rows, whose chats have a system turn",
+                    rows.len()
+                )
+            }
+            _ => said,
+        }
     }
 }
 
