@@ -55,6 +55,104 @@ fn without_half_pairs(text: &str) -> Option<String> {
     (copied > 0).then_some(whole)
 }
 
+/// Characters that `\\f` and the like are in JSON and in Python, the letter of the command that lost its stroke, what
+/// follows in commands that are no words of a text (`{`: only before one), and in those of formulas alone.
+const LOST: [(char, char, &str, &str); 7] = [
+    ('\u{7}', 'a', "lpha pprox ngle rctan rccos rcsin st symp leph malg cute{", "nd"),
+    (
+        '\u{8}',
+        'b',
+        "oxed{ eta inom{ ullet igl igr igg igcup igcap igoplus egin{ mod ackslash oldsymbol{ m{ ecause f{ ar{",
+        "ar ot ig",
+    ),
+    (
+        '\t',
+        't',
+        "imes heta herefore riangle riangleq ext{ extbf{ extit{ extrm{ exttt{ extnormal{ frac{ binom{ ilde{ ag{",
+        "o an anh au op ext frac ilde",
+    ),
+    ('\n', 'n', "abla otin ot", "eq e u"),
+    ('\u{b}', 'v', "ec{ arphi arepsilon artheta dots", "ec ee ert"),
+    ('\u{c}', 'f', "rac orall rown lat box{ ootnote{", "box"),
+    ('\r', 'r', "ho ight ightarrow vert", "angle brace brack floor ceil oot m eal"),
+];
+/// Longest text that is a formula by itself, in bytes.
+const SHORT: usize = 48;
+
+/// Puts back the stroke of commands of LaTeX that were written with one stroke in JSON, or in a text of Python's that
+/// is not raw: `"\\frac"` is a form feed and `rac`. Whether there were any.
+///
+/// ```
+/// let mut row = serde_json::json!({"gold": "\u{c}rac{1}{2}", "text": "a\tb\nc"});
+/// assert!(tealight_datasets::json::restore_commands(&mut row));
+/// assert_eq!(row, serde_json::json!({"gold": "\\frac{1}{2}", "text": "a\tb\nc"}));
+/// ```
+pub fn restore_commands(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) => {
+            let sure = restored(text, false);
+            let known = sure.as_deref().unwrap_or(text);
+            let all = restored(known, true).or(sure);
+            all.map(|all| *text = all).is_some()
+        }
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |found, item| restore_commands(item) | found)
+        }
+        Value::Object(fields) => {
+            fields.values_mut().fold(false, |found, field| restore_commands(field) | found)
+        }
+        _ => false,
+    }
+}
+
+/// A text with these strokes: those of certain commands, or those in formulas, whose commands may be words elsewhere.
+fn restored(text: &str, in_formulas: bool) -> Option<String> {
+    if !text.bytes().any(|byte| byte < b' ') {
+        return None;
+    }
+    let is_command = |text: &str| text.split('\\').skip(1).any(|rest| rest.starts_with(char::is_alphabetic));
+    let is_formula = !text.contains('\n') && is_command(text);
+    let (mut whole, mut copied, mut dollars, mut counted) = (String::new(), 0, 0, 0);
+    for (at, lost) in text.match_indices(|c: char| c < ' ') {
+        let row = LOST.iter().find(|row| lost.starts_with(row.0));
+        let Some((control, letter, sure, likely)) = row else { continue };
+        let (before, rest) = (&text[..at], &text[at + 1..]);
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (name, next) = (&rest[..end], rest[end..].chars().next().unwrap_or(' '));
+        let is_in = |list: &str| {
+            list.split(' ').any(|known| match known.strip_suffix('{') {
+                Some(known) => known == name && next == '{',
+                None => known == name,
+            })
+        };
+        let is_lost = if !in_formulas {
+            is_in(sure)
+        } else if !is_in(likely) {
+            false
+        } else {
+            dollars += before[counted..].matches('$').count();
+            counted = at;
+            // Lines begin with words, and programs with names.
+            let is_name = rest[end..].trim_start().starts_with('=');
+            match (dollars % 2 == 1, *control) {
+                (is_inside, '\n') => {
+                    (is_inside || text.len() <= SHORT)
+                        && (before.ends_with(' ') || name == "eq")
+                        && !is_name
+                }
+                (is_inside, _) => is_inside || is_formula,
+            }
+        };
+        if is_lost {
+            whole.push_str(&text[copied..at]);
+            whole.extend(['\\', *letter]);
+            copied = at + 1;
+        }
+    }
+    whole.push_str(&text[copied..]);
+    (copied > 0).then_some(whole)
+}
+
 /// A value whose objects have each key once.
 struct Unique(Value);
 
@@ -155,6 +253,47 @@ mod tests {
             assert_eq!(parse(text).unwrap(), expected, "{text}");
         }
         assert!(parse(r#""\ud83d"#).is_err());
+    }
+
+    #[test]
+    fn commands_that_lost_their_stroke_get_it_back() {
+        for (text, expected) in [
+            ("\u{c}rac{1}{2}", "\\frac{1}{2}"),
+            ("So $\u{8}oxed{\u{c}rac{1}{2}}$.", "So $\\boxed{\\frac{1}{2}}$."),
+            ("3 \times 10^5", "3 \\times 10^5"),
+            ("2\theta", "2\\theta"),
+            ("2\u{8}eta", "2\\beta"),
+            ("3\rho", "3\\rho"),
+            ("x \neq 2", "x \\neq 2"),
+            ("x\neq 2", "x\\neq 2"),
+            ("$x \ne 2$ for\nall", "$x \\ne 2$ for\nall"),
+            ("\text{yes}", "\\text{yes}"),
+            ("\\sin x + \tan x", "\\sin x + \\tan x"),
+            ("\\lim_{x \to 0}", "\\lim_{x \\to 0}"),
+            ("\\langle 1 \rangle", "\\langle 1 \\rangle"),
+            ("\tfrac{1}{2} \tau", "\\tfrac{1}{2} \\tau"),
+            ("\u{7}lpha + \u{b}arphi", "\\alpha + \\varphi"),
+            ("\\left(2\right)", "\\left(2\\right)"),
+        ] {
+            let mut value = Value::from(text);
+            assert!(restore_commands(&mut value), "{text:?}");
+            assert_eq!(value, expected, "{text:?}");
+        }
+        for text in [
+            "a\tb\nc\r\nd",
+            "X\to\tX",
+            "he\tan apple",
+            "import sympy\nx = 2\neq = sympy.Eq(x, 2)\nprint(eq)",
+            "func f() {\n\text := 2\n\tfrac := 3\n}",
+            "$$\nu + v = 5\n$$",
+            "it is\rright\rangle ABC",
+            "page 1\u{c}Page 2\u{c}or",
+            "N\u{8}NA\u{8}A",
+            "\\frac{1}{2}\n\\theta",
+        ] {
+            let mut value = Value::from(text);
+            assert!(!restore_commands(&mut value) && value == text, "{text:?}: {value:?}");
+        }
     }
 
     #[test]

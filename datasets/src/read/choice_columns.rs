@@ -5,12 +5,13 @@ use serde_json::{Map, Value};
 
 use super::choices::{Choices, MOST, letter};
 use super::gold_value::plain;
-use super::{Row, json_array, names};
+use super::right_choices::{self, are_marked, wrong_texts};
+use super::{Row, json_array, names, nested};
 use crate::python_list;
 use tealight_core::fnv;
 
 /// Columns that hold all choices of a row.
-const LISTS: [&str; 12] = [
+const LISTS: [&str; 13] = [
     "choices",
     "options",
     "Choices",
@@ -20,6 +21,7 @@ const LISTS: [&str; 12] = [
     "answer_options",
     "possible_answers",
     "mc_choices",
+    "multiple_choice_targets",
     "candidates",
     "answer_option_list",
     "answers",
@@ -60,7 +62,7 @@ const WORDS: [&str; 15] = [
 /// Those of them that are choices without another word before them.
 const ALONE: [&str; 5] = ["sol", "solution", "hypothesis", "c", "op"];
 /// Longest text of a choice in such columns, in bytes.
-const SHORT: usize = 400;
+pub(super) const SHORT: usize = 400;
 /// Those of them whose columns hold choices for certain.
 const CERTAIN: [&str; 3] = ["opt", "option", "choice"];
 /// Least columns of choices without a word in their names.
@@ -68,19 +70,6 @@ const LEAST_LETTERS: usize = 3;
 /// What comes before the letter or number in the names of columns that hold one choice each.
 const PREFIXES: [&str; 9] =
     ["", "op", "option", "option_", "Option ", "choice", "choice_", "answer", "ending"];
-/// Columns with the right choice and with the wrong ones: each of the latter, or all of them.
-const DISTRACTORS: [(&str, &[&str]); 10] = [
-    ("correct_answer", &["distractor1", "distractor2", "distractor3"]),
-    ("Correct Answer", &["Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3"]),
-    ("correct_answer", &["incorrect_answers"]),
-    ("correct_answer", &["distractors"]),
-    ("correct_answer", &["wrong_answers"]),
-    ("correct_answer", &["false_answers"]),
-    ("correct_answer", &["incorrect_options"]),
-    ("correct_answer", &["wrong_choices"]),
-    ("answer", &["incorrect_answers"]),
-    ("best_answer", &["incorrect_answers"]),
-];
 /// Where the choices of a file's rows stand.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ChoiceColumns {
@@ -89,30 +78,30 @@ pub(super) enum ChoiceColumns {
     /// A column for each, with the label that its name ends in.
     Each(Vec<(String, String)>),
     /// The right one, and the wrong ones.
-    Distractors(&'static str, &'static [&'static str]),
+    Distractors(String, Vec<String>),
+    /// A column of objects that mark the right one.
+    Marked(String),
 }
 
 impl ChoiceColumns {
     /// The columns of the rows' choices, where there are any.
-    pub(super) fn detect(rows: &[Row]) -> Result<Option<Self>, String> {
+    pub(super) fn detect(rows: &[Row], key: Option<&str>) -> Result<Option<Self>, String> {
         let has = |name: &&str| {
             let value = |row: &Row| row.values.get(*name).is_some_and(|value| !value.is_null());
             rows.iter().any(value)
         };
-        for (right, wrong) in DISTRACTORS {
-            if has(&right) && wrong.iter().all(&has) {
-                return Ok(Some(Self::Distractors(right, wrong)));
-            }
-        }
+        let is_marked = |name: &str| has(&"label") || has(&"ra") || are_marked(rows, name);
+        let distractors = right_choices::distractors(rows, key);
         for name in LISTS {
             let mut values = rows.iter().filter_map(|row| row.values.get(name));
             let Some(value) = values.find(|value| !is_empty(value)) else { continue };
             match of_list(value) {
                 // `answers` are choices only beside a column that says which of them is right.
-                Some(_) if name != "answers" || has(&"label") || has(&"ra") => {
+                Some(_) if name != "answers" || is_marked(name) => {
                     return Ok(Some(Self::List(name.into())));
                 }
-                None if matches!(name, "choices" | "options" | "Choices" | "Options") => {
+                None if distractors.is_none() && LISTS[..4].contains(&name) && !are_marked(rows, name) =>
+                {
                     return Err(format!(
                         "column `{name}` may hold choices, in a form that is not read: write the question with \
                          --prompt-template and name the answer with --answer-column"
@@ -121,8 +110,8 @@ impl ChoiceColumns {
                 _ => {}
             }
         }
-        let each = PREFIXES.iter().find_map(|prefix| series(rows, prefix));
-        Ok(each.map(Self::Each))
+        let each = || PREFIXES.iter().find_map(|prefix| series(rows, prefix)).map(Self::Each);
+        Ok(distractors.or_else(|| right_choices::scored(rows)).or_else(each))
     }
 
     /// How the columns are named to the user.
@@ -134,6 +123,7 @@ impl ChoiceColumns {
                     columns.iter().map(|(_, name)| format!("`{name}`")).collect();
                 names.join(", ")
             }
+            Self::Marked(name) => format!("`{name}`, in an order drawn by their texts"),
             Self::Distractors(right, wrong) => {
                 format!("`{right}` and `{}`, in an order drawn by their texts", wrong.join("`, `"))
             }
@@ -151,23 +141,28 @@ impl ChoiceColumns {
                 let (labels, texts) = columns.iter().map(one).unzip();
                 Choices::new(texts, labels)
             }
+            Self::Marked(name) => {
+                let (texts, right) = right_choices::marked(row.values.get(name)?)?;
+                drawn(right, texts)
+            }
             Self::Distractors(right, wrong) => {
-                let right =
-                    plain(row.values.get(*right)?).filter(|text| !text.trim().is_empty())?;
-                let mut texts = vec![right];
-                for value in wrong.iter().filter_map(|name| row.values.get(*name)) {
-                    match value {
-                        Value::Array(items) => texts.extend(items.iter().filter_map(plain)),
-                        one => texts.extend(plain(one)),
-                    }
+                let right = plain(&*nested(&row.values, right)?).filter(|text| !text.trim().is_empty())?;
+                let mut texts = vec![right.clone()];
+                for name in wrong {
+                    let value = row.values.get(name);
+                    let more = value.map_or(Vec::new(), |value| wrong_texts(name, value));
+                    texts.extend(more.into_iter().filter(|text| !texts.contains(text)).collect::<Vec<_>>());
                 }
-                // The same order in every run, and another for every question.
-                let right = texts[0].clone();
-                texts.sort_by_key(|text| fnv(format!("{right}\0{text}").bytes()));
-                Choices::new(texts, Vec::new())
+                drawn(right, texts)
             }
         }
     }
+}
+
+/// Choices in the same order in every run, and in another for every question.
+fn drawn(right: String, mut texts: Vec<String>) -> Option<Choices> {
+    texts.sort_by_key(|text| fnv(format!("{right}\0{text}").bytes()));
+    Some(Choices::new(texts, Vec::new())?.read_as_numbers(true))
 }
 
 /// Columns that may hold choices, with whether the right one has to be named by an index or a letter.

@@ -9,7 +9,7 @@ use super::choices::Choices;
 use super::{Row, names};
 
 /// Columns that say which choice is right, the most exact first.
-pub(super) const KEYS: [&str; 32] = [
+pub(super) const KEYS: [&str; 34] = [
     "answerKey",
     "answer_key",
     "answer_idx",
@@ -24,6 +24,7 @@ pub(super) const KEYS: [&str; 32] = [
     "expected_answer",
     "ground_truth",
     "reward_model.ground_truth",
+    "reward_spec.ground_truth",
     "answer",
     "Answer",
     "answer_index",
@@ -37,6 +38,7 @@ pub(super) const KEYS: [&str; 32] = [
     "label",
     "gold",
     "target",
+    "targets",
     "correct_answer",
     "Correct Answer",
     "answer_text",
@@ -51,9 +53,11 @@ pub(super) enum Reading {
     Text,
     IndexFrom0,
     IndexFrom1,
+    /// The choices themselves mark the right one.
+    Marked,
 }
 
-/// All of them, the most certain first.
+/// All of them that other columns can be read by, the most certain first.
 pub(super) const ALL: [Reading; 5] =
     [Reading::Label, Reading::Letter, Reading::Text, Reading::IndexFrom0, Reading::IndexFrom1];
 
@@ -66,6 +70,7 @@ impl Reading {
             Self::Text => "the text of one",
             Self::IndexFrom0 => "the index from 0 of one",
             Self::IndexFrom1 => "the index from 1 of one",
+            Self::Marked => "the marked one",
         }
     }
 }

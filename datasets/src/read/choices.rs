@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::choice_columns::{ChoiceColumns, possible};
 use super::choice_keys::{ALL, KEYS, Key, Reading, Way, keys, reading};
 use super::gold_value::plain;
+use super::right_choices::{are_marked, marked};
 use super::{Row, nested};
 use crate::verify::short;
 
@@ -49,9 +50,24 @@ impl ChoiceLayout {
         columns: ChoiceColumns,
         key: Option<&str>,
     ) -> Result<Option<Result<Self, String>>, String> {
-        if let (ChoiceColumns::Distractors(right, _), None) = (&columns, key) {
-            let (key, reading, conflict, open) = ((*right).into(), Reading::Text, None, None);
+        let own = match &columns {
+            ChoiceColumns::Distractors(right, _) => Some((right, Reading::Text)),
+            ChoiceColumns::Marked(name) => Some((name, Reading::Marked)),
+            ChoiceColumns::List(name) if are_marked(rows, name) => Some((name, Reading::Marked)),
+            _ => None,
+        };
+        if let Some((name, reading)) = own
+            && key.is_none_or(|key| key == name)
+        {
+            let (key, conflict, open) = (name.clone(), None, None);
             return Ok(Some(Ok(Self { columns, key, reading, conflict, open })));
+        }
+        if let (Some((name, Reading::Marked)), Some(key)) = (own, key)
+            && key.starts_with(&format!("{name}."))
+        {
+            return Err(format!(
+                "column `{key}` is a part of choices with the right one marked: name all of it, --answer-column {name}"
+            ));
         }
         let known: Vec<&str> = key.map_or_else(|| keys(rows), |key| vec![key]);
         let is_named = key.is_some();
@@ -191,6 +207,9 @@ impl Choices {
 
     /// Which choice a value stands for.
     pub(super) fn position(&self, value: &Value, reading: Reading) -> Option<usize> {
+        if reading == Reading::Marked {
+            return self.position(&marked(value)?.1.into(), Reading::Text);
+        }
         let answer = plain(value)?;
         let answer = answer.trim();
         let only = |is_it: &dyn Fn(&str) -> bool, options: &[String]| {
@@ -214,6 +233,7 @@ impl Choices {
             Reading::Text => only(&|text| text == answer, &self.texts)
                 .or_else(|| self.marked(answer))
                 .or_else(|| only(&|text| is_same(text, answer), &self.texts)),
+            Reading::Marked => return None,
             Reading::IndexFrom0 => index().and_then(at_place),
             Reading::IndexFrom1 => index()?.checked_sub(1).and_then(at_place),
         };

@@ -42,21 +42,21 @@ pub(super) fn exact(value: &Value) -> Result<Gold, String> {
     match value {
         Value::Null => Ok(missing("null", "there is no answer")),
         Value::Array(items) => Ok(one_of(items)),
-        Value::Object(fields) => match fields.keys().next() {
-            None => Ok(missing("{}", "there is no answer")),
-            Some(first) => {
-                let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-                let is_one =
-                    |name: &&&str| fields[**name].is_number() || fields[**name].is_string();
-                let usual = names.iter().find(|name| ["value", "text", "answer"].contains(name));
-                let first = usual.or(names.iter().find(is_one)).copied().unwrap_or(first);
-                Err(format!(
-                    "should hold text or a number, not an object of {}; name one of them, such as --answer-column \
-                     NAME.{first}",
-                    names.join(", ")
-                ))
-            }
-        },
+        Value::Object(fields) if fields.is_empty() => Ok(missing("{}", "there is no answer")),
+        Value::Object(fields) => {
+            let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+            let is_one = |name: &&&str| plain(&fields[**name]).is_some();
+            let usual = names.iter().find(|name| ["value", "text", "answer"].contains(name));
+            // Several numbers are scores, or marks of choices.
+            let are_scores = fields.len() > 1 && !fields.values().any(Value::is_string);
+            let one = usual.or(names.iter().find(is_one).filter(|_| !are_scores));
+            let mend = match one {
+                Some(one) => format!("name one of them, such as --answer-column NAME.{one}"),
+                None => "write the question with --prompt-template and the answer to a column of its own".into(),
+            };
+            let names = names.join(", ");
+            Err(format!("should hold text or a number, not an object of {names}; {mend}"))
+        }
         Value::String(text) => Ok(of_text(text)),
         other => Ok(Gold::Answer(plain(other).unwrap_or_default())),
     }

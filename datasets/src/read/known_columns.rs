@@ -47,11 +47,12 @@ pub(super) const CONTEXTS: [&str; 18] = [
 /// Columns with a system message.
 pub(super) const SYSTEMS: [&str; 3] = ["system", "system_prompt", "system_message"];
 /// Columns that hold answers, the most exact first.
-pub const ANSWERS: [&str; 33] = [
+pub const ANSWERS: [&str; 34] = [
     "final_answer",
     "expected_answer",
     "ground_truth",
     "reward_model.ground_truth",
+    "reward_spec.ground_truth",
     "verification_info.ground_truth",
     "verification_info.answer",
     "info.ground_truth",

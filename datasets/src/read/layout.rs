@@ -60,7 +60,7 @@ impl Layout {
         let named = columns.answer.as_deref();
         // A template writes the choices, where it does, and a named answer is taken as it stands then.
         let reads_choices = question != QuestionColumns::Template || named.is_none();
-        let of_choices = ChoiceColumns::detect(rows);
+        let of_choices = ChoiceColumns::detect(rows, named);
         let of_choices = if reads_choices { of_choices.map_err(refused)? } else { None };
         let choices = match of_choices {
             Some(found) => ChoiceLayout::detect(rows, found, named).map_err(refused)?,
@@ -268,11 +268,14 @@ impl AnswerColumn {
             let is_answer = |name: &str| !is_judgement(name) && !is_of_topics(name);
             ANSWERS.into_iter().find(|name| is(rows, name) && is_answer(name))
         };
+        let is_beside = |name: &str| name.starts_with("extra_info.");
         if let Some(name) = find(is_filled) {
             let is_weak = WEAK_ANSWERS.contains(&name);
             let text = |row: &Row| row.text(solution?).map(str::to_owned);
             let turn = |row: &Row| last_turn(row, question);
             return Ok(match (solution, names::gold(rows)) {
+                // What says gold itself comes before what a trainer is told besides.
+                (_, Some(gold)) if is_beside(name) && gold.ends_with("truth") => Self::Exact(gold),
                 _ if !is_weak => Self::Exact(name.into()),
                 (_, Some(gold)) => Self::Exact(gold),
                 (Some(worked), _) if marks_others(rows, name, text) => Self::Worked(worked.into()),

@@ -25,6 +25,7 @@ mod pictures;
 mod problem;
 mod reasoning_gym;
 mod records;
+mod right_choices;
 mod second_question;
 mod shapes;
 mod text;
@@ -138,6 +139,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         rows.extend(of_file.zip(1..).map(|(row, number)| Row { file, number, ..row }));
     }
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
+    let lost = notes::restore_commands(&mut rows);
     rows.iter_mut().for_each(shapes::flatten);
     let ids = IDS[SURE_IDS..].iter().copied().find(|name| {
         let mut seen = HashSet::new();
@@ -172,6 +174,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let layout = Layout::detect(path, &rows, columns)?;
     let unused = layout.unused(&rows, columns.purpose);
     dataset.notes.push(layout.shown(&rows, columns.purpose) + &unused + &variables::note(&rows));
+    dataset.notes.extend(lost);
     if columns.answer.is_none() {
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }

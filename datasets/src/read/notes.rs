@@ -1,7 +1,8 @@
 //! What the prompts and gold answers of a file look like, where they may not be what is meant.
 
 use super::layout::{AnswerColumn, Layout};
-use crate::Problem;
+use super::Row;
+use crate::{Problem, json};
 
 /// The beginning of a turn in the chat templates of well-known models.
 const TURNS: [&str; 7] = [
@@ -18,6 +19,24 @@ const OPEN: [&str; 6] =
     ["Assistant:", "Assistant: <think>", "### Response:", "\nAnswer:", "\nA:", "\nSolution:"];
 /// Letters that choices have, at most.
 const LAST: char = 'H';
+
+/// Puts back the strokes of commands of LaTeX that JSON read as control characters, and says in which rows.
+pub(super) fn restore_commands(rows: &mut [Row]) -> Option<String> {
+    let mut found = Vec::new();
+    for row in rows.iter_mut() {
+        let is_lost = |found, value| json::restore_commands(value) | found;
+        if row.values.values_mut().fold(false, is_lost) {
+            found.push(row.place());
+        }
+    }
+    let first = found.first()?;
+    Some(format!(
+        "{} of {} rows, the first in line {first}, have commands of LaTeX with one backslash, which JSON reads as \
+         another character (`\\f` of `\\frac`): they are read as commands; write two backslashes",
+        found.len(),
+        rows.len()
+    ))
+}
 
 /// Notes on the problems, for the user.
 pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> {

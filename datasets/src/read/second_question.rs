@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::gold_value::plain;
 use super::known_columns::{CONTEXTS, CONVERSATIONS};
 use super::layout::is_filled;
-use super::{Row, chat};
+use super::{Row, chat, names};
 use tealight_core::Message;
 
 /// Columns that a row may have beside another which is the question.
@@ -16,6 +16,9 @@ const TASKS: [&str; 5] = ["task", "definition", "Definition", "task_description"
 /// Columns of several texts that a question is about.
 const LISTS: [&str; 7] =
     ["dialogue", "dialog", "utterances", "passages", "contexts", "premises", "question_para_step"];
+
+/// Words of the names of columns that a question was made from.
+const ORIGINS: [&str; 5] = ["source", "original", "origin", "raw", "old"];
 
 /// The text with one blank between its words.
 pub(super) fn one_spaced(text: &str) -> String {
@@ -67,8 +70,11 @@ pub(super) fn whole_chat<'r>(rows: &'r [Row], question: &str) -> Option<&'r str>
     };
     let asks_more = |row: &Row, name: &str| !unasked(row, name, || asked(row, question)).is_empty();
     let is_open = |row: &Row, name: &str| !row.values.get(name).is_some_and(chat::ends_with_answer);
+    // DAPO's `source_prompt` is what the question was made from.
+    let is_made_from = |name: &str| names::words(name).iter().any(|word| ORIGINS.contains(&&**word));
     let mut names = rows.first()?.values.keys().map(String::as_str).filter(|name| {
         *name != question
+            && !is_made_from(name)
             && (CONVERSATIONS.contains(name) || rows.iter().all(|row| is_open(row, name)))
             && rows.iter().all(|row| is_whole(row, name))
     });
