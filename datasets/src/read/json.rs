@@ -32,7 +32,9 @@ pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
         }
         let text = std::str::from_utf8(&line.bytes)
             .map_err(|error| malformed(number, format!("not UTF-8: {error}; save it as UTF-8")))?;
-        let value = json::parse(text);
+        // A line of Python's own, where it is no JSON.
+        let of_python = || python_list::value(text).filter(|_| text.trim_start().starts_with("{'"));
+        let value = json::parse(text).or_else(|error| of_python().ok_or(error));
         let values = match value.map_err(|error| malformed(number, no_json(&error, text)))? {
             Value::Object(values) => values,
             _ => return Err(malformed(number, "not a JSON object".into())),
@@ -86,6 +88,8 @@ fn no_json(error: &serde_json::Error, text: &str) -> String {
         && (error.is_eof() || why.starts_with("trailing characters"))
     {
         ": one whole object a line is read, as `jq -c . FILE` writes them"
+    } else if text.trim_start().starts_with("{'") {
+        ": an object as Python prints it; write it with `json.dumps`"
     } else {
         ""
     };

@@ -73,7 +73,20 @@ fn question(row: &Row, column: &str) -> Result<Option<String>, String> {
     }
     let text = plain(&value).ok_or_else(|| {
         let shown = short(&value.to_string());
-        format!("column `{column}` should hold text or chat messages, not {shown}")
+        let is_asked = |value: &Value| plain(value).is_some() || chat::is_chat(value);
+        let usual = ["question", "problem", "prompt", "text", "content", "messages"];
+        let fields = value.as_object();
+        let has = |name: &&str| fields.is_some_and(|fields| fields.get(*name).is_some_and(is_asked));
+        let first = fields.and_then(|all| all.iter().find(|(_, value)| is_asked(value)));
+        let inner = usual.into_iter().find(has).or(first.map(|(name, _)| name.as_str()));
+        let mend = match inner {
+            Some(inner) => format!("name what it holds, such as --prompt-column {column}.{inner}"),
+            None if value.is_array() => {
+                format!("write it with --prompt-template, such as '{{{{ {column} | join(\" \") }}}}'")
+            }
+            None => "write it with --prompt-template".into(),
+        };
+        format!("column `{column}` should hold text or chat messages, not {shown}; {mend}")
     })?;
     if ["[{'role':", "[{'from':", "[{'content':"].iter().any(|start| text.starts_with(start)) {
         return Err(format!(
@@ -295,6 +308,11 @@ impl Layout {
             }
             None => value,
         };
+        // OlympiadBench says that all are asked for.
+        let is_all = row.values.get("is_multiple_answer") == Some(&true.into());
+        let items = value.as_array().filter(|_| is_all);
+        let all: Option<Vec<String>> = items.and_then(|items| items.iter().map(plain).collect());
+        let value = all.map_or(value, |all| Cow::Owned(all.join(", ").into()));
         let raw = plain(&value).unwrap_or_else(|| value.to_string());
         if columns.takes_any_gold() && choices.is_none() && !value.is_null() {
             return Ok((Gold::Answer(math::gold(&raw).into_owned()), raw));
