@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::choice_columns::is_empty;
+use super::gold_value::plain;
 use super::judgement::{self, VERDICTS};
 use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled, system_of};
@@ -21,6 +23,23 @@ const THOUGHTS: [&str; 8] = [
     "thoughts",
     "reasoning_trace",
 ];
+
+/// Words of the names of columns that are no part of a question: where a row is from, what it is about, how hard it is,
+/// what its answer is.
+const BESIDE: &str = "id ids uid uuid idx index key hash md5 sha source src origin original dataset data url uri link href \
+                      path file filename split subset level difficulty grade rating score scores point points type kind \
+                      category categories topic subtopic subject domain field area tag tags skill skills ability lang \
+                      language locale license date time timestamp year month day version model generator author creator \
+                      user status name count length len size tokens rate acc accuracy reward rewards avg mean std prob \
+                      votes likes rank weight seed meta metadata info extra style method format library contest \
+                      competition exam round chapter section page group cluster env class label labels answer answers \
+                      ans solution solutions gold truth target targets output response completion pred prediction result \
+                      results expected reasoning thinking thought rationale explanation verdict passed tools kwargs \
+                      wrong correct quality part no n_shot step steps";
+/// Rows that are looked at for columns that the question may need.
+const LOOKED_AT: usize = 1000;
+/// What numbers stand for in questions whose numbers have a column of their own: MAWPS.
+const NUMBERS: [&str; 4] = ["N_00", "number0", "number_0", "num_0"];
 
 impl Layout {
     /// The roles, in a line for the user, with the solutions that are imitated beside answers.
@@ -50,9 +69,25 @@ impl Layout {
         let is_told = |name: &str| told.contains(&format!("`{name}`"));
         let length =
             |name: &str| rows.iter().filter_map(|row| text_length(row.values.get(name)?)).max();
+        let looked = &rows[..rows.len().min(LOOKED_AT)];
+        let asked: Vec<String> = match &self.question {
+            QuestionColumns::Found { question, .. } => {
+                looked.iter().map(|row| asked(row, question)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let is_shown = |name: &str| {
+            looked.iter().zip(&asked).all(|(row, asked)| match row.values.get(name) {
+                Some(Value::Null) | None => true,
+                Some(Value::String(text)) if text.len() > 3 => asked.contains(&one_spaced(text)),
+                Some(value) => plain(value)
+                    .is_some_and(|text| asked.split(|c: char| !c.is_alphanumeric()).any(|word| word == text.trim())),
+            })
+        };
         let mut texts: Vec<(usize, &str)> = (first.values.keys().map(String::as_str))
             .filter(|name| is_found && !is_known(name) && is_free(name) && !is_told(name))
             .filter_map(|name| Some((length(name)?, name)))
+            .filter(|(_, name)| !is_shown(name))
             .collect();
         texts.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
         let mut said = listed("texts that are not used", texts.into_iter().map(|(_, name)| name));
@@ -80,6 +115,24 @@ impl Layout {
                 && rows.iter().any(value)
         };
         said += &listed("objects and lists that are not used", names().filter(is_nested));
+        let is_other = |name: &&str| {
+            is_found && is_free(name) && !is_known(name) && !is_told(name) && !is_nested(name)
+                && length(name).is_none() && may_be_asked(looked, name)
+        };
+        let others: Vec<&str> = names().filter(is_other).collect();
+        let holds = |sign: &str| asked.iter().any(|asked| has_placeholder(asked, sign));
+        let is_named = |name: &&str| ["{NAME}", "{ NAME }"].iter().any(|sign| holds(&sign.replace("NAME", name)));
+        if let Some(name) = names().filter(|name| is_found && is_free(name)).find(is_named) {
+            said += &format!(
+                "; the questions hold `{{{name}}}` for the value of a column: write them with --prompt-template"
+            );
+        }
+        let numbers = names().find(|name| is_free(name) && name.to_lowercase().starts_with("num"));
+        let stand_in = NUMBERS.into_iter().find(|sign| asked.iter().any(|asked| asked.contains(sign)));
+        if let (Some(numbers), Some(sign)) = (numbers, stand_in) {
+            said += &format!("; the questions hold `{sign}` for a value of `{numbers}`: write them with their numbers");
+        }
+        said += &listed("short columns that are not used", others.into_iter().filter(|name| !is_shown(name)));
         let is_worked = matches!(self.answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
         if is_worked && self.judgement.is_none() {
             let is_used = |name: &str| self.verdicts.iter().any(|verdict| verdict.column == name);
@@ -147,6 +200,27 @@ impl Layout {
             _ => said,
         }
     }
+}
+
+/// Whether a text has a placeholder, and no braces of LaTeX: `\\frac{a}{b}`.
+fn has_placeholder(text: &str, sign: &str) -> bool {
+    text.match_indices(sign).any(|(at, _)| {
+        let before = text[..at].trim_end_matches('{').chars().next_back();
+        before.is_none_or(|c| !c.is_alphabetic() && !matches!(c, '}' | ']' | '^' | '_' | '\\'))
+    })
+}
+
+/// Whether a question may need the value of a column: another one in other rows, by a name that says nothing else.
+fn may_be_asked(rows: &[Row], name: &str) -> bool {
+    let words = names::words(name);
+    let is_beside = |word: &String| BESIDE.split(' ').any(|known| known == word);
+    let mut values = rows.iter().filter_map(|row| row.values.get(name)).filter(|value| !is_empty(value)).peekable();
+    let Some(first) = values.peek().copied() else { return false };
+    let is_flag = |value: &Value| value.is_boolean() || chat::is_chat(value) || value.as_f64().is_some_and(|number| number.fract() != 0.0);
+    !words.iter().any(is_beside)
+        && !VERDICTS.contains(&name)
+        && !is_flag(first)
+        && (rows.len() == 1 || values.any(|value| value != first))
 }
 
 /// Columns behind what is said of them; nothing where there are none.
