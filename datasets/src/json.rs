@@ -110,42 +110,38 @@ fn restored(text: &str, in_formulas: bool) -> Option<String> {
     if !text.bytes().any(|byte| byte < b' ') {
         return None;
     }
-    let is_command = |text: &str| text.split('\\').skip(1).any(|rest| rest.starts_with(char::is_alphabetic));
+    let is_command =
+        |text: &str| text.split('\\').skip(1).any(|rest| rest.starts_with(char::is_alphabetic));
     let is_formula = !text.contains('\n') && is_command(text);
     let (mut whole, mut copied, mut dollars, mut counted) = (String::new(), 0, 0, 0);
     for (at, lost) in text.match_indices(|c: char| c < ' ') {
-        let row = LOST.iter().find(|row| lost.starts_with(row.0));
-        let Some((control, letter, sure, likely)) = row else { continue };
+        let Some(row) = LOST.iter().find(|row| lost.starts_with(row.0)) else { continue };
+        let (control, letter, sure, likely) = *row;
         let (before, rest) = (&text[..at], &text[at + 1..]);
-        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-        let (name, next) = (&rest[..end], rest[end..].chars().next().unwrap_or(' '));
-        let is_in = |list: &str| {
-            list.split(' ').any(|known| match known.strip_suffix('{') {
-                Some(known) => known == name && next == '{',
-                None => known == name,
-            })
+        let name = &rest[..rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len())];
+        let after = &rest[name.len()..];
+        let is_it = |known: &str| match known.strip_suffix('{') {
+            Some(known) => known == name && after.starts_with('{'),
+            None => known == name,
         };
-        let is_lost = if !in_formulas {
-            is_in(sure)
-        } else if !is_in(likely) {
-            false
-        } else {
-            dollars += before[counted..].matches('$').count();
-            counted = at;
-            // Lines begin with words, and programs with names.
-            let is_name = rest[end..].trim_start().starts_with('=');
-            match (dollars % 2 == 1, *control) {
-                (is_inside, '\n') => {
-                    (is_inside || text.len() <= SHORT)
-                        && (before.ends_with(' ') || name == "eq")
-                        && !is_name
-                }
-                (is_inside, _) => is_inside || is_formula,
+        if !(if in_formulas { likely } else { sure }).split(' ').any(is_it) {
+            continue;
+        }
+        dollars += before[counted..].matches('$').count();
+        counted = at;
+        let is_inside = dollars % 2 == 1;
+        // Lines begin with words, and lines of programs with names.
+        let is_likely = match control {
+            '\n' => {
+                (is_inside || text.len() <= SHORT)
+                    && (before.ends_with(' ') || name == "eq")
+                    && !after.trim_start().starts_with('=')
             }
+            _ => is_inside || is_formula,
         };
-        if is_lost {
+        if !in_formulas || is_likely {
             whole.push_str(&text[copied..at]);
-            whole.extend(['\\', *letter]);
+            whole.extend(['\\', letter]);
             copied = at + 1;
         }
     }

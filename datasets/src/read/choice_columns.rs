@@ -100,7 +100,9 @@ impl ChoiceColumns {
                 Some(_) if name != "answers" || is_marked(name) => {
                     return Ok(Some(Self::List(name.into())));
                 }
-                None if distractors.is_none() && LISTS[..4].contains(&name) && !are_marked(rows, name) =>
+                None if distractors.is_none()
+                    && LISTS[..4].contains(&name)
+                    && !are_marked(rows, name) =>
                 {
                     return Err(format!(
                         "column `{name}` may hold choices, in a form that is not read: write the question with \
@@ -146,12 +148,15 @@ impl ChoiceColumns {
                 drawn(right, texts)
             }
             Self::Distractors(right, wrong) => {
-                let right = plain(&*nested(&row.values, right)?).filter(|text| !text.trim().is_empty())?;
+                let right =
+                    plain(&*nested(&row.values, right)?).filter(|text| !text.trim().is_empty())?;
                 let mut texts = vec![right.clone()];
                 for name in wrong {
                     let value = row.values.get(name);
                     let more = value.map_or(Vec::new(), |value| wrong_texts(name, value));
-                    texts.extend(more.into_iter().filter(|text| !texts.contains(text)).collect::<Vec<_>>());
+                    texts.extend(
+                        more.into_iter().filter(|text| !texts.contains(text)).collect::<Vec<_>>(),
+                    );
                 }
                 drawn(right, texts)
             }

@@ -83,9 +83,10 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     let whole = start.get(skipped..).unwrap_or_default().chain(text);
     let mut builder = csv::ReaderBuilder::new();
     let mut reader = builder.delimiter(separator).from_reader(whole);
-    let header = reader
-        .headers()
-        .map_err(|error| DataError::File { path: path.into(), what: row_error(&error, separator) })?;
+    let header = reader.headers().map_err(|error| DataError::File {
+        path: path.into(),
+        what: row_error(&error, separator),
+    })?;
     let header: csv::StringRecord = header.iter().map(str::trim).collect();
     check_columns(header.len()).map_err(|what| DataError::File { path: path.into(), what })?;
     // Programs differ in which of them counts.

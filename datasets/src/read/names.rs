@@ -97,17 +97,7 @@ const CONTEXT_WORDS: [&str; 16] = [
     "setup",
 ];
 /// What follows `system` in the names of system messages.
-const SYSTEM_PARTS: [&str; 9] = [
-    "prompt",
-    "prompts",
-    "message",
-    "msg",
-    "instruction",
-    "instructions",
-    "text",
-    "content",
-    "turn",
-];
+const SYSTEM_PARTS: &str = "prompt prompts message msg instruction instructions text content turn";
 /// Rows that are compared, at most.
 const COMPARED: usize = 10_000;
 
@@ -166,7 +156,7 @@ pub(super) fn is_system(name: &str) -> bool {
     let joined = words(name).concat();
     let rest = joined.strip_prefix("system").filter(|rest| !rest.is_empty());
     let rest = rest.or_else(|| joined.strip_prefix("sys"));
-    joined == "system" || rest.is_some_and(|rest| SYSTEM_PARTS.contains(&rest))
+    joined == "system" || rest.is_some_and(|rest| SYSTEM_PARTS.split(' ').any(|part| part == rest))
 }
 
 /// The column of the question, where none has a name of the list.

@@ -1,7 +1,7 @@
 //! What the prompts and gold answers of a file look like, where they may not be what is meant.
 
-use super::layout::{AnswerColumn, Layout};
 use super::Row;
+use super::layout::{AnswerColumn, Layout};
 use crate::{Problem, json};
 
 /// The beginning of a turn in the chat templates of well-known models.

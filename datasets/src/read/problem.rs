@@ -76,13 +76,16 @@ fn question(row: &Row, column: &str) -> Result<Option<String>, String> {
         let is_asked = |value: &Value| plain(value).is_some() || chat::is_chat(value);
         let usual = ["question", "problem", "prompt", "text", "content", "messages"];
         let fields = value.as_object();
-        let has = |name: &&str| fields.is_some_and(|fields| fields.get(*name).is_some_and(is_asked));
+        let has =
+            |name: &&str| fields.is_some_and(|fields| fields.get(*name).is_some_and(is_asked));
         let first = fields.and_then(|all| all.iter().find(|(_, value)| is_asked(value)));
         let inner = usual.into_iter().find(has).or(first.map(|(name, _)| name.as_str()));
         let mend = match inner {
             Some(inner) => format!("name what it holds, such as --prompt-column {column}.{inner}"),
             None if value.is_array() => {
-                format!("write it with --prompt-template, such as '{{{{ {column} | join(\" \") }}}}'")
+                format!(
+                    "write it with --prompt-template, such as '{{{{ {column} | join(\" \") }}}}'"
+                )
             }
             None => "write it with --prompt-template".into(),
         };
@@ -271,7 +274,8 @@ impl Layout {
             }
             if let Some(system) = system.as_deref().and_then(|name| system_of(row, name)) {
                 if let Prompt::Chat(messages) = &mut prompt {
-                    messages.retain(|turn| turn.role != "system" || !turn.content.trim().is_empty());
+                    messages
+                        .retain(|turn| turn.role != "system" || !turn.content.trim().is_empty());
                 }
                 prompt.set_system(&system);
             }

@@ -50,16 +50,7 @@ pub(super) fn unasked(row: &Row, name: &str, asked: impl Fn() -> String) -> Vec<
     other.map(|turn| turn.role).collect()
 }
 
-/// Whether the chat of a row has a system turn that says another text than this one.
-pub(super) fn has_other_system(row: &Row, question: &str, text: &str) -> bool {
-    let turns = asked_turns(row, question).unwrap_or_default();
-    turns.iter().any(|turn| {
-        let own = turn.content.trim();
-        turn.role == "system" && !own.is_empty() && own != text
-    })
-}
-
-/// The column of the chats whose last turns of the user contain the question in every row, where these ask more than it.
+/// The column of chats whose last turns contain the question in every row, where they ask more than it.
 pub(super) fn whole_chat<'r>(rows: &'r [Row], question: &str) -> Option<&'r str> {
     let is_whole = |row: &Row, name: &str| {
         let Some(text) = row.text(question).map(one_spaced).filter(|text| !text.is_empty()) else {
@@ -71,7 +62,8 @@ pub(super) fn whole_chat<'r>(rows: &'r [Row], question: &str) -> Option<&'r str>
     let asks_more = |row: &Row, name: &str| !unasked(row, name, || asked(row, question)).is_empty();
     let is_open = |row: &Row, name: &str| !row.values.get(name).is_some_and(chat::ends_with_answer);
     // DAPO's `source_prompt` is what the question was made from.
-    let is_made_from = |name: &str| names::words(name).iter().any(|word| ORIGINS.contains(&&**word));
+    let is_made_from =
+        |name: &str| names::words(name).iter().any(|word| ORIGINS.contains(&&**word));
     let mut names = rows.first()?.values.keys().map(String::as_str).filter(|name| {
         *name != question
             && !is_made_from(name)

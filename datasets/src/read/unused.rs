@@ -1,14 +1,16 @@
 //! The columns of a file that no role is given to, for the line that says what the columns are.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+use serde_json::Value;
 
 use super::choice_columns::is_empty;
 use super::gold_value::plain;
 use super::judgement::{self, VERDICTS};
 use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled, system_of};
-use super::second_question::{asked, has_other_system, one_spaced, unasked};
-use super::{Purpose, Row, chat, names, variables};
+use super::second_question::{asked, one_spaced, unasked};
+use super::{Purpose, Row, chat, names, right_choices, variables};
 
 /// Most columns that are named.
 const MOST: usize = 6;
@@ -26,16 +28,17 @@ const THOUGHTS: [&str; 8] = [
 
 /// Words of the names of columns that are no part of a question: where a row is from, what it is about, how hard it is,
 /// what its answer is.
-const BESIDE: &str = "id ids uid uuid idx index key hash md5 sha source src origin original dataset data url uri link href \
-                      path file filename split subset level difficulty grade rating score scores point points type kind \
-                      category categories topic subtopic subject domain field area tag tags skill skills ability lang \
-                      language locale license date time timestamp year month day version model generator author creator \
-                      user status name count length len size tokens rate acc accuracy reward rewards avg mean std prob \
-                      votes likes rank weight seed meta metadata info extra style method format library contest \
-                      competition exam round chapter section page group cluster env class label labels answer answers \
-                      ans solution solutions gold truth target targets output response completion pred prediction result \
-                      results expected reasoning thinking thought rationale explanation verdict passed tools kwargs \
-                      wrong correct quality part no n_shot step steps";
+const BESIDE: &str = "id ids uid uuid idx ind index key hash md5 sha source src origin original dataset data url \
+                      uri link href path file filename split subset level difficulty grade rating score scores \
+                      point points type kind category categories topic subtopic subject domain field area tag tags \
+                      skill skills ability lang language locale license date time timestamp year month day version \
+                      model generator author creator user status name count length len size tokens rate acc \
+                      accuracy reward rewards avg mean std prob votes likes rank weight seed meta metadata info \
+                      extra style method format library contest competition exam round chapter section page group \
+                      cluster env class label labels answer answers ans solution solutions gold truth target \
+                      targets output outcome response generations completion pred prediction result results \
+                      expected reason reasoning thinking thought rationale explanation verdict verify valid passed \
+                      tools kwargs correct quality step steps reference refs note finish chain is has num";
 /// Rows that are looked at for columns that the question may need.
 const LOOKED_AT: usize = 1000;
 /// What numbers stand for in questions whose numbers have a column of their own: MAWPS.
@@ -70,18 +73,15 @@ impl Layout {
         let length =
             |name: &str| rows.iter().filter_map(|row| text_length(row.values.get(name)?)).max();
         let looked = &rows[..rows.len().min(LOOKED_AT)];
-        let asked: Vec<String> = match &self.question {
-            QuestionColumns::Found { question, .. } => {
-                looked.iter().map(|row| asked(row, question)).collect()
-            }
-            _ => Vec::new(),
-        };
+        let column = self.question.column().filter(|_| is_found).unwrap_or_default();
+        let asked: Vec<String> = looked.iter().map(|row| asked(row, column)).collect();
         let is_shown = |name: &str| {
             looked.iter().zip(&asked).all(|(row, asked)| match row.values.get(name) {
                 Some(Value::Null) | None => true,
                 Some(Value::String(text)) if text.len() > 3 => asked.contains(&one_spaced(text)),
-                Some(value) => plain(value)
-                    .is_some_and(|text| asked.split(|c: char| !c.is_alphanumeric()).any(|word| word == text.trim())),
+                Some(value) => plain(value).is_some_and(|text| {
+                    asked.split(|c: char| !c.is_alphanumeric()).any(|word| word == text.trim())
+                }),
             })
         };
         let mut texts: Vec<(usize, &str)> = (first.values.keys().map(String::as_str))
@@ -115,24 +115,20 @@ impl Layout {
                 && rows.iter().any(value)
         };
         said += &listed("objects and lists that are not used", names().filter(is_nested));
-        let is_other = |name: &&str| {
-            is_found && is_free(name) && !is_known(name) && !is_told(name) && !is_nested(name)
-                && length(name).is_none() && may_be_asked(looked, name)
-        };
-        let others: Vec<&str> = names().filter(is_other).collect();
-        let holds = |sign: &str| asked.iter().any(|asked| has_placeholder(asked, sign));
-        let is_named = |name: &&str| ["{NAME}", "{ NAME }"].iter().any(|sign| holds(&sign.replace("NAME", name)));
-        if let Some(name) = names().filter(|name| is_found && is_free(name)).find(is_named) {
+        let signs = names().filter(|name| is_found && is_free(name));
+        let signs = signs.flat_map(|name| [format!("{{{name}}}"), format!("{{ {name} }}")]);
+        let mut signs = signs.chain(NUMBERS.map(String::from));
+        if let Some(sign) = signs.find(|sign| asked.iter().any(|asked| has_sign(asked, sign))) {
             said += &format!(
-                "; the questions hold `{{{name}}}` for the value of a column: write them with --prompt-template"
+                "; the questions hold `{sign}` in place of a value: write them with --prompt-template"
             );
         }
-        let numbers = names().find(|name| is_free(name) && name.to_lowercase().starts_with("num"));
-        let stand_in = NUMBERS.into_iter().find(|sign| asked.iter().any(|asked| asked.contains(sign)));
-        if let (Some(numbers), Some(sign)) = (numbers, stand_in) {
-            said += &format!("; the questions hold `{sign}` for a value of `{numbers}`: write them with their numbers");
-        }
-        said += &listed("short columns that are not used", others.into_iter().filter(|name| !is_shown(name)));
+        let is_other = |name: &&str| {
+            let is_listed = length(name).is_some() || is_nested(name) || is_told(name);
+            is_found && is_free(name) && !is_known(name) && !is_listed && !is_shown(name)
+        };
+        let others = names().filter(is_other).filter(|name| may_be_asked(looked, name));
+        said += &listed("short columns that are not used", others);
         let is_worked = matches!(self.answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
         if is_worked && self.judgement.is_none() {
             let is_used = |name: &str| self.verdicts.iter().any(|verdict| verdict.column == name);
@@ -161,49 +157,44 @@ impl Layout {
 impl Layout {
     /// System messages and turns of chats that are not read, in words for the user.
     fn unused_turns(&self, rows: &[Row], is_other: &dyn Fn(&str) -> bool) -> String {
-        let (QuestionColumns::Found { question, system, .. }, Some(first)) =
-            (&self.question, rows.first())
-        else {
+        let QuestionColumns::Found { question, system, .. } = &self.question else {
             return String::new();
         };
         let told = |row: &Row| system.as_deref().and_then(|name| system_of(row, name));
         let all = |row: &Row| asked(row, question) + " " + &told(row).unwrap_or_default();
-        let names = first.values.keys().map(String::as_str).filter(|name| is_other(name));
-        let roles = |name| rows.iter().flat_map(move |row| unasked(row, name, || all(row)));
-        let (with_system, others): (Vec<_>, Vec<_>) = names
-            .map(|name| (name, roles(name).collect::<Vec<_>>()))
-            .filter(|(_, roles)| !roles.is_empty())
-            .partition(|(_, roles)| roles.iter().any(|role| role == "system"));
-        let with_system = with_system.into_iter().map(|(name, _)| name);
-        let mut said = listed("chats with a system turn that are not used", with_system);
-        said += &listed("chats that are not used", others.into_iter().map(|(name, _)| name));
-        let nested = first.values.iter().flat_map(|(name, value)| {
-            let inner = value.as_object().into_iter().flat_map(Map::keys);
-            inner.filter(|inner| names::is_system(inner)).map(move |inner| format!("{name}.{inner}"))
+        let columns = || rows.first().into_iter().flat_map(|row| &row.values);
+        let chats = columns().filter(|(name, _)| is_other(name)).filter_map(|(name, _)| {
+            let lost = rows.iter().flat_map(|row| unasked(row, name, || all(row)));
+            let roles: Vec<String> = lost.collect::<BTreeSet<String>>().into_iter().collect();
+            (!roles.is_empty()).then(|| format!("{name} ({})", roles.join(", ")))
+        });
+        let inner = columns().filter_map(|(name, value)| {
+            let inner = value.as_object()?.keys().find(|inner| names::is_system(inner))?;
+            Some(format!("{name}.{inner}"))
         });
         let is_untold = |row: &Row, name: &str| {
             system_of(row, name).is_some_and(|text| !all(row).contains(&one_spaced(&text)))
         };
-        let nested: Vec<String> =
-            nested.filter(|name| rows.iter().any(|row| is_untold(row, name))).collect();
-        said += &listed("system messages that are not used", nested.iter().map(String::as_str));
-        let is_hidden =
-            |row: &&Row| told(row).is_some_and(|text| has_other_system(row, question, &text));
-        match (rows.iter().filter(is_hidden).count(), system) {
-            (1.., Some(system)) => {
-                let hidden = rows.iter().filter(is_hidden).count();
-                said + &format!(
-                    "; `{system}` is not used in {hidden} of {} rows, whose chats have a system turn",
-                    rows.len()
-                )
-            }
+        let inner = inner.filter(|name| rows.iter().any(|row| is_untold(row, name)));
+        let names: Vec<String> = chats.chain(inner).collect();
+        let said = listed("turns that are not used", names.iter().map(String::as_str));
+        // The chat's own system turn comes first.
+        let is_hidden = |row: &&Row| {
+            let own = |text: String| unasked(row, question, || one_spaced(&text));
+            told(row).is_some_and(|text| own(text).iter().any(|role| role == "system"))
+        };
+        match (system, rows.iter().filter(is_hidden).count()) {
+            (Some(system), hidden @ 1..) => format!(
+                "{said}; `{system}` is not used in {hidden} of {} rows, whose chats have a system turn",
+                rows.len()
+            ),
             _ => said,
         }
     }
 }
 
 /// Whether a text has a placeholder, and no braces of LaTeX: `\\frac{a}{b}`.
-fn has_placeholder(text: &str, sign: &str) -> bool {
+fn has_sign(text: &str, sign: &str) -> bool {
     text.match_indices(sign).any(|(at, _)| {
         let before = text[..at].trim_end_matches('{').chars().next_back();
         before.is_none_or(|c| !c.is_alphabetic() && !matches!(c, '}' | ']' | '^' | '_' | '\\'))
@@ -214,13 +205,14 @@ fn has_placeholder(text: &str, sign: &str) -> bool {
 fn may_be_asked(rows: &[Row], name: &str) -> bool {
     let words = names::words(name);
     let is_beside = |word: &String| BESIDE.split(' ').any(|known| known == word);
-    let mut values = rows.iter().filter_map(|row| row.values.get(name)).filter(|value| !is_empty(value)).peekable();
-    let Some(first) = values.peek().copied() else { return false };
-    let is_flag = |value: &Value| value.is_boolean() || chat::is_chat(value) || value.as_f64().is_some_and(|number| number.fract() != 0.0);
-    !words.iter().any(is_beside)
+    let values = || rows.iter().filter_map(|row| row.values.get(name)).filter(|it| !is_empty(it));
+    let Some(first) = values().next() else { return false };
+    let is_fraction = first.as_f64().is_some_and(|number| number.fract() != 0.0);
+    let is_flag = first.is_boolean() || is_fraction || chat::is_chat(first);
+    (right_choices::of_wrong(name).is_some() || !words.iter().any(is_beside))
         && !VERDICTS.contains(&name)
-        && !is_flag(first)
-        && (rows.len() == 1 || values.any(|value| value != first))
+        && !is_flag
+        && (rows.len() == 1 || values().any(|value| value != first))
 }
 
 /// Columns behind what is said of them; nothing where there are none.
