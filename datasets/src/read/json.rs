@@ -88,7 +88,7 @@ fn no_json(error: &serde_json::Error, text: &str) -> String {
         && (error.is_eof() || why.starts_with("trailing characters"))
     {
         ": one whole object a line is read, as `jq -c . FILE` writes them"
-    } else if text.trim_start().starts_with("{'") {
+    } else if text.trim_start().trim_start_matches('[').starts_with("{'") {
         ": an object as Python prints it; write it with `json.dumps`"
     } else {
         ""

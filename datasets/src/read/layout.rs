@@ -325,8 +325,8 @@ fn last_turn(row: &Row, question: &QuestionColumns) -> Option<String> {
 /// The text of a system message: of a column, or of the message that it holds.
 pub(super) fn system_of(row: &Row, name: &str) -> Option<String> {
     let value = nested(&row.values, name)?;
-    let text = gold_value::plain(value.get("content").unwrap_or(&value))?.trim().to_owned();
-    Some(text).filter(|text| !text.is_empty())
+    let text = value.get("content").unwrap_or(&value).as_str()?.trim();
+    Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Whether a column holds something in some row.

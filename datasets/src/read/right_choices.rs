@@ -59,8 +59,12 @@ pub(super) fn wrong_texts(name: &str, value: &Value) -> Vec<String> {
 
 /// The columns of wrong choices, with that of the right one, which the user may have named.
 pub(super) fn distractors(rows: &[Row], key: Option<&str>) -> Option<ChoiceColumns> {
-    let is_short =
-        |text: &String| text.len() <= SHORT && !text.contains("\\box") && !text.contains("####");
+    // Texts without numbers in the names of their columns may be what models wrote, which is long.
+    let is_short = |text: &String, name: &str| {
+        let is_marked = text.contains("\\box") || text.contains("####");
+        !is_marked && (text.len() <= SHORT || of_wrong(name) == Some(true))
+    };
+    let are_nearly_all = |count: usize, of: usize| count > 0 && count * 10 >= of * 9;
     let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.values.keys()).collect();
     let mut wrong: Vec<String> =
         names.into_iter().filter(|it| of_wrong(it).is_some()).cloned().collect();
@@ -70,35 +74,38 @@ pub(super) fn distractors(rows: &[Row], key: Option<&str>) -> Option<ChoiceColum
             values.filter(|it| !is_empty(it)).map(|value| wrong_texts(name, value)).collect();
         // One wrong answer alone may be somebody's.
         let is_several = |texts: &Vec<String>| of_wrong(name) == Some(true) || texts.len() > 1;
-        let are_texts = |texts: &Vec<String>| !texts.is_empty() && texts.iter().all(is_short);
-        texts.iter().any(is_several) && texts.iter().all(are_texts)
+        let are_texts = |texts: &&Vec<String>| {
+            !texts.is_empty() && texts.iter().all(|text| is_short(text, name))
+        };
+        texts.iter().any(is_several)
+            && are_nearly_all(texts.iter().filter(are_texts).count(), texts.len())
     });
+    let first = wrong.first()?;
     // A letter or a number beside other texts says which of other choices is right.
     let kind = |text: &str| (text.trim().len() == 1, text.trim().parse::<f64>().is_ok());
     let suits = |row: &Row, name: &str| {
         let texts = |name: &String| Some(wrong_texts(name, row.values.get(name)?));
         let others: Vec<String> = wrong.iter().filter_map(texts).flatten().collect();
         let Some(value) = nested(&row.values, name).filter(|it| !is_empty(it)) else { return true };
-        plain(&value).filter(|text| is_short(text) && !value.is_boolean()).is_some_and(|text| {
+        let text = plain(&value).filter(|text| !value.is_boolean() && is_short(text, first));
+        text.is_some_and(|text| {
             let (is_letter, is_number) = kind(&text);
             let is_alike =
                 |other: &String| is_letter && kind(other).0 || is_number && kind(other).1;
             others.is_empty() || !is_letter && !is_number || others.iter().any(is_alike)
         })
     };
-    let is_right = |name: &str| is_filled(rows, name) && rows.iter().all(|row| suits(row, name));
+    let is_right = |name: &str| {
+        let suited = || rows.iter().filter(|row| suits(row, name)).count();
+        is_filled(rows, name) && are_nearly_all(suited(), rows.len())
+    };
     let called = |known: &str| {
         let mut names = rows.first()?.values.keys();
         names.find(|name| names::words(name).join(" ") == known && is_right(name)).cloned()
     };
     let listed = || ANSWERS.into_iter().find(|name| is_right(name)).map(String::from);
     let found = || RIGHT.split(',').find_map(called).or_else(listed).or_else(|| names::gold(rows));
-    let right = match key {
-        _ if wrong.is_empty() => None,
-        Some(key) => Some(key.to_owned()),
-        None => found(),
-    };
-    let right = right.filter(|right| is_right(right))?;
+    let right = key.map(str::to_owned).or_else(found).filter(|right| is_right(right))?;
     Some(ChoiceColumns::Distractors(right, wrong))
 }
 

@@ -76,13 +76,7 @@ impl Layout {
         let column = self.question.column().filter(|_| is_found).unwrap_or_default();
         let asked: Vec<String> = looked.iter().map(|row| asked(row, column)).collect();
         let is_shown = |name: &str| {
-            looked.iter().zip(&asked).all(|(row, asked)| match row.values.get(name) {
-                Some(Value::Null) | None => true,
-                Some(Value::String(text)) if text.len() > 3 => asked.contains(&one_spaced(text)),
-                Some(value) => plain(value).is_some_and(|text| {
-                    asked.split(|c: char| !c.is_alphanumeric()).any(|word| word == text.trim())
-                }),
-            })
+            looked.iter().zip(&asked).all(|(row, asked)| shows(asked, row.values.get(name)))
         };
         let mut texts: Vec<(usize, &str)> = (first.values.keys().map(String::as_str))
             .filter(|name| is_found && !is_known(name) && is_free(name) && !is_told(name))
@@ -115,14 +109,8 @@ impl Layout {
                 && rows.iter().any(value)
         };
         said += &listed("objects and lists that are not used", names().filter(is_nested));
-        let signs = names().filter(|name| is_found && is_free(name));
-        let signs = signs.flat_map(|name| [format!("{{{name}}}"), format!("{{ {name} }}")]);
-        let mut signs = signs.chain(NUMBERS.map(String::from));
-        if let Some(sign) = signs.find(|sign| asked.iter().any(|asked| has_sign(asked, sign))) {
-            said += &format!(
-                "; the questions hold `{sign}` in place of a value: write them with --prompt-template"
-            );
-        }
+        let unread = names().filter(|name| is_found && is_free(name));
+        said += &placeholder(unread, &asked);
         let is_other = |name: &&str| {
             let is_listed = length(name).is_some() || is_nested(name) || is_told(name);
             is_found && is_free(name) && !is_known(name) && !is_listed && !is_shown(name)
@@ -162,9 +150,10 @@ impl Layout {
         };
         let told = |row: &Row| system.as_deref().and_then(|name| system_of(row, name));
         let all = |row: &Row| asked(row, question) + " " + &told(row).unwrap_or_default();
+        let looked = &rows[..rows.len().min(LOOKED_AT)];
         let columns = || rows.first().into_iter().flat_map(|row| &row.values);
         let chats = columns().filter(|(name, _)| is_other(name)).filter_map(|(name, _)| {
-            let lost = rows.iter().flat_map(|row| unasked(row, name, || all(row)));
+            let lost = looked.iter().flat_map(|row| unasked(row, name, || all(row)));
             let roles: Vec<String> = lost.collect::<BTreeSet<String>>().into_iter().collect();
             (!roles.is_empty()).then(|| format!("{name} ({})", roles.join(", ")))
         });
@@ -175,7 +164,7 @@ impl Layout {
         let is_untold = |row: &Row, name: &str| {
             system_of(row, name).is_some_and(|text| !all(row).contains(&one_spaced(&text)))
         };
-        let inner = inner.filter(|name| rows.iter().any(|row| is_untold(row, name)));
+        let inner = inner.filter(|name| looked.iter().any(|row| is_untold(row, name)));
         let names: Vec<String> = chats.chain(inner).collect();
         let said = listed("turns that are not used", names.iter().map(String::as_str));
         // The chat's own system turn comes first.
@@ -190,6 +179,29 @@ impl Layout {
             ),
             _ => said,
         }
+    }
+}
+
+/// What is said of questions with the name of a column in braces, or with what MAWPS has for numbers.
+fn placeholder<'a>(names: impl Iterator<Item = &'a str>, asked: &[String]) -> String {
+    let signs = names.flat_map(|name| [format!("{{{name}}}"), format!("{{ {name} }}")]);
+    let mut signs = signs.chain(NUMBERS.map(String::from));
+    let found = signs.find(|sign| asked.iter().any(|asked| has_sign(asked, sign)));
+    found.map_or(String::new(), |sign| {
+        format!(
+            "; the questions hold `{sign}` in place of a value: write them with --prompt-template"
+        )
+    })
+}
+
+/// Whether what is asked has the text or the number of a value already.
+fn shows(asked: &str, value: Option<&Value>) -> bool {
+    match value {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) if text.len() > 3 => asked.contains(&one_spaced(text)),
+        Some(value) => plain(value).is_some_and(|text| {
+            asked.split(|c: char| !c.is_alphanumeric()).any(|word| word == text.trim())
+        }),
     }
 }
 
