@@ -43,11 +43,14 @@ pub(super) fn asked(row: &Row, question: &str) -> String {
 }
 
 /// The roles of the turns of a chat that what is asked does not have.
-pub(super) fn unasked(row: &Row, name: &str, asked: impl Fn() -> String) -> Vec<String> {
+pub(super) fn unasked(row: &Row, name: &str, asked: impl Fn() -> String) -> Vec<&'static str> {
     let Some(turns) = asked_turns(row, name) else { return Vec::new() };
     let asked = asked();
     let other = turns.into_iter().filter(|turn| !asked.contains(&one_spaced(&turn.content)));
-    other.map(|turn| turn.role).collect()
+    // The words of others are not repeated.
+    let known = ["system", "user", "assistant", "tool"];
+    let role = |turn: Message| known.into_iter().find(|role| *role == turn.role);
+    other.map(|turn| role(turn).unwrap_or("other")).collect()
 }
 
 /// The column of chats whose last turns contain the question in every row, where they ask more than it.

@@ -80,8 +80,11 @@ fn lift(values: &mut Map<String, Value>) {
     }
     let mut objects = values.values().filter_map(Value::as_object).filter(|fields| asks(fields));
     let (Some(fields), None) = (objects.next().cloned(), objects.next()) else { return };
+    // A request of OpenAI's Responses, as NeMo Gym has it.
+    let is_request = fields.contains_key("input") && fields.contains_key("instructions");
     for (name, value) in fields {
-        values.entry(name).or_insert(value);
+        let is_system = is_request && name == "instructions";
+        values.entry(if is_system { "system".into() } else { name }).or_insert(value);
     }
 }
 

@@ -154,7 +154,7 @@ impl Layout {
         let columns = || rows.first().into_iter().flat_map(|row| &row.values);
         let chats = columns().filter(|(name, _)| is_other(name)).filter_map(|(name, _)| {
             let lost = looked.iter().flat_map(|row| unasked(row, name, || all(row)));
-            let roles: Vec<String> = lost.collect::<BTreeSet<String>>().into_iter().collect();
+            let roles: Vec<&str> = lost.collect::<BTreeSet<_>>().into_iter().collect();
             (!roles.is_empty()).then(|| format!("{name} ({})", roles.join(", ")))
         });
         let inner = columns().filter_map(|(name, value)| {
@@ -170,7 +170,7 @@ impl Layout {
         // The chat's own system turn comes first.
         let is_hidden = |row: &&Row| {
             let own = |text: String| unasked(row, question, || one_spaced(&text));
-            told(row).is_some_and(|text| own(text).iter().any(|role| role == "system"))
+            told(row).is_some_and(|text| own(text).contains(&"system"))
         };
         match (system, rows.iter().filter(is_hidden).count()) {
             (Some(system), hidden @ 1..) => format!(
