@@ -90,6 +90,8 @@ fn no_json(error: &serde_json::Error, text: &str) -> String {
         ": one whole object a line is read, as `jq -c . FILE` writes them"
     } else if text.trim_start().trim_start_matches('[').starts_with("{'") {
         ": an object as Python prints it; write it with `json.dumps`"
+    } else if why.starts_with("invalid escape") {
+        ": a backslash is written twice in JSON, as in \"\\\\alpha\""
     } else {
         ""
     };

@@ -30,7 +30,7 @@ use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};
 pub(super) use format::Format;
 use names::VERDICT_LIST;
-use remarks::NUMBERED;
+use remarks::{LOST, NUMBERED};
 
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
@@ -271,6 +271,7 @@ pub(super) struct Keys<'a> {
 
 /// The lines of a record: one, or those of a whole document; none of an empty record.
 pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
+    let mut has_lost = false;
     let (value, key) = match content {
         Content::Row(row) => (Value::Object(row), None),
         Content::Json(bytes, key) => {
@@ -278,17 +279,23 @@ pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
             if text.is_empty() {
                 return Ok(Vec::new());
             }
-            (json::parse(text).map_err(|error| not_json(text, error))?, key)
+            let mut value = json::parse(text).map_err(|error| not_json(text, error))?;
+            has_lost = json::restore_commands(&mut value);
+            (value, key)
         }
     };
-    match &value {
+    let mut lines = match &value {
         Value::Object(map) => match document(map, keys)? {
-            Some(lines) => Ok(lines),
-            None => Ok(vec![line(&value, key.as_deref(), keys)?]),
+            Some(lines) => lines,
+            None => vec![line(&value, key.as_deref(), keys)?],
         },
-        Value::Array(messages) => Ok(vec![harnesses::conversation(messages)?]),
+        Value::Array(messages) => vec![harnesses::conversation(messages)?],
         _ => bail!("a record is a JSON object, not {}", short(&value.to_string())),
+    };
+    for line in lines.iter_mut().filter(|_| has_lost) {
+        line.remarks.push((LOST, line.shown()));
     }
+    Ok(lines)
 }
 
 fn not_json(text: &str, error: serde_json::Error) -> anyhow::Error {

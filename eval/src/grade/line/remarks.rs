@@ -11,3 +11,5 @@ pub(super) const TURNS: &str =
     "with turns of the user between those of the assistant, of which the last is judged";
 pub(super) const PARALLEL: &str =
     "with as many gold answers as completions: each gold answer is right for every completion";
+pub(super) const LOST: &str =
+    "with a command of LaTeX that was written with one backslash in JSON, which is put back";
