@@ -1,26 +1,18 @@
 //! Meanings of commands and characters.
 
-use std::sync::LazyLock;
-
-use super::scan::{Entries, each, is_digit, is_one_of};
+use super::scan::{is_digit, is_one_of};
 use super::units::is_known;
 
 /// Styles and spacing that mean nothing.
-pub(super) static IGNORED: Entries = LazyLock::new(|| {
-    each("therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|biggr|\
+pub(super) const IGNORED: &str = "therefore|left|right|displaystyle|textstyle|scriptstyle|limits|big|Big|bigl|bigr|Bigl|Bigr|bigg|Bigg|biggl|biggr|\
     Biggl|Biggr|rm|bf|it|sf|mathstrut|nonumber|hfill|noindent|hline|middle|nolimits|normalsize|small|large|Large|\
-    smallskip|checkmark|blacksquare|square|qed|angle|measuredangle").collect()
-});
+    smallskip|checkmark|blacksquare|square|qed|angle|measuredangle";
 /// Wrappers of mathematics: their braces stay as a group.
-pub(super) static STYLES: Entries = LazyLock::new(|| {
-    each("mathbin|mathrel|mathpunct|framebox|ul|mathbf|mathit|mathsf|mathcal|boldsymbol|bm|vec|boxed|fbox|ensuremath|\
-    overrightarrow|underline").collect()
-});
+pub(super) const STYLES: &str = "mathbin|mathrel|mathpunct|framebox|ul|mathbf|mathit|mathsf|mathcal|boldsymbol|bm|vec|boxed|fbox|ensuremath|\
+    overrightarrow|underline";
 /// Wrappers of words.
-pub(super) static WORDS: Entries = LazyLock::new(|| {
-    each("text|textbf|textit|textrm|mathrm|mbox|hbox|operatorname|textnormal|emph|texttt|textsf|textsc|textup|textmd|\
-    mathtt|uline").collect()
-});
+pub(super) const WORDS: &str = "text|textbf|textit|textrm|mathrm|mbox|hbox|operatorname|textnormal|emph|texttt|textsf|textsc|textup|textmd|\
+    mathtt|uline";
 
 /// Units of one to three letters that are written right after numbers.
 pub(super) const UNITS: &str = "bps|eV|dB|Pa|GW|TW|mV|mW|nF|pF|sq|cu|mol|bar|atm|kJ|kN|kW|Hz|kV|MW|mA|dm|cm|mm|km|kg|ft|lb|lbs|oz|mph|\
@@ -163,11 +155,9 @@ pub(super) fn is_formula(run: &str) -> bool {
 
 /// Functions by name, plain or as a command.
 pub(super) fn is_function(name: &str) -> bool {
-    static FUNCTIONS: Entries = LazyLock::new(|| {
-        each("sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|arctg|arcctg|ctan|cotg|asin|acos|atan|sinh|cosh|tanh|ln|log|lg|\
-        exp|abs|max|min|gcd|lcm|floor|ceil|cis").collect()
-    });
-    FUNCTIONS.contains(&name)
+    const FUNCTIONS: &str = "sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|arctg|arcctg|ctan|cotg|asin|acos|atan|sinh|\
+        cosh|tanh|ln|log|lg|exp|abs|max|min|gcd|lcm|floor|ceil|cis";
+    is_one_of(name, FUNCTIONS)
 }
 
 /// Marks that are set over, under or through the letter before them, each with letters and what these become.

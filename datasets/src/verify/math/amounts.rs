@@ -1,8 +1,10 @@
 //! Amounts with a sign or a currency in words: `($3,200)`, `$3.2M`, `a decrease of 12\%`, `12 degrees below zero`.
 
-use super::scan::{before_end, begins, has_digits, holds, is_digit, is_one_of, past, without};
+use super::scan::{
+    before_end, begins, has_digits, holds, is_digit, is_one_of, past, pattern, without,
+};
 use super::spelled::number_word;
-use super::wording::{bare, pattern, without_article};
+use super::wording::{bare, without_article};
 
 /// Words for a decrease, and for an increase; with "of" or "by" behind them, or behind the value.
 const LESS: &str = "decrease|drop|decline|reduction|fall|loss|dip|decreased|dropped|declined|fell|reduced|down|Rückgang|\

@@ -1,18 +1,13 @@
 //! Dates and times of day.
 
-use std::sync::LazyLock;
-
-use super::scan::{Entries, are_digits, before_end, each, folded, has_digits, is_one_of};
+use super::scan::{are_digits, before_end, each, folded, has_digits, is_one_of};
 use super::spelled::{ordinal, spelled};
 use super::tree::Answer;
 
-static MONTHS: Entries = LazyLock::new(|| {
-    each("january|february|march|april|may|june|july|august|september|october|november|december")
-        .collect()
-});
+const MONTHS: &str =
+    "january|february|march|april|may|june|july|august|september|october|november|december";
 
-static DAYS: Entries =
-    LazyLock::new(|| each("monday|tuesday|wednesday|thursday|friday|saturday|sunday").collect());
+const DAYS: &str = "monday|tuesday|wednesday|thursday|friday|saturday|sunday";
 
 /// Month, from 0 on, day, and year.
 type Date = (usize, u32, Option<u32>);
@@ -39,16 +34,15 @@ pub(super) fn date(text: &str) -> Option<Date> {
     }
     // Most texts have no month.
     let has_month = text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| {
-        word.len() >= 3 && MONTHS.iter().any(|name| word[..3].eq_ignore_ascii_case(&name[..3]))
+        word.len() >= 3 && each(MONTHS).any(|name| word[..3].eq_ignore_ascii_case(&name[..3]))
     });
     has_month.then_some(())?;
     let text = folded(text);
     let (mut month, mut day, mut year) = (None, None, None);
-    for word in text.split(' ').filter(|word| !DAYS.contains(word) && !matches!(*word, "of" | "on"))
-    {
-        let is_month = |name: &&str| word.len() >= 3 && name.starts_with(word);
+    for word in text.split(' ').filter(|word| !is_one_of(word, DAYS) && !is_one_of(word, "of|on")) {
+        let is_month = |name: &str| word.len() >= 3 && name.starts_with(word);
         let digits = before_end(word, "st|nd|rd|th");
-        if let Some(at) = MONTHS.iter().position(is_month) {
+        if let Some(at) = each(MONTHS).position(is_month) {
             month.replace(at).is_none().then_some(())?;
         } else {
             let number: Option<u32> = digits.unwrap_or(word).parse().ok();
@@ -71,7 +65,7 @@ fn weekday(text: &str) -> Option<usize> {
     let lower = text.to_ascii_lowercase();
     let day = lower.strip_prefix("on ").unwrap_or(&lower).trim_end_matches('.');
     let is_short = is_one_of(day, "mon|tue|tues|wed|thu|thur|thurs|fri|sat|sun");
-    DAYS.iter().position(|name| *name == day || is_short && name.starts_with(day))
+    each(DAYS).position(|name| name == day || is_short && name.starts_with(day))
 }
 
 /// Whether two texts are one date, where both are dates.

@@ -52,14 +52,14 @@ impl Lexer<'_> {
         }
         let name = self.rest()[..letters].to_owned();
         self.at += letters;
-        if IGNORED.contains(&name.as_str()) {
+        if is_one_of(&name, IGNORED) {
             // `\left.` is an empty bracket.
             if matches!(name.as_str(), "left" | "right") && self.rest().starts_with('.') {
                 self.at += 1;
             }
             return Some(());
         }
-        if WORDS.contains(&name.as_str()) {
+        if is_one_of(&name, WORDS) {
             // `2\mathrm i`: the next character alone.
             if !self.rest().trim_start().starts_with('{') {
                 return Some(());
@@ -72,7 +72,7 @@ impl Lexer<'_> {
             return Some(());
         }
         let is_set = name == "mathbf" && begins(self.rest(), "{R}|{N}|{Z}|{Q}");
-        if STYLES.contains(&name.as_str()) && !is_set {
+        if is_one_of(&name, STYLES) && !is_set {
             return Some(());
         }
         match name.as_str() {

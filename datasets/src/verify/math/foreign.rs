@@ -1,5 +1,8 @@
 //! Numbers in words of other languages than English, and in Chinese, Japanese and Korean numerals.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use dashu_ratio::RBig;
 
 use super::answer::offset_in;
@@ -138,27 +141,37 @@ fn foreign(text: &str) -> Option<u32> {
     let are_words = text.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '-'));
     (text.len() <= MAX_BYTES && are_words).then_some(())?;
     let lower = text.to_lowercase();
-    FOREIGN.iter().find_map(|table| foreign_in(&lower, table))
+    NUMBERS.iter().find_map(|numbers| foreign_in(&lower, numbers))
 }
 
+/// The numbers of [`FOREIGN`] by their words, and by forms of these within a word: `vent`, `trent`, `un`; `veinti`.
+static NUMBERS: LazyLock<[HashMap<&str, u32>; FOREIGN.len()]> = LazyLock::new(|| {
+    const FORMS: [(&str, &str); 5] = [
+        ("veinti", "veinte"),
+        ("ein", "eins"),
+        ("vingts", "vingt"),
+        ("две", "два"),
+        ("duas", "dois"),
+    ];
+    FOREIGN.map(|table| {
+        let mut numbers = HashMap::new();
+        for end in ["", "i", "a", "o"] {
+            for (at, word) in (0..).zip(table.split(' ')) {
+                let value = if at <= 20 { at } else { (at - 18) * 10 };
+                word.strip_suffix(end).map(|stem| numbers.entry(stem).or_insert(value));
+            }
+        }
+        for (form, word) in FORMS {
+            numbers.get(word).copied().map(|value| numbers.insert(form, value));
+        }
+        numbers
+    })
+});
+
 /// The same, by the words of one language.
-fn foreign_in(text: &str, table: &str) -> Option<u32> {
+fn foreign_in(text: &str, numbers: &HashMap<&str, u32>) -> Option<u32> {
     let text = text.trim();
-    let word = |word: &str| {
-        // `veinti`, `vent`, `ein`: short forms within a word.
-        let word = match word {
-            "veinti" => "veinte",
-            "ein" => "eins",
-            "vingts" => "vingt",
-            "две" => "два",
-            "duas" => "dois",
-            word => word,
-        };
-        let at = |word: &str| table.split(' ').position(|known| known == word);
-        // `vent`, `trent`, `un`
-        let at = ["", "i", "a", "o"].iter().find_map(|end| at(&format!("{word}{end}")))? as u32;
-        Some(if at <= 20 { at } else { (at - 18) * 10 })
-    };
+    let word = |word: &str| numbers.get(word).copied();
     let sum = |tens: &str, ones: &str| {
         let (tens, ones) = (word(tens)?, word(ones)?);
         (tens >= 20 && (1..20).contains(&ones)).then_some(tens + ones)
@@ -198,7 +211,7 @@ fn foreign_part(text: &str) -> Option<String> {
     let lower = text.to_lowercase();
     // `zweieinhalb`
     if let Some(whole) =
-        lower.strip_suffix("einhalb").and_then(|whole| foreign_in(whole, FOREIGN[1]))
+        lower.strip_suffix("einhalb").and_then(|whole| foreign_in(whole, &NUMBERS[1]))
     {
         return Some(format!("{}/2", 2 * whole + 1));
     }
@@ -212,14 +225,14 @@ fn foreign_part(text: &str) -> Option<String> {
         })?;
         let is_spoken = above.is_empty()
             || is_one_of(above, ONE)
-            || foreign_in(above, FOREIGN[language]).is_some();
+            || foreign_in(above, &NUMBERS[language]).is_some();
         is_spoken.then_some((language, at + 2))
     })?;
     let above = match above {
         // A third alone may be a rank.
         "" => (below == 2).then_some(1)?,
         word if is_one_of(word, ONE) => 1,
-        words => foreign_in(words, FOREIGN[language])?,
+        words => foreign_in(words, &NUMBERS[language])?,
     };
     (above < 100).then(|| format!("{above}/{below}"))
 }

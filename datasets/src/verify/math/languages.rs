@@ -1,18 +1,15 @@
 //! What a text says of its answer in words, in the languages that are read: tables of words in small letters.
 
-use std::sync::LazyLock;
-
 use regex::Regex;
 
 use super::answer::last_sentence;
 use super::scan::{
-    any_of, before_end, begins, each, ends_with, has_digits, head, holds, is_one_of, lowered,
+    before_end, begins, each, ends_with, first, has_digits, head, holds, is_one_of, lowered,
+    pattern,
 };
 
 /// Take back what stands before them.
-static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
-    any_of(
-        "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta afirmación es falsa|\
+const REVOCATIONS: &str = "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta afirmación es falsa|\
         uesta affermazione è falsa|\
             ssa afirmação é falsa|то утверждение ложно|то утверждение неверно|这是错误的|这个说法不对|これは誤り|이것은 거짓|e equivoqué|\
         orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
@@ -23,12 +20,10 @@ static REVOCATIONS: LazyLock<Regex> = LazyLock::new(|| {
         sto é falso|so es incorrecto|so está mal|\
             'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
-            hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다",
-    )
-});
+            hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다";
 
 /// Apologise, or ask to wait; the later ones in scripts without blanks between words.
-static APOLOGIES: LazyLock<Regex> = LazyLock::new(|| {
+fn apologies() -> &'static Regex {
     const WORDS: &str = "apologies|pardon|excuse me|i stand corrected|whoops|o?oups|ups|ops|sorry|przepraszam|pomyłka|\
     wybacz|poprawka|to \
         błąd|czekaj|entschuldigung|verzeihung|tut mir leid|ich meinte|das war ein fehler|moment,|halt,|désolée?|\
@@ -48,22 +43,21 @@ static APOLOGIES: LazyLock<Regex> = LazyLock::new(|| {
     // "In fact" does so only before a value at the end.
     const FACTS: &str = "na verdade|en realidad|en fait|eigentlich|genauer gesagt|eigenlijk|на самом деле|in realtà|\
         aslında|właściwie|thực ra|sebenarnya|사실은?|実は|实际上|其实|في الواقع|จริงๆ";
-    let end = "[^0-9.\\n]{0,24}-?[0-9]+[^0-9\\n]{0,12}$";
-    Regex::new(&format!("(?:^|[^\\p{{L}}])(?:{WORDS}|(?:{FACTS}){end})|{UNSPACED}"))
-        .expect("an expression")
-});
+    const END: &str = "[^0-9.\\n]{0,24}-?[0-9]+[^0-9\\n]{0,12}$";
+    pattern!(&format!("(?:^|[^\\p{{L}}])(?:{WORDS}|(?:{FACTS}){END})|{UNSPACED}"))
+}
 
 /// Where a text apologises before another value follows.
 fn apology(text: &str) -> Option<usize> {
     const MAX_NEAR: usize = 80;
     let small = lowered(text);
-    let found = APOLOGIES.find_iter(&small).map(|found| found.start()).take(8);
+    let found = apologies().find_iter(&small).map(|found| found.start()).take(8);
     { found }.find(|at| has_digits(head(&text[*at..], MAX_NEAR)))
 }
 
 /// Whether words apologise.
 pub(super) fn is_apology(words: &str) -> bool {
-    APOLOGIES.is_match(&lowered(words))
+    apologies().is_match(&lowered(words))
 }
 
 /// Where a text in another language than English takes back what stands before. "No" does where another value follows.
@@ -71,13 +65,13 @@ pub(super) fn revocation(text: &str) -> Option<usize> {
     const NO: &str = "Nein|Нет|Não|いや|Точнее|Вернее|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|\
         vergeten|unuttum|lupa |забыл|упустил|漏|忘|빠|깜|不对|等等|修正|题目|as ist|so es|so está|'est faux|sbag|stá err|\
         то неверно|at is fout|anlış|sto es|sto è|sto é";
-    let found = REVOCATIONS.find(text).filter(|found| {
-        let is_last = || !text[found.end()..].contains(char::is_alphanumeric);
-        let needs_value = begins(found.as_str(), NO);
-        text.len() > 7
-            && (!needs_value || text[found.end()..].contains(char::is_numeric) || is_last())
+    let found = first(text, REVOCATIONS).filter(|found| {
+        let behind = &text[found.end..];
+        let is_last = || !behind.contains(char::is_alphanumeric);
+        let needs_value = begins(&text[found.clone()], NO);
+        text.len() > 7 && (!needs_value || behind.contains(char::is_numeric) || is_last())
     });
-    let at = found.map(|found| found.start());
+    let at = found.map(|found| found.start);
     at.into_iter().chain(apology(text)).min()
 }
 
@@ -95,21 +89,17 @@ pub(super) fn polar(word: &str) -> Option<bool> {
 pub(super) const REASONS: &str = "because |since |as |for |denn |weil |da |car |puisque |pues |porque |perché |poiché |omdat |want |так как|потому|因为";
 
 /// Say that what follows is not so.
-static UNTRUE: LazyLock<Regex> = LazyLock::new(|| {
-    any_of(
-        "stimmt nicht, dass|nicht wahr, dass|ist falsch, dass|glaube nicht, dass|denke nicht, dass|bezweifle, dass|no es \
+const UNTRUE: &str = "stimmt nicht, dass|nicht wahr, dass|ist falsch, dass|glaube nicht, dass|denke nicht, dass|bezweifle, dass|no es \
             cierto que|no es verdad que|es falso que|no creo que|dudo que|est faux que|pas vrai que|ne crois pas que|\
             ne pense pas que|doute que|non è vero che|è falso che|non credo che|dubito che|não é verdade que|é falso \
             que|não acho que|não creio que|duvido que|неверно, что|неправда, что|не правда, что|не думаю, что|\
             сомневаюсь, что|niet waar dat|onjuist dat|denk niet dat|nieprawda, że|nie sądzę, że|tidak benar bahwa|\
-            không đúng|不认为|不相信|不觉得|不能说",
-    )
-});
+            không đúng|不认为|不相信|不觉得|不能说";
 
 /// Whether words before a value say that what follows is not so: "es stimmt nicht, dass die Antwort".
 pub(super) fn is_denied_ahead(before: &str) -> bool {
-    UNTRUE.find(&lowered(before)).is_some_and(|found| {
-        let at = found.start();
+    first(&lowered(before), UNTRUE).is_some_and(|found| {
+        let at = found.start;
         let is_end = |(end, mark): (usize, &str)| {
             !begins(&before[at + end + mark.len()..], " dass| что| że")
         };
@@ -118,9 +108,7 @@ pub(super) fn is_denied_ahead(before: &str) -> bool {
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
-static UNDECIDED: LazyLock<Regex> = LazyLock::new(|| {
-    any_of(
-        "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
+const UNDECIDED: &str = "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
             doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no \
             solution to offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in \
             this|parts to this|ways to solve this|methods for this|approaches to this|hints for this|without \
@@ -134,9 +122,7 @@ static UNDECIDED: LazyLock<Regex> = LazyLock::new(|| {
             неясно|nie wiem|nie jestem pewien|nie potrafię|weet ik niet|ik weet het niet|niet zeker|bilmiyorum|\
             emin değilim|tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|\
             说不准|说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|自信が|勘です|모르겠|알 수 없|확실하지|\
-            확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं",
-    )
-});
+            확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं";
 
 /// Leads on to what is concluded all the same.
 pub(super) const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, therefore |, donc |, mais |, also |, aber |\
@@ -144,21 +130,18 @@ pub(super) const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, th
     , więc |, поэтому |, значит, |, но |所以|因此|故|但|だから|よって|따라서";
 
 /// No solution, at the end of a clause in small letters.
-static NO_SOLUTION: LazyLock<Regex> = LazyLock::new(|| {
-    let words = "no (?:such |real |integer )*(?:solution|root|answer|value)s? ?(?:exists?)?|keine? (?:reellen? )?(?:lösung(?:en)?|\
+const NO_SOLUTION: &str = "no (?:such |real |integer )*(?:solution|root|answer|value)s? ?(?:exists?)?|keine? (?:reellen? )?(?:lösung(?:en)?|\
         nullstellen?)|(?:aucune|pas de) (?:solution|racine)s?(?: réelles?)?|(?:sin|no hay|no tiene|ninguna) (?:\
         solución|soluciones|raíces)(?: real(?:es)?)?|(?:sem|não há|não tem|não possui|não existe) (?:solução|soluções|\
         raízes)(?: rea(?:l|is))?|(?:nessuna|non (?:ci sono|ha|esistono|esiste)) (?:soluzion[ei]|radici)(?: real[ei])?|\
         (?:нет|не имеет) (?:действительных |вещественных )?(?:решений|корней)|geen (?:reële )?oplossing(?:en)?|(?:brak|\
         nie ma) (?:rzeczywistych )?rozwiązań|(?:无|無|没有)实?数?[解根]|[実数]*解(?:は|を)?(?:なし|存在しない|持たない)|해[가는] 없다|\
         çözüm[ü]? yok(?:tur)?|tidak ada (?:solusi|penyelesaian)|vô nghiệm|không có nghiệm";
-    Regex::new(&format!("(?:^|[^a-zа-я])({words})$")).expect("an expression")
-});
 
 /// Where a clause ends in words for no solution: their beginning.
 pub(super) fn no_solution(clause: &str) -> Option<usize> {
-    let small = lowered(clause);
-    Some(NO_SOLUTION.captures(&small)?.get(1)?.start())
+    let at_end = pattern!(&format!("(?:^|[^a-zа-я])({NO_SOLUTION})$"));
+    Some(at_end.captures(&lowered(clause))?.get(1)?.start())
 }
 
 /// Words at the beginning of what is only guessed.
@@ -172,7 +155,7 @@ pub(super) fn is_undecided(last: &str) -> bool {
     // "Perhaps the easiest way is to add: 4 + 5 = 9."
     let is_short = last.split_whitespace().count() <= 6 && last.len() <= 60 && !last.contains('=');
     let hedge = (is_short && begins(last, HEDGES)).then_some(0);
-    let found = hedge.or_else(|| Some(UNDECIDED.find(last)?.start()));
+    let found = hedge.or_else(|| Some(first(last, UNDECIDED)?.start));
     found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES) && !last[at..].contains("tell you"))
 }
 

@@ -3,8 +3,7 @@
 
 use regex::Captures;
 
-use super::scan::is_one_of;
-use super::wording::pattern;
+use super::scan::{is_one_of, pattern};
 
 /// Between the members of a list.
 const AND: &str = "und|et|y|e|и|i|ve|va|dan|oraz|en|và|og|och|और|و|এবং";

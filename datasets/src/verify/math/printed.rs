@@ -1,32 +1,13 @@
 //! Answers as programs print them, rewritten as LaTeX: `Rational(1, 2)`, `[1 2; 3 4]`, `0xff`.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
-use regex::Regex;
-
-use super::scan::{are_digits, holds, is_digit, without};
+use super::scan::{are_digits, holds, is_digit, pattern, without};
 
 /// Calls by name, and what they stand for: `@1` and `@2` are arguments, `@@` is all of them.
 const CALLS: &str = "Rational=\\frac{@1}{@2}|Fraction=\\frac{@1}{@2}|Matrix=@@|array=@@|FiniteSet=\\{@@\\}|\
     Interval=[@1,@2]|Interval.open=(@1,@2)|Interval.Lopen=(@1,@2]|Interval.Ropen=[@1,@2)|binomial=\\binom{@1}{@2}|\
     comb=\\binom{@1}{@2}|nCr=\\binom{@1}{@2}|nPr=P(@1,@2)|factorial=(@1)!|Abs=abs(@1)";
-
-/// Digits of one number in two styles, `\mathbf{1}0`.
-static STYLED: LazyLock<Regex> = LazyLock::new(|| {
-    let styled = r"\\(?:mathbf|text|textbf|mathrm|underline)\{(\d+)\}";
-    Regex::new(&format!(r"{styled}{styled}|{styled}(\d)|(\d){styled}")).expect("an expression")
-});
-
-/// A power of ten with its letter in a style, `4.5\mathrm{e}3`.
-static POWER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(\d)\\(?:mathrm|text)\{[eE]\}\{?([-+]?\d+)\}?").expect("an expression")
-});
-
-/// A derivative as an operator on a function, `\frac{d}{dx}f(x)`.
-static DERIVATIVE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\\d?frac\{d\}\{d([a-z])\} ?([a-zA-Z])\(([a-z])\)").expect("an expression")
-});
 
 /// Spellings that are read as others: `100\,{}^{\circ}\mathrm{C}`.
 const REPLACED: [(&str, &str); 3] =
@@ -47,8 +28,17 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = match holds(text, "bf{|text{|rm{|line{") {
-        true if holds(text, "{e}|{E}") => POWER.replace_all(text, "${1}e$2"),
-        true => STYLED.replace_all(text, "$1$2$3$4$5$6"),
+        // `4.5\mathrm{e}3`
+        true if holds(text, "{e}|{E}") => {
+            let power = pattern!(r"(\d)\\(?:mathrm|text)\{[eE]\}\{?([-+]?\d+)\}?");
+            power.replace_all(text, "${1}e$2")
+        }
+        // `\mathbf{1}0`
+        true => {
+            const STYLED: &str = r"\\(?:mathbf|text|textbf|mathrm|underline)\{(\d+)\}";
+            let styled = pattern!(&format!(r"{STYLED}{STYLED}|{STYLED}(\d)|(\d){STYLED}"));
+            styled.replace_all(text, "$1$2$3$4$5$6")
+        }
         false => Cow::Borrowed(text),
     };
     for (printed, latex) in REPLACED {
@@ -64,7 +54,8 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
     }
     // `\frac{d}{dx}f(x)`
     if out.contains("{d}{d") {
-        out = Cow::Owned(DERIVATIVE.replace_all(&out, "$2'($3)").into_owned());
+        let derivative = pattern!(r"\\d?frac\{d\}\{d([a-z])\} ?([a-zA-Z])\(([a-z])\)");
+        out = Cow::Owned(derivative.replace_all(&out, "$2'($3)").into_owned());
     }
     for _ in 0..MAX_CALLS {
         match without_call(&out) {

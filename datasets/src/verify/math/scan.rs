@@ -1,18 +1,28 @@
 //! Tables of words, and substrings that are found fast.
 
 use std::borrow::Cow;
-use std::sync::{LazyLock, OnceLock};
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use regex::Regex;
 
-/// The entries of a table that is looked into often.
-pub(super) type Entries = LazyLock<Vec<&'static str>>;
+/// The pattern, prepared at its first use.
+macro_rules! pattern {
+    ($text:expr) => {{
+        static PATTERN: std::sync::LazyLock<regex::Regex> =
+            std::sync::LazyLock::new(|| regex::Regex::new($text).expect("an expression"));
+        &*PATTERN
+    }};
+}
+pub(super) use pattern;
 
 /// A table `a|b|c` in its entries, with the bytes that they begin with.
 struct Table {
     text: &'static str,
     entries: Vec<&'static str>,
     starts: [bool; 256],
+    /// All of them as one expression.
+    any: OnceLock<Regex>,
 }
 
 impl Table {
@@ -23,7 +33,7 @@ impl Table {
         for first in entries.iter().filter_map(|entry| entry.bytes().next()) {
             starts[usize::from(first)] = true;
         }
-        Self { text, entries, starts }
+        Self { text, entries, starts, any: OnceLock::new() }
     }
 
     /// The table at this address, taken apart at its first use.
@@ -50,7 +60,12 @@ pub(super) fn each(table: &'static str) -> impl Iterator<Item = &'static str> {
 
 /// Whether a word is an entry of a table, `a|b|c`.
 pub(super) fn is_one_of(word: &str, table: &'static str) -> bool {
-    Table::of(table).at_start(word).contains(&word)
+    position(word, table).is_some()
+}
+
+/// Which entry of a table a word is.
+pub(super) fn position(word: &str, table: &'static str) -> Option<usize> {
+    Table::of(table).at_start(word).iter().position(|known| *known == word)
 }
 
 /// Whether a character is a digit of ASCII.
@@ -109,10 +124,11 @@ pub(super) fn holds(text: &str, table: &'static str) -> bool {
     each(table).any(|known| text.contains(known))
 }
 
-/// Texts, `a|b|c`, that are looked for together.
-pub(super) fn any_of(table: &'static str) -> Regex {
-    let words: Vec<String> = each(table).map(regex::escape).collect();
-    Regex::new(&words.join("|")).expect("an expression")
+/// Where an entry of a long table stands first in a text.
+pub(super) fn first(text: &str, table: &'static str) -> Option<Range<usize>> {
+    let words = || each(table).map(regex::escape).collect::<Vec<_>>().join("|");
+    let any = Table::of(table).any.get_or_init(|| Regex::new(&words()).expect("an expression"));
+    any.find(text).map(|found| found.range())
 }
 
 /// `text` without `prefix`, whatever its case; both start with characters of ASCII.

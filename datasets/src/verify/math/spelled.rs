@@ -4,23 +4,18 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::foreign::chinese;
-use super::scan::{Entries, each, folded, is_one_of};
+use super::scan::{folded, is_one_of, position};
 use dashu_ratio::RBig;
 
 /// Most words of a number.
 const MAX_WORDS: usize = 16;
 
-static SMALL: Entries = LazyLock::new(|| {
-    each("zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|\
-    eighteen|nineteen").collect()
-});
-static TENS: Entries =
-    LazyLock::new(|| each("twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety").collect());
+const SMALL: &str = "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|\
+    eighteen|nineteen";
+const TENS: &str = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety";
 /// Parts of one, from halves on.
-static PARTS: Entries = LazyLock::new(|| {
-    each("half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|\
-    sixteenth|seventeenth|eighteenth|nineteenth|twentieth").collect()
-});
+const PARTS: &str = "half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|\
+    sixteenth|seventeenth|eighteenth|nineteenth|twentieth";
 
 /// The number that words are; a single word after it, `six apples`, is its unit.
 pub(super) fn spelled(text: &str) -> Option<RBig> {
@@ -60,8 +55,8 @@ pub(super) fn spelled(text: &str) -> Option<RBig> {
 pub(super) fn is_number_part(word: &str) -> bool {
     let word = word.to_lowercase();
     let is_part = |part: &str| {
-        SMALL.contains(&part)
-            || TENS.contains(&part)
+        is_one_of(part, SMALL)
+            || is_one_of(part, TENS)
             || is_one_of(part, "hundred|thousand|million|billion|dozen|minus|negative")
             || denominator(part).is_some()
     };
@@ -122,13 +117,13 @@ pub(super) fn ordinal(word: &str) -> Option<u64> {
         "first" => more + 1,
         "second" => more + 2,
         "thirtieth" => more + 30,
-        last => more + PARTS.iter().position(|part| *part == last && last != "half")? as u64 + 2,
+        last => more + position(last, PARTS).filter(|at| *at > 0)? as u64 + 2,
     })
 }
 
 /// What parts of one have below them: 1000 of "thousandths".
 pub(super) fn denominator(word: &str) -> Option<u64> {
-    let parts = |word: &str| PARTS.iter().position(|part| *part == word).map(|at| at as u64 + 2);
+    let parts = |word: &str| position(word, PARTS).map(|at| at as u64 + 2);
     match word {
         "halves" => Some(2),
         "quarter" | "quarters" => Some(4),
@@ -160,12 +155,12 @@ fn integer(words: &[&str]) -> Option<i64> {
         if *word == "and" && number > 0 && number + 1 < words.len() {
             continue;
         }
-        if let Some(value) = SMALL.iter().position(|small| small == word) {
+        if let Some(value) = position(word, SMALL) {
             let value = value as i64;
             let limit = if value < 10 { 10 } else { 20 };
             (below >= limit && (value > 0 || words.len() == 1)).then_some(())?;
             (group, below) = (group + value, 0);
-        } else if let Some(tens) = TENS.iter().position(|tens| tens == word) {
+        } else if let Some(tens) = position(word, TENS) {
             (below >= 100).then_some(())?;
             (group, below) = (group + 20 + 10 * tens as i64, 10);
         } else if *word == "hundred" {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::amounts::{accounting, below_zero, change, money, operation};
 use super::answer::closing;
 use super::printed::closed;
-use super::scan::{before_end, begins, each, holds, is_one_of, parted, past, without};
+use super::scan::{before_end, begins, each, holds, is_one_of, parted, past, pattern, without};
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
@@ -99,16 +99,6 @@ pub(super) fn bare(text: &str) -> Cow<'_, str> {
     }
     out.split_whitespace().collect::<Vec<_>>().join(" ").into()
 }
-
-/// The pattern, prepared at its first use.
-macro_rules! pattern {
-    ($text:expr) => {{
-        static PATTERN: std::sync::LazyLock<regex::Regex> =
-            std::sync::LazyLock::new(|| regex::Regex::new($text).expect("an expression"));
-        &*PATTERN
-    }};
-}
-pub(super) use pattern;
 
 /// A text without the article that it begins with.
 pub(super) fn without_article(text: &str) -> &str {

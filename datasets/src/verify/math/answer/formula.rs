@@ -1,25 +1,19 @@
 //! The formula that a box is a part of: between dollars, `2\cdot` and `+1` of `$x = 2\cdot\boxed{7}+1$`, and in running
 //! text a sign, a factor or an operator before the box.
 
-use std::sync::LazyLock;
-
 use super::super::super::tail;
-use super::super::scan::{Entries, are_digits, each, head, is_digit};
+use super::super::scan::{are_digits, each, head, is_digit};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
 
 /// Signs and commands that part a formula, so that a box is the value of one part.
-static BREAKS: Entries = LazyLock::new(|| {
-    each("=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
+const BREAKS: &str = "=|,|;|&|≈|→|⇒|∴|\\approx|\\equiv|\\cong|\\to|\\implies|\\iff|\\Rightarrow|\\Longrightarrow|\\rightarrow|\
     \\longrightarrow|\\therefore|\\quad|\\qquad|\\\\|\\text|\\mathrm|\\tag|\\blacksquare|\\square|\
-    \\displaystyle|\\large|\\Large|\\begin|\\end|\\color").collect()
-});
+    \\displaystyle|\\large|\\Large|\\begin|\\end|\\color";
 
 /// Relations that make what stands before them a bound.
-static BOUNDS: Entries = LazyLock::new(|| {
-    each("<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt").collect()
-});
+const BOUNDS: &str = "<|>|≤|≥|\\leqslant|\\geqslant|\\leq|\\geq|\\le|\\ge|\\lt|\\gt";
 
 /// The parts of a formula right before and behind a box in it; `None` where the box is in no formula.
 pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'a str)> {
@@ -61,8 +55,8 @@ fn last_break(left: &str) -> (usize, usize) {
     while let Some(c) = left[at..].chars().next() {
         let rest = &left[at..];
         let length = match depth {
-            0 => command(&BREAKS, rest).or_else(|| {
-                let bound = command(&BOUNDS, rest)?;
+            0 => command(BREAKS, rest).or_else(|| {
+                let bound = command(BOUNDS, rest)?;
                 // Of `x > 7` the relation is the answer, of `f(x) \ge 7` the bound.
                 let operand = left[start..at].trim();
                 let is_name = operand.chars().count() == 1 || operand.starts_with(['|', '\\']);
@@ -96,7 +90,7 @@ fn first_break(right: &str, depth: usize) -> usize {
         let is_point = c == '.' && !rest[1..].starts_with(is_digit);
         if depth == 0
             && !right[..at].ends_with('\\')
-            && (is_point || command(&BREAKS, rest).is_some())
+            && (is_point || command(BREAKS, rest).is_some())
         {
             return at;
         }
@@ -110,17 +104,17 @@ fn first_break(right: &str, depth: usize) -> usize {
 }
 
 /// The length of the sign or command of a table that a text begins with.
-fn command(table: &[&str], text: &str) -> Option<usize> {
+fn command(table: &'static str, text: &str) -> Option<usize> {
     if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == ' ') {
         return None;
     }
-    let is_it = |name: &&&str| {
-        text.strip_prefix(**name).is_some_and(|rest| {
+    let is_it = |name: &&str| {
+        text.strip_prefix(*name).is_some_and(|rest| {
             !name.ends_with(|c: char| c.is_ascii_alphabetic())
                 || !rest.starts_with(|c: char| c.is_ascii_alphabetic())
         })
     };
-    table.iter().find(is_it).map(|name| name.len())
+    each(table).find(is_it).map(str::len)
 }
 
 /// Where the sign or factor begins that a text ends with; at its end where it ends with none.

@@ -1,11 +1,8 @@
 //! Answers in parts, with labels or names: `(a) 3 (b) 7`, `Ann: 12, Ben: 9`.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use regex::Regex;
-
-use super::super::scan::{holds, is_digit};
+use super::super::scan::{holds, is_digit, pattern};
 use super::super::{Mode, Outcome, equality};
 use super::scope::searched;
 use super::{all_boxes, find, is_value};
@@ -18,10 +15,6 @@ const NAMES: &str = r"\{? *\b([a-zA-ZÀ-ɏЀ-ӿ]{2,}) *\}? *: *\}?|\{? *\b(max|m
 const LINKS: &str = r"^(?:[ ,:=}*]|\\ |\b(?:has|have|is|are|was|gets|got|costs?)\b)*";
 /// In what order labels run.
 const RUNS: [&str; 3] = ["abcdefgh", "123456789", "i ii iii iv v"];
-
-static LABEL: LazyLock<Regex> = LazyLock::new(|| Regex::new(LABELS).expect("an expression"));
-static NAME: LazyLock<Regex> = LazyLock::new(|| Regex::new(NAMES).expect("an expression"));
-static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(LINKS).expect("an expression"));
 
 /// A text without the commands around labels.
 fn bare(text: &str) -> String {
@@ -44,39 +37,43 @@ fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
     (may_be && text.len() <= MAX_BYTES).then_some(())?;
     let text = bare(text);
     let text = text.trim();
-    [&*LABEL, &*NAME].into_iter().find_map(|table| {
-        let found: Vec<_> = table.captures_iter(text).collect();
-        let label = |at: usize| {
-            (1..4).find_map(|group| found[at].get(group)).map_or("", |name| name.as_str())
-        };
-        let labels: Vec<String> = (0..found.len()).map(|at| label(at).to_owned()).collect();
-        let in_order = |run: &&str| {
-            let each: Vec<&str> = if run.contains(' ') {
-                run.split(' ').collect()
-            } else {
-                run.split("").skip(1).collect()
+    [(pattern!(LABELS), false), (pattern!(NAMES), true)].into_iter().find_map(
+        |(table, are_names)| {
+            let found: Vec<_> = table.captures_iter(text).collect();
+            let label = |at: usize| {
+                (1..4).find_map(|group| found[at].get(group)).map_or("", |name| name.as_str())
             };
-            each.len() >= labels.len() && labels.iter().zip(each).all(|(a, b)| a == b)
-        };
-        let differ = (0..labels.len()).all(|at| !labels[..at].contains(&labels[at]));
-        let is_run = if std::ptr::eq(table, &*NAME) { differ } else { RUNS.iter().any(in_order) };
-        (labels.len() > 1 && is_run && found[0].get(0)?.start() == 0).then_some(())?;
-        let ends =
-            found[1..].iter().filter_map(|next| Some(next.get(0)?.start())).chain([text.len()]);
-        let values =
-            found.iter().zip(ends).map(|(this, end)| Some(value(&text[this.get(0)?.end()..end])));
-        let values: Vec<String> = values.collect::<Option<_>>()?;
-        // Without a colon a name may be one of a function.
-        let is_named = |at: usize| found[at].get(1).is_some() || is_value(&values[at]);
-        (0..values.len())
-            .all(|at| !values[at].is_empty() && (!std::ptr::eq(table, &*NAME) || is_named(at)))
-            .then(|| labels.into_iter().zip(values).collect())
-    })
+            let labels: Vec<String> = (0..found.len()).map(|at| label(at).to_owned()).collect();
+            let in_order = |run: &&str| {
+                let each: Vec<&str> = if run.contains(' ') {
+                    run.split(' ').collect()
+                } else {
+                    run.split("").skip(1).collect()
+                };
+                each.len() >= labels.len() && labels.iter().zip(each).all(|(a, b)| a == b)
+            };
+            let differ = (0..labels.len()).all(|at| !labels[..at].contains(&labels[at]));
+            let is_run = if are_names { differ } else { RUNS.iter().any(in_order) };
+            (labels.len() > 1 && is_run && found[0].get(0)?.start() == 0).then_some(())?;
+            let ends =
+                found[1..].iter().filter_map(|next| Some(next.get(0)?.start())).chain([text.len()]);
+            let values = found
+                .iter()
+                .zip(ends)
+                .map(|(this, end)| Some(value(&text[this.get(0)?.end()..end])));
+            let values: Vec<String> = values.collect::<Option<_>>()?;
+            // Without a colon a name may be one of a function.
+            let is_named = |at: usize| found[at].get(1).is_some() || is_value(&values[at]);
+            (0..values.len())
+                .all(|at| !values[at].is_empty() && (!are_names || is_named(at)))
+                .then(|| labels.into_iter().zip(values).collect())
+        },
+    )
 }
 
 /// A value without the marks and links around it.
 fn value(text: &str) -> String {
-    let start = LINK.find(text).map_or(0, |link| link.end());
+    let start = pattern!(LINKS).find(text).map_or(0, |link| link.end());
     let bare =
         |text: &'_ str| text.trim_end_matches([',', ';', '.', ' ', '\n', '-', '(', '{', '}']).len();
     let text = &text[start..start + bare(&text[start..])];

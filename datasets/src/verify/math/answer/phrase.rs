@@ -1,22 +1,16 @@
 //! "The final answer is 7", "Answer: 7", "答案是 7": the first complete expression behind the phrase.
 
-use std::sync::LazyLock;
-
 use memchr::memmem;
-use regex::Regex;
 
 use super::super::super::tail;
-use super::super::scan::{begins, ends_with, head, holds, is_digit, lowered};
+use super::super::scan::{begins, ends_with, head, holds, is_digit, lowered, pattern};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::words::is_choice;
 use super::clause::stated;
 use super::{MAX_LINE, is_value};
 
 /// Words before the letters of a choice, and what denies them.
-static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("([不未])?(?:故选|故選|选项|選項|选)[ ：:（(項项择擇为為是]*([A-J]+)")
-        .expect("an expression")
-});
+const CHOSEN: &str = "([不未])?(?:故选|故選|选项|選項|选)[ ：:（(項项择擇为為是]*([A-J]+)";
 
 /// Most phrases that are looked at.
 const MAX_PHRASES: usize = 64;
@@ -27,7 +21,6 @@ const OTHERS: &str = "(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź
     ((?: [^ .,:;!?0-9]+){0,3}?[ \u{a0}]*(?:[:：】]|\
     (?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|не|dir|si|ni|to|jest|là|है|হলো|হল|হবে|هو|هي)(?:[ \u{a0}]|:)|\
     不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";
-static OTHER: LazyLock<Regex> = LazyLock::new(|| Regex::new(OTHERS).expect("an expression"));
 
 /// The answer behind the last "final answer", and where the phrase begins.
 pub(super) fn final_answer<'a>(text: &'a str, places: &[usize]) -> Option<(usize, &'a str)> {
@@ -43,7 +36,7 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
         return Some(answer);
     }
     let other = || {
-        let verb = OTHER.captures_iter(&lowered(text)).last()?.get(1)?.range();
+        let verb = pattern!(OTHERS).captures_iter(&lowered(text)).last()?.get(1)?.range();
         let rest = standing::stated(&text[verb.clone()], paragraph(&text[verb.end..]));
         let answer = rest.and_then(stated);
         Some((verb.end, answer.filter(|answer| is_stated(text, answer))))
@@ -61,7 +54,7 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
 
 /// The letters of `故选：C`, `所以选B`, `选项A正确`, where nothing denies them.
 fn chinese_choice(text: &str) -> Option<&str> {
-    let found = CHOSEN.captures_iter(text).filter(|found| found.get(1).is_none());
+    let found = pattern!(CHOSEN).captures_iter(text).filter(|found| found.get(1).is_none());
     let letters: Vec<&str> = found.filter_map(|found| Some(found.get(2)?.as_str())).collect();
     let is_stated = |letters: &&&str| {
         let behind = &text[super::offset_in(text, letters) + letters.len()..];

@@ -7,8 +7,6 @@ use super::super::answer::{is_integer, is_value};
 use super::super::scan::{begins, head, is_digit};
 use super::super::units::is_unit;
 use super::super::words::is_choice;
-use super::denial::may_deny;
-use super::hints::DENIES;
 
 tables! {
     /// Denies what follows, as a part of the verb or behind it.
@@ -71,7 +69,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
         return Some(text);
     }
     let is_verb = !verb.is_empty() && NO_VERB.is_match(verb);
-    if !is_verb && (text.is_ascii() && !text.trim().contains(' ') || !may_deny(text)) {
+    if !is_verb && text.is_ascii() && !text.trim().contains(' ') {
         return Some(text);
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
@@ -120,8 +118,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
 
 /// Whether the words around a value make it a bound: "less than 7".
 pub(in super::super) fn is_bound(before: &str, after: &str) -> bool {
-    let near = tail(before, 40);
-    may_deny(near) && BOUND.is_match(near.trim_end_matches("\\boxed{"))
+    BOUND.is_match(tail(before, 40).trim_end_matches("\\boxed{"))
         || !after.is_ascii() && BOUND_BEHIND.is_match(head(after, 40))
 }
 
@@ -133,11 +130,9 @@ pub(super) fn is_hedged(after: &str) -> bool {
 
 /// Whether the words before a mark make its value a bound: "no greater than". At least or at most so much may be what is
 /// asked for.
-pub(super) fn is_bound_of_mark(hints: u16, before: &str, after: &str) -> bool {
+pub(super) fn is_bound_of_mark(before: &str, after: &str) -> bool {
     let near = tail(before, 60).trim_end_matches("\\boxed{");
     // Of "between 12 and 13" both may be in the box.
     let is_first = || begins(after.trim_start_matches('$'), " and | et | y | e | und | и | en ");
-    hints & DENIES != 0
-        && BOUND.is_match(near)
-        && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
+    BOUND.is_match(near) && (!LEAST.is_match(near) || LEAST_ANSWER.is_match(near) || is_first())
 }

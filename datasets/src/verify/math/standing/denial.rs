@@ -1,19 +1,14 @@
 //! Words that deny, doubt or change the value beside them.
 
 use std::ops::Range;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use super::super::super::tail;
 use super::super::languages::{is_alternative, is_denied_ahead};
 use super::super::scan::{
-    any_of, before_end, begins, ends_with, head, holds, is_digit, is_one_of, past, without,
+    before_end, begins, ends_with, first, head, holds, is_digit, is_one_of, lowered, past, without,
 };
-use super::MAX_NEAR;
 use super::altered::altered;
 use super::contrast::is_hedged;
-use super::hints::{CHANGES, DENIES, DOUBTS, Effects, SUPPOSES, TRIES, hints};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u16 = 1;
@@ -42,12 +37,9 @@ const WORDS: [(u16, &str); 6] = [
 
 /// Whether a text has a word with one of those effects.
 pub(in super::super) fn has_word(text: &str, effects: u16) -> bool {
-    static BY_START: LazyLock<Effects> = LazyLock::new(|| Effects::new(&WORDS));
-    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
-    words.any(|word| {
-        let mut known = BY_START.at(word.as_bytes()).iter();
-        known.any(|(effect, known)| effect & effects != 0 && word.eq_ignore_ascii_case(known))
-    })
+    let small = lowered(text);
+    let mut words = small.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    words.any(|word| WORDS.iter().any(|(of, table)| of & effects != 0 && is_one_of(word, table)))
 }
 
 tables! {
@@ -140,38 +132,24 @@ tables! {
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
 }
 
-/// Whether a text may deny or bound something.
-pub(super) fn may_deny(text: &str) -> bool {
-    hints(text) & DENIES != 0
-}
-
 /// Whether the words around a value deny it: "it cannot be 7", "7 is wrong", "I doubt it is 7", "7? No".
 pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
-    denied(near_hints(before), before, after)
-}
-
-/// What the words right before a value may do.
-pub(super) fn near_hints(before: &str) -> u16 {
-    hints(tail(before, MAX_NEAR))
-}
-
-/// The same, where it is known what those before it may do.
-pub(super) fn denied(hints: u16, before: &str, after: &str) -> bool {
     let unboxed = before.trim_end_matches("\\boxed{");
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = tail(before, 80);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    hints & DENIES != 0 && is_word && DENIAL.is_match(near)
-        || hints & SUPPOSES != 0 && near.contains([',', ';']) && CASES.is_match(near)
-        || hints & DOUBTS != 0 && (is_doubted(near) || is_denied_ahead(near))
+    is_word && DENIAL.is_match(near)
+        || near.contains([',', ';']) && CASES.is_match(near)
+        || is_doubted(near)
+        || is_denied_ahead(near)
         || !is_boxed
             && before_end(near, " is| are| be").is_some()
             && !ends_with(near, "answer is")
             && is_relative(after)
         || is_taken_back(after)
         || is_asked(after)
-        || hints & TRIES != 0 && is_tried(near, after)
+        || is_tried(near, after)
 }
 
 /// Whether the words behind a number compare something else with it: 7 of "7 more than the first number". Beside a name or
@@ -219,7 +197,6 @@ pub(in super::super) fn is_doubted(before: &str) -> bool {
         " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
     let link = |end: usize| holds(&clause[end..], LINKS);
     clause.len() >= 6
-        && hints(clause) & DOUBTS != 0
         // "the number that it cannot be is 7"
         && (REFUSAL.find(clause).is_some_and(|found| !clause[found].contains(" be is "))
             || DOUBT
@@ -246,7 +223,7 @@ fn is_taken_back(after: &str) -> bool {
         Some(b' ' | b',' | b'.' | b';') if is_hedged(after) => true,
         Some(b' ' | b',') if MISTAKE.is_match(head(after, 160)) => true,
         Some(b' ') if is_crossed(after) => true,
-        Some(b' ') if hints(head(after, 24)) & DENIES != 0 && DENIED_VERB.is_match(after) => true,
+        Some(b' ') if DENIED_VERB.is_match(after) => true,
         Some(b' ') if denies(after) => {
             let property = PROPERTY.find(after).map(|found| &after[found]);
             property.is_none_or(|said| {
@@ -316,13 +293,8 @@ pub(in super::super) fn is_crossed(after: &str) -> bool {
 
 /// Whether a value is only a part of what is meant.
 pub(in super::super) fn is_changed(before: &str) -> bool {
-    changed(near_hints(before), before)
-}
-
-/// The same, where it is known what the words before it may do.
-pub(super) fn changed(hints: u16, before: &str) -> bool {
-    let near = || tail(before, 80).trim_end_matches("\\boxed{");
-    hints & CHANGES != 0 && CHANGE.is_match(near().trim_end_matches([' ', '*', '$']))
+    let near = tail(before, 80).trim_end_matches("\\boxed{");
+    CHANGE.is_match(near.trim_end_matches([' ', '*', '$']))
 }
 
 /// Whether a clause begins with a value that an operation in words goes on with.
@@ -356,17 +328,13 @@ pub(in super::super) fn offers(remark: &str) -> bool {
 }
 
 /// What begins a reason or contrast behind an answer.
-static REASONS: LazyLock<Regex> = LazyLock::new(|| {
-    any_of(
-        " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
+const REASONS: &str = " because | since |, as |, which |, who |, whose |, not | and not |, whereas |, although | rather than | instead of |\
     , given |, unlike |, while |, a bit |, a little |, slightly |, just over |, just under |, well over |, well under |\
     , weil |, denn |, da |, nämlich | car |, puisque |, parce que |, porque |, ya que |, puesto que |, pois |, já que |\
-    , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ",
-    )
-});
+    , perché |, poiché |, потому что|, так как |, ведь |, ponieważ |, bo |, omdat |, want ";
 
 /// A text without the reason behind it: Evelyn of "Evelyn, because it fits".
 pub(in super::super) fn without_reason(text: &str) -> &str {
-    let cut = REASONS.find(text).map(|found| found.start()).filter(|at| !is_revoked(&text[*at..]));
+    let cut = first(text, REASONS).map(|found| found.start).filter(|at| !is_revoked(&text[*at..]));
     cut.map_or(text, |at| text[..at].trim_end_matches([',', ' ', ';', '—', '-']))
 }

@@ -23,20 +23,16 @@ macro_rules! tables {
 mod altered;
 mod contrast;
 mod denial;
-mod hints;
 mod withdrawal;
 
 pub(super) use altered::altered;
 pub(super) use contrast::{is_bound, stated};
 pub(super) use denial::*;
-use hints::{ASSUMES, ERRS, LISTS, SAYS, SHOWS, hints};
 pub(super) use withdrawal::{corrects, withdrawn};
 
 /// Longest part of a sentence, and of the text behind a mark, that is looked at.
 const MAX_SENTENCE: usize = 240;
 const MAX_BEHIND: usize = 4000;
-/// The same, right before a value.
-const MAX_NEAR: usize = 96;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
 /// somebody says to a value; people.
@@ -187,7 +183,6 @@ pub(super) fn is_step(before: &str, after: &str) -> bool {
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let sentence = sentence(before);
-    let found = hints(sentence);
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
@@ -211,14 +206,13 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
                     || holds(text, " not|n't|=| so | no | nicht| pas|non "))
         })
     };
-    (has_quote || found & SAYS != 0) && is_said()
-        || found & LISTS != 0 && is_listed()
-        || found & ASSUMES != 0 && PREMISE.is_match(sentence)
-        || hints(behind) & ERRS != 0 && OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
-        || (has_quote || found & SHOWS != 0)
-            && (FORM.is_match(sentence)
-                || INVERSION.is_match(sentence)
-                || SUPPOSITION.is_match(sentence) && is_supposed())
+    is_said()
+        || is_listed()
+        || PREMISE.is_match(sentence)
+        || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
+        || FORM.is_match(sentence)
+        || INVERSION.is_match(sentence)
+        || SUPPOSITION.is_match(sentence) && is_supposed()
         || is_one_of_cases(before, after)
 }
 
@@ -266,10 +260,9 @@ pub(super) fn is_unstated(before: &str, after: &str) -> bool {
     // "infinitely many, 3 of which are below 100"
     let is_part =
         || after.starts_with(" of ") && holds(tail(before, MAX_SENTENCE), "nfinitely many");
-    let near = denial::near_hints(before);
-    denial::denied(near, before, after)
-        || denial::changed(near, before)
-        || contrast::is_bound_of_mark(near, before, after)
+    is_denied(before, after)
+        || is_changed(before)
+        || contrast::is_bound_of_mark(before, after)
         || is_part()
         || is_foreign(before, after)
 }

@@ -9,7 +9,6 @@ use super::super::languages::revocation;
 use super::super::scan::{begins, head, holds, lowered, without};
 use super::super::words::is_choice;
 use super::super::{Outcome, equality};
-use super::hints::{FAULTS, WITHDRAWS, hints};
 use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
 
 tables! {
@@ -99,16 +98,15 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let first = sentence(&text[..mark.span.start]);
     let is_first =
         holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
-    let words = hints(behind);
-    if abroad.is_none() && !is_first && words & WITHDRAWS == 0 {
-        return None;
-    }
     let small = lowered(behind);
-    let of_it = (words & FAULTS != 0).then(|| REVOCATION_OF_IT.find_small(&small)).flatten();
-    let of_it = of_it.map(|found| found.start);
-    let mut again = behind.match_indices(&*mark.text).take(8);
-    let denied =
-        again.find(|(at, text)| begins(&behind[at + text.len()..], FALSE)).map(|(at, _)| at);
+    let of_it = REVOCATION_OF_IT.find_small(&small).map(|found| found.start);
+    // "3 is valid, -3 is extraneous" says nothing of the 3.
+    let is_other = |c: char| c.is_alphanumeric() || ".-−".contains(c);
+    let mut again =
+        behind.match_indices(&*mark.text).take(8).map(|(at, text)| (at, at + text.len()));
+    let denied = again
+        .find(|(at, end)| begins(&behind[*end..], FALSE) && !behind[..*at].ends_with(is_other));
+    let denied = denied.map(|(at, _)| at);
     let of_it = of_it.into_iter().chain(denied).min();
     let restated = |at: usize| {
         let sentence = behind[at..].trim_start_matches(|c: char| !c.is_alphabetic());
