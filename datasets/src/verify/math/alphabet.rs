@@ -1,5 +1,7 @@
 //! Meanings of commands and characters.
 
+use unicode_normalization_alignments::UnicodeNormalization;
+
 use super::scan::{is_digit, is_one_of};
 use super::units::is_known;
 
@@ -160,52 +162,9 @@ pub(super) fn is_function(name: &str) -> bool {
     is_one_of(name, FUNCTIONS)
 }
 
-/// Marks that are set over, under or through the letter before them, each with letters and what these become.
-const COMPOSED: &str = "\u{300}AÀEÈIÌOÒUÙaàeèiìoòuùÂẦâầĂẰăằÊỀêềÔỒôồƠỜơờƯỪưừYỲyỳЕЀИЍеѐиѝ|\u{301}AÁEÉIÍOÓUÚYÝaáeéiíoóuúyýCĆcćLĹlĺNŃnńR\
-    ŔrŕSŚsśZŹzźÂẤâấĂẮăắÊẾêếÔỐôốƠỚơớƯỨưứГЃКЌгѓкќ|\u{302}AÂEÊIÎOÔUÛaâeêiîoôuûCĈcĉGĜgĝHĤhĥJĴjĵSŜsŝWŴwŵYŶyŷẠẬạậẸỆẹệỌ\
-    Ộọộ|\u{303}AÃNÑOÕaãnñoõIĨiĩUŨuũÂẪâẫĂẴăẵEẼeẽÊỄêễÔỖôỗƠỠơỡƯỮưữYỸyỹ|\u{304}AĀaāEĒeēIĪiīOŌoōUŪuū|\u{306}AĂaăEĔeĕG\
-    ĞgğIĬiĭOŎoŏUŬuŭẠẶạặУЎИЙийуў|\u{307}CĊcċEĖeėGĠgġIİZŻzż|\u{308}AÄEËIÏOÖUÜaäeëiïoöuüyÿYŸЕЁІЇеёії|\u{309}AẢaảÂẨâ\
-    ẩĂẲăẳEẺeẻÊỂêểIỈiỉOỎoỏÔỔôổƠỞơởUỦuủƯỬưửYỶyỷ|\u{30a}AÅaåUŮuů|\u{30b}OŐoőUŰuű|\u{30c}CČcčDĎdďEĚeěLĽlľNŇnňRŘrřSŠs\
-    šTŤtťZŽzž|\u{31b}OƠoơUƯuư|\u{323}AẠaạEẸeẹIỊiịOỌoọƠỢơợUỤuụƯỰưựYỴyỵ|\u{327}CÇcçGĢgģKĶkķLĻlļNŅnņRŖrŗSŞsşTŢtţ|\
-    \u{328}AĄaąEĘeęIĮiįUŲuų";
-
 /// A text with letters and their marks as one character each, `e\u{301}` as `é`; none where it has no such marks.
 pub(super) fn composed(text: &str) -> Option<String> {
     let is_mark = |c: char| matches!(c, '\u{300}'..='\u{36f}' | '\u{1161}'..='\u{11ff}' | '\u{3099}' | '\u{309a}');
-    (!text.is_ascii() && text.contains(is_mark)).then_some(())?;
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let whole = if is_mark(c) {
-            out.chars().next_back().and_then(|before| whole(before, c))
-        } else {
-            None
-        };
-        if whole.is_some() {
-            out.pop();
-        }
-        out.push(whole.unwrap_or(c));
-    }
-    Some(out)
-}
-
-/// A letter and a mark as one character: of Latin and Cyrillic letters, of kana, and of Korean syllables.
-fn whole(letter: char, mark: char) -> Option<char> {
-    let (at, of_mark) = (letter as u32, mark as u32);
-    let next = |more: u32| char::from_u32(at + more);
-    match mark {
-        '\u{3099}' if matches!(letter, 'か'..='ホ') => next(1),
-        '\u{309a}' if matches!(letter, 'は'..='ホ') => next(2),
-        '\u{1161}'..='\u{1175}' => {
-            let lead = at.checked_sub(0x1100).filter(|lead| *lead < 19)?;
-            char::from_u32(0xac00 + (lead * 21 + of_mark - 0x1161) * 28)
-        }
-        '\u{11a8}'..='\u{11c2}' if matches!(letter, '가'..='힣') && (at - 0xac00) % 28 == 0 => {
-            next(of_mark - 0x11a7)
-        }
-        _ => {
-            let row = COMPOSED.split('|').find(|row| row.starts_with(mark))?;
-            let letters: Vec<char> = row.chars().skip(1).collect();
-            letters.chunks(2).find(|pair| pair[0] == letter).map(|pair| pair[1])
-        }
-    }
+    let has_marks = !text.is_ascii() && text.contains(is_mark);
+    has_marks.then(|| text.nfc().map(|(c, _)| c).collect())
 }

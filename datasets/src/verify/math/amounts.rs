@@ -1,7 +1,8 @@
 //! Amounts with a sign or a currency in words: `($3,200)`, `$3.2M`, `a decrease of 12\%`, `12 degrees below zero`.
 
 use super::scan::{
-    before_end, begins, has_digits, holds, is_digit, is_one_of, past, pattern, without,
+    are_digits, before_end, begins, each, has_digits, holds, is_digit, is_one_of, past, pattern,
+    without,
 };
 use super::spelled::number_word;
 use super::wording::{bare, without_article};
@@ -42,13 +43,12 @@ pub(super) fn change(text: &str) -> Option<String> {
         has_digits(value)
             && value.starts_with(|c: char| c.is_ascii_digit() || "$€£¥₹\\".contains(c))
     };
-    if let Some(sign) = sign(first) {
-        const LINKS: &str = "of |by |von |um |de |del |di |do |d'|на |в |van |met |sebesar ";
-        let value = without(rest, LINKS);
-        return is_value(value).then(|| format!("{sign}{}", value.trim_end_matches('.')));
-    }
-    (is_value(first) && sign(rest).is_some())
-        .then(|| format!("{}{first}", sign(rest).unwrap_or_default()))
+    const LINKS: &str = "of |by |von |um |de |del |di |do |d'|на |в |van |met |sebesar ";
+    let (sign, value) = match (sign(first), sign(rest)) {
+        (Some(sign), _) => (sign, without(rest, LINKS).trim_end_matches('.')),
+        (None, sign) => (sign?, first),
+    };
+    is_value(value).then(|| format!("{sign}{value}"))
 }
 
 /// `12 degrees below zero`, `12 Grad unter null`, `零下12度`.
@@ -81,17 +81,10 @@ pub(super) fn below_zero(text: &str) -> Option<String> {
 
 /// A sum of money in brackets is negative: `(\$3,200)`, `\$(3,200)`.
 pub(super) fn accounting(text: &str) -> Option<String> {
-    let inner = text.trim().strip_suffix(')')?;
-    let (sign, amount) = match inner.strip_prefix('(') {
-        Some(inner) => {
-            let amount = inner.trim_start_matches(['\\', '$', '€', '£', '¥', '₹']);
-            (&inner[..inner.len() - amount.len()], amount)
-        }
-        None => inner.split_once('(')?,
-    };
-    let is_sign = matches!(sign, "$" | "\\$" | "€" | "£" | "¥" | "₹");
-    let is_amount = amount.starts_with(is_digit) && !amount.contains(['(', ')', '$']);
-    (is_sign && is_amount).then(|| format!("-{sign}{amount}"))
+    let amount = pattern!(r"^(?:\((\\?\$|[€£¥₹])[\\$€£¥₹]*|(\\?\$|[€£¥₹])\()([0-9][^()$]*)\)$");
+    let found = text.contains('(').then(|| amount.captures(text.trim())).flatten()?;
+    let sign = found.get(1).or(found.get(2))?.as_str();
+    Some(format!("-{sign}{}", &found[3]))
 }
 
 /// What stands behind a number for millions and the like in tables of finance.
@@ -149,10 +142,8 @@ pub(super) fn money(text: &str) -> Option<String> {
         return Some(format!("{minus}{unit}{number}.{cents:02}"));
     }
     let (short, behind) = rest.split_once(' ').unwrap_or((rest, ""));
-    match abbreviation(short) {
-        Some(word) => Some(format!("{minus}{unit}{number} {word} {behind}").trim_end().to_owned()),
-        None => Some(format!("{minus}{unit}{number} {rest}").trim_end().to_owned()),
-    }
+    let rest = abbreviation(short).map_or(rest.to_owned(), |word| format!("{word} {behind}"));
+    Some(format!("{minus}{unit}{number} {rest}").trim_end().to_owned())
 }
 
 /// `4 Euro und 50 Cent`, `3 pounds and 50 pence`.
@@ -171,20 +162,14 @@ pub(super) fn operation(text: &str) -> Option<String> {
     text.contains(' ').then_some(())?;
     let text = bare(text);
     let (number, words) = text.split_once(' ')?;
-    number.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
+    are_digits(number).then_some(())?;
     if words == "factorial" {
         return Some(format!("{number}!"));
     }
-    const OPERATIONS: [(&str, &str); 6] = [
-        ("over ", "/"),
-        ("times ", "*"),
-        ("to the power of ", "^"),
-        ("point ", "."),
-        ("plus ", "+"),
-        ("minus ", "-"),
-    ];
-    let read = |(word, sign)| Some((words.strip_prefix(word)?, sign));
-    let (operand, sign) = OPERATIONS.into_iter().find_map(read)?;
+    const OPERATIONS: &str = "over =/|times =*|to the power of =^|point =.|plus =+|minus =-";
+    let mut operations = each(OPERATIONS).filter_map(|operation| operation.split_once('='));
+    let (operand, sign) =
+        operations.find_map(|(word, sign)| Some((words.strip_prefix(word)?, sign)))?;
     let value = match operand {
         "pi" => "\\pi".to_owned(),
         words => number_word(words)?.to_string(),

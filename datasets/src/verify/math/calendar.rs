@@ -1,6 +1,6 @@
 //! Dates and times of day.
 
-use super::scan::{are_digits, before_end, each, folded, has_digits, is_one_of};
+use super::scan::{before_end, each, folded, has_digits, is_one_of, pattern};
 use super::spelled::{ordinal, spelled};
 use super::tree::Answer;
 
@@ -75,20 +75,14 @@ pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
     {
         return Some(day == other);
     }
-    if is_numeric_date(gold) {
+    // `1969-07-20` is no difference.
+    if pattern!(r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\s*$").is_match(gold) {
         let day = date(gold);
         return Some(day.is_some() && day == date(answer));
     }
     let ((month, day, year), (others, its_day, its_year)) = (date(gold)?, date(answer)?);
     let is_year = year.is_none() || its_year.is_none() || year == its_year;
     Some((month, day) == (others, its_day) && is_year)
-}
-
-/// Whether a text is a date in numbers, `1969-07-20`, which is no difference.
-fn is_numeric_date(text: &str) -> bool {
-    let parts: Vec<&str> = text.trim().split('-').collect();
-    let are_digits = parts.iter().all(|part| are_digits(part));
-    are_digits && parts.iter().map(|part| part.len()).eq([4, 2, 2])
 }
 
 /// A time of day, `6:30 p.m.`; without its half of the day it is a ratio until it meets one.

@@ -14,7 +14,7 @@ use super::relations::{chains, congruences};
 use super::scan::{folded, is_one_of};
 use super::sets::set_in_words;
 use super::spelled::spelled;
-use super::tree::{Answer, Expr, Relation, VECTOR};
+use super::tree::{Answer, Expr, VECTOR};
 use super::values::{same_value, signs, values, variables};
 use super::worded::is_infinite;
 use super::words::{is_none, same_words};
@@ -121,7 +121,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Time(hours, minutes, half), Answer::Ratio(parts))
         | (Answer::Ratio(parts), Answer::Time(hours, minutes, half)) => {
-            let value = |n: u32| Answer::Value(Expr::integer(n.into()));
+            let value = |n: u32| Answer::integer(n.into());
             in_order(&[value(*hours), value(*minutes)], parts, fuel)
                 || in_order(&[value(of_day(*hours, *half)), value(*minutes)], parts, fuel)
         }
@@ -140,7 +140,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Matrix(rows), Answer::Words(name))
         | (Answer::Words(name), Answer::Matrix(rows)) => is_named_matrix(rows, name, fuel),
         (Answer::Words(a), other) | (other, Answer::Words(a)) => {
-            let spelled = || Some(Answer::Value(Expr::Number(spelled(a)?, None)));
+            let spelled = || spelled(a).map(Answer::number);
             letter(other).is_some_and(|b| same_words(a, &b))
                 || set_in_words(a).is_some_and(|set| set == *other)
                 || spelled().is_some_and(|a| equal(&a, other, fuel))
@@ -174,11 +174,10 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
 pub(super) fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
     match answer {
         Answer::Value(form) => Some((None, form)),
-        Answer::Chain(sides, relations) => match (sides.as_slice(), relations.as_slice()) {
-            ([name, Answer::Value(form)], [Relation::Equal]) => Some((Some(name), form)),
+        other => match other.equation()? {
+            (name, Answer::Value(form)) => Some((Some(name), form)),
             _ => None,
         },
-        _ => None,
     }
 }
 
@@ -325,12 +324,10 @@ fn unordered(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
 fn expanded(items: &[Answer]) -> Vec<Answer> {
     let one = |item: &Answer| match item {
         Answer::Value(expr) => signs(expr).into_iter().map(Answer::Value).collect(),
-        Answer::Chain(sides, relations)
-            if relations.as_slice() == [Relation::Equal] && is_name(&sides[0]) =>
-        {
-            expanded(&sides[1..])
-        }
-        other => vec![other.clone()],
+        other => match other.equation().filter(|(name, _)| is_name(name)) {
+            Some((_, value)) => expanded(std::slice::from_ref(value)),
+            None => vec![other.clone()],
+        },
     };
     items.iter().flat_map(one).collect()
 }

@@ -80,6 +80,13 @@ impl Pair<'_> {
         self.are(gold, answer, equal)
     }
 
+    /// Whether they are equal in another reading of either.
+    fn are_reread(&self, gold: Option<&Answer>, answer: Option<&Answer>) -> bool {
+        (gold.is_some() || answer.is_some())
+            && self
+                .are_equal(gold.or(self.read_gold.as_ref()), answer.or(self.read_answer.as_ref()))
+    }
+
     fn are(&self, gold: Option<&Answer>, answer: Option<&Answer>, equal: Equal) -> bool {
         let (Some(gold), Some(answer)) = (gold, answer) else { return false };
         let mut fuel = Fuel::new(FUEL);
@@ -92,14 +99,9 @@ impl Pair<'_> {
 /// `0,5` and `1000,99` are decimals where commas are points.
 fn with_points(pair: &Pair<'_>) -> bool {
     let is_decimal = pair.read_gold.as_ref().is_some_and(is_decimal);
-    let a = with_point(pair.gold, pair.answer.contains("{,}"));
-    let b = with_point(pair.answer, is_decimal);
-    let read = |text: &Option<String>, other: &Option<Answer>| match text {
-        Some(text) => parse(text),
-        None => other.clone(),
-    };
-    (a.is_some() || b.is_some())
-        && pair.are_equal(read(&a, &pair.read_gold).as_ref(), read(&b, &pair.read_answer).as_ref())
+    let gold = with_point(pair.gold, pair.answer.contains("{,}")).and_then(|text| parse(&text));
+    let answer = with_point(pair.answer, is_decimal).and_then(|text| parse(&text));
+    pair.are_reread(gold.as_ref(), answer.as_ref())
 }
 
 /// Other readings of a text that leaves a choice.
@@ -110,13 +112,7 @@ fn reread(pair: &Pair<'_>) -> bool {
         answers.extend(parse(&pair.answer.replace("\\log", "log").replace("log(", "ln(")));
     }
     golds.iter().map(Some).chain([None]).any(|gold| {
-        answers.iter().map(Some).chain([None]).any(|answer| {
-            // Both as first read were compared before.
-            let is_new = gold.is_some() || answer.is_some();
-            let (gold, answer) =
-                (gold.or(pair.read_gold.as_ref()), answer.or(pair.read_answer.as_ref()));
-            is_new && pair.are_equal(gold, answer)
-        })
+        answers.iter().map(Some).chain([None]).any(|answer| pair.are_reread(gold, answer))
     })
 }
 
@@ -125,22 +121,15 @@ fn by_right_sides(pair: &Pair<'_>) -> bool {
     let side = |read: &Option<Answer>, text| if read.is_none() { right_side(text) } else { None };
     let (a, b) = (side(&pair.read_gold, pair.gold), side(&pair.read_answer, pair.answer));
     let rounded = approximation(pair.gold);
-    let golds = [a.as_ref().or(pair.read_gold.as_ref()), rounded.as_ref()];
-    (a.is_some() || b.is_some() || rounded.is_some())
-        && golds
-            .into_iter()
-            .any(|gold| pair.are_equal(gold, b.as_ref().or(pair.read_answer.as_ref())))
+    pair.are_reread(a.as_ref(), b.as_ref())
+        || rounded.is_some() && pair.are_reread(rounded.as_ref(), b.as_ref())
 }
 
 /// `(C) 12`: the letter stands for the value beside it.
 fn beside_letters(pair: &Pair<'_>) -> bool {
     let rest = |text| words::after_choice(text).and_then(parse);
     let (gold, answer) = (rest(pair.gold), rest(pair.answer));
-    (gold.is_some() || answer.is_some())
-        && pair.are_equal(
-            gold.as_ref().or(pair.read_gold.as_ref()),
-            answer.as_ref().or(pair.read_answer.as_ref()),
-        )
+    pair.are_reread(gold.as_ref(), answer.as_ref())
 }
 
 /// `\text{There are 460 students}` against a number.
@@ -262,8 +251,7 @@ fn readings(text: &str) -> Vec<Answer> {
     if text.contains("\\text{ and a") {
         others.push(text.replace("\\text{", "").replace('}', ""));
     }
-    let in_words = text.starts_with("a ").then(|| spelled(text)).flatten();
-    let in_words = in_words.map(|number| Answer::Value(Expr::Number(number, None)));
+    let in_words = text.starts_with("a ").then(|| spelled(text)).flatten().map(Answer::number);
     others.iter().filter_map(|text| parse(text)).chain(in_words).collect()
 }
 

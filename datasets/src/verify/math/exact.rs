@@ -1,6 +1,6 @@
 //! Exact values: rationals of bounded size.
 
-use dashu_base::{BitTest, Gcd, Sign};
+use dashu_base::{Abs, BitTest, Gcd, Sign};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
@@ -140,12 +140,14 @@ fn exact_root(value: &RBig, degree: u64) -> Option<RBig> {
 }
 
 fn factorial(value: &RBig, fuel: &mut Fuel) -> Option<RBig> {
-    let n: u64 = integer(value)?.try_into().ok()?;
-    if n > MAX_FACTORIAL {
-        return None;
-    }
-    fuel.spend(n as u32)?;
-    let product = (2..=n).fold(UBig::ONE, |product, factor| product * UBig::from(factor));
+    let n = small(value).filter(|n| *n <= MAX_FACTORIAL)?;
+    product(n, 2..=n, fuel)
+}
+
+/// The product of factors, of which there are at most `count`.
+fn product(count: u64, factors: impl Iterator<Item = u64>, fuel: &mut Fuel) -> Option<RBig> {
+    fuel.spend(count as u32)?;
+    let product = factors.fold(UBig::ONE, |product, factor| product * UBig::from(factor));
     Some(RBig::from(IBig::from(product)))
 }
 
@@ -156,33 +158,20 @@ pub(super) fn integer(value: &RBig) -> Option<UBig> {
 fn call(name: &str, values: &[RBig], fuel: &mut Fuel) -> Option<RBig> {
     let [first, rest @ ..] = values else { return None };
     Some(match (name, rest) {
-        ("abs", []) => {
-            if first.sign() == Sign::Negative {
-                -first.clone()
-            } else {
-                first.clone()
-            }
-        }
+        ("abs", []) => first.clone().abs(),
         ("semifactorial", []) => {
             let n = small(first).filter(|n| *n <= 2 * MAX_FACTORIAL)?;
-            fuel.spend(n as u32)?;
-            let product = (1..=n).rev().step_by(2).fold(UBig::ONE, |p, i| p * UBig::from(i));
-            RBig::from(IBig::from(product))
+            product(n, (1..=n).rev().step_by(2), fuel)?
         }
         ("floor", []) => RBig::from(first.floor()),
         ("ceil", []) => RBig::from(first.ceil()),
         ("gcd" | "lcm", rest) => shared(name, first, rest, fuel)?,
         ("perm", [k]) => {
-            let (n, k) = (small(first)?, small(k)?);
-            if n > MAX_FACTORIAL {
-                return None;
-            }
-            fuel.spend(n as u32)?;
-            let product = (0..k.min(n + 1)).fold(UBig::ONE, |p, i| p * UBig::from(n - i));
-            RBig::from(IBig::from(product))
+            let (n, k) = (small(first).filter(|n| *n <= MAX_FACTORIAL)?, small(k)?);
+            product(n, (0..k.min(n + 1)).map(|i| n - i), fuel)?
         }
-        ("max", rest) => rest.iter().fold(first.clone(), |a, b| if *b > a { b.clone() } else { a }),
-        ("min", rest) => rest.iter().fold(first.clone(), |a, b| if *b < a { b.clone() } else { a }),
+        ("max", _) => values.iter().max()?.clone(),
+        ("min", _) => values.iter().min()?.clone(),
         ("root", [inner]) => {
             let degree = small(first)?;
             // The cube root of -8 is -2 wherever a root sign stands.

@@ -67,7 +67,8 @@ impl Parser {
         };
         Some(match words.to_lowercase().as_str() {
             "" => value,
-            "percent" | "per cent" | "percentage" | "pct" => Answer::marked(value, Mark::Percent),
+            "percent" | "per cent" | "percentage" | "pct" | "percentage points"
+            | "percentage point" | "pp" => Answer::marked(value, Mark::Percent),
             "degrees" | "degree" | "deg" => {
                 let mark = self.degrees();
                 Answer::marked(value, mark)
@@ -75,7 +76,6 @@ impl Parser {
             "basis points" | "basis point" | "bps" | "bp" => {
                 Answer::marked(value, Mark::Unit("bps".into()))
             }
-            "percentage points" | "percentage point" | "pp" => Answer::marked(value, Mark::Percent),
             "times" | "-fold" | "fold" => Answer::marked(value, Mark::Unit("times".into())),
             _ => self.compound(value, words),
         })

@@ -110,18 +110,18 @@ pub(super) fn by_convention(mut pairs: Vec<(&Answer, &Answer)>) -> Vec<Answer> {
 
 /// Assignments to names that all differ.
 pub(super) fn assigned(answer: &Answer) -> Option<Vec<(&Answer, &Answer)>> {
+    if let Some(sides) = answer.equation() {
+        return match sides {
+            (Answer::Tuple(_, names, _), Answer::Tuple(_, values, _))
+                if names.len() == values.len() && names.iter().all(is_name) =>
+            {
+                Some(names.iter().zip(values).collect())
+            }
+            _ => None,
+        };
+    }
     let items = match answer {
         Answer::List(items) | Answer::Set(items) => items,
-        Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
-            return match sides.as_slice() {
-                [Answer::Tuple(_, names, _), Answer::Tuple(_, values, _)]
-                    if names.len() == values.len() && names.iter().all(is_name) =>
-                {
-                    Some(names.iter().zip(values).collect())
-                }
-                _ => None,
-            };
-        }
         // `x = y = z = 0`
         Answer::Chain(sides, relations) if relations.iter().all(|one| *one == Relation::Equal) => {
             let (value, names) = sides.split_last()?;
@@ -137,16 +137,9 @@ pub(super) fn assigned(answer: &Answer) -> Option<Vec<(&Answer, &Answer)>> {
         }
         _ => return None,
     };
-    let pairs = items.iter().map(|item| match item {
-        Answer::Chain(sides, relations)
-            if relations.as_slice() == [Relation::Equal] && is_name(&sides[0]) =>
-        {
-            Some((&sides[0], &sides[1]))
-        }
-        _ => None,
-    });
-    let pairs: Vec<_> = pairs.collect::<Option<_>>()?;
-    are_distinct(&pairs).then_some(pairs)
+    let equations = items.iter().map(Answer::equation).collect::<Option<Vec<_>>>()?;
+    (equations.iter().all(|(name, _)| is_name(name)) && are_distinct(&equations))
+        .then_some(equations)
 }
 
 /// Whether several values have names that all differ.

@@ -21,9 +21,7 @@ impl Parser {
         let more = (end - last).checked_div(step).filter(|more| (1..=64).contains(more))?;
         let is_even =
             numbers.windows(2).all(|pair| pair[1] - pair[0] == step) && last + more * step == end;
-        is_even.then(|| {
-            items.extend((1..=more).map(|n| Answer::Value(Expr::integer(last + n * step))))
-        })
+        is_even.then(|| items.extend((1..=more).map(|n| Answer::integer(last + n * step))))
     }
 
     /// `1,000,000`; `0.\overline{3}`.

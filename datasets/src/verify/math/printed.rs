@@ -166,38 +166,27 @@ fn digits(text: &str) -> Option<String> {
 
 /// `64\,\frac{\text{ft}}{\text{s}}` as `64\,\text{ft/s}`.
 fn unit_fraction(text: &str) -> Option<String> {
-    let at = text.find("frac{\\text{").or_else(|| text.find("frac{\\mathrm{"))?;
-    let begin = text[..at].rfind('\\')?;
-    let unit = |text: &str| -> Option<(String, usize)> {
-        let inner = text.strip_prefix("{\\text{").or(text.strip_prefix("{\\mathrm{"))?;
-        let (name, rest) = inner.split_once('}')?;
-        let (power, _) = rest.split_once('}')?;
-        let is_power = power.is_empty() || matches!(power, "^2" | "^3" | "^{2" | "^{3");
-        let braces = if power.contains('{') { 2 } else { 1 };
-        let length = text.len() - rest.len() + power.len() + braces;
-        let power = power.replace('{', "");
-        is_power.then(|| (format!("{}{power}", name.trim()), length))
+    const UNIT: &str = r"\{\\(?:text|mathrm)\{ *([^}]*[^} ]) *\}(?:\^(?:([23])|\{([23])\}))?\}";
+    text.contains("frac{\\").then_some(())?;
+    let found = pattern!(&format!(r"(?s)^(.*?)\\[dt]?frac{UNIT}{UNIT}(.*)$")).captures(text)?;
+    let unit = |at: usize| {
+        let power = found.get(at + 1).or(found.get(at + 2));
+        format!(
+            "{}{}",
+            &found[at],
+            power.map_or(String::new(), |power| format!("^{}", power.as_str()))
+        )
     };
-    let (above, first) = unit(&text[at + 4..])?;
-    let (below, second) = unit(text.get(at + 4 + first..)?)?;
-    let rest = text.get(at + 4 + first + second..)?;
-    (!above.is_empty() && !below.is_empty())
-        .then(|| format!("{}\\text{{{above}/{below}}}{rest}", &text[..begin]))
+    Some(format!("{}\\text{{{}/{}}}{}", &found[1], unit(2), unit(5), &found[8]))
 }
 
 /// `3 root 2`, `3 times the square root of 2`.
 fn roots(text: &str) -> Option<String> {
-    let at = text.find("root ").filter(|_| !text.contains('\\'))?;
-    let rest = text[at + 5..].trim_start_matches("of ");
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let before = text[..at].trim_end();
-    let (before, degree) = match (before.strip_suffix("square"), before.strip_suffix("cube")) {
-        (_, Some(before)) => (before, "[3]"),
-        (Some(before), _) => (before, ""),
-        _ => (before, ""),
-    };
-    let before = before.trim_end().trim_end_matches("the").trim_end().trim_end_matches("times");
-    let is_factor = before.trim().chars().all(|c| c.is_ascii_digit() || "-+/. ".contains(c));
-    (end > 0 && is_factor)
-        .then(|| format!("{before}\\sqrt{degree}{{{}}}{}", &rest[..end], &rest[end..]))
+    (text.contains("root ") && !text.contains('\\')).then_some(())?;
+    let root = pattern!(
+        r"(?s)^([-+/. 0-9]*?)(?:times )? *(?:the )? *(?:square|(cube))? *root (?:of )?([0-9]+)(.*)$"
+    );
+    let found = root.captures(text)?;
+    let degree = if found.get(2).is_some() { "[3]" } else { "" };
+    Some(format!("{}\\sqrt{degree}{{{}}}{}", &found[1], &found[3], &found[4]))
 }

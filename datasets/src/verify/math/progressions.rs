@@ -18,7 +18,7 @@ pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) 
     else {
         return false;
     };
-    let difference = Expr::Sum(vec![other.clone(), Expr::negative(first.clone())]);
+    let difference = Expr::difference(&other, &first);
     let Some(count) = approximate(&Expr::quotient(difference, step.clone()), fuel).map(f64::round)
     else {
         return false;
@@ -47,6 +47,6 @@ fn progression(expr: &Expr, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
     let names = variables(expr);
     let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, "k|l|m|n|j"))?;
     let at = |value: i64| expr.with(name, &Expr::integer(value));
-    let step = |value: i64| Expr::Sum(vec![at(value), Expr::negative(at(value - 1))]);
+    let step = |value: i64| Expr::difference(&at(value), &at(value - 1));
     (values(&step(1), &step(2), fuel) && values(&step(1), &step(5), fuel)).then(|| (at(0), step(1)))
 }

@@ -147,21 +147,29 @@ pub(super) fn unit_beside(expr: &Expr) -> Option<(Expr, String)> {
         },
         _ => None,
     };
-    let count = factors.iter().rev().take_while(|factor| name(factor).is_some()).count();
-    let (value, letters) = factors.split_at(factors.len() - count);
-    let names: Vec<String> = letters.iter().filter_map(name).collect();
+    let (value, names) = split_units(factors, name);
     let mut ways = [names.concat(), names.join(" ")];
     // `m s^{-2}` is of metres and seconds, `ms` a millisecond.
     if names.iter().any(|name| name.contains('^')) {
         ways.reverse();
     }
     let unit = ways.into_iter().find(|unit| is_unit(unit.trim()))?;
-    let value = match value {
-        [] => return None,
-        [one] => one.clone(),
-        more => Expr::Product(more.to_vec()),
+    Some((value?, unit.trim().to_owned()))
+}
+
+/// The factors before those at the end that are units, as one value, and the names of the units.
+fn split_units(
+    factors: &[Expr],
+    name: impl Fn(&Expr) -> Option<String>,
+) -> (Option<Expr>, Vec<String>) {
+    let mut units: Vec<String> = factors.iter().rev().map_while(name).collect();
+    units.reverse();
+    let value = match &factors[..factors.len() - units.len()] {
+        [] => None,
+        [one] => Some(one.clone()),
+        more => Some(Expr::Product(more.to_vec())),
     };
-    Some((value, unit.trim().to_owned()))
+    (value, units)
 }
 
 /// The number and the unit of a product of a number and letters that are units.
@@ -184,14 +192,6 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
     };
     match expr {
         Expr::Product(factors) => {
-            // The factors behind the last one that is no unit.
-            let count = factors.iter().rev().take_while(|one| power(one).is_some()).count();
-            let (value, units) = factors.split_at(factors.len() - count);
-            let units: Vec<String> = units.iter().filter_map(power).collect();
-            let value = match value {
-                [one] => one.clone(),
-                more => Expr::Product(more.to_vec()),
-            };
             // `500 nm`: letters that are one symbol.
             let letters: String = factors
                 .iter()
@@ -206,7 +206,8 @@ pub(super) fn unit_of(expr: &Expr) -> Option<(Expr, String)> {
             {
                 return Some((value.clone(), letters));
             }
-            (count > 0 && count < factors.len()).then(|| (value, units.join(" ")))
+            let (value, units) = split_units(factors, power);
+            (!units.is_empty()).then(|| Some((value?, units.join(" "))))?
         }
         Expr::Quotient(above, below) => {
             let (value, unit) = unit_of(above)?;

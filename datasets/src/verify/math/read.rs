@@ -88,7 +88,7 @@ fn read(text: &str) -> Option<Answer> {
         return Some(Answer::Words(text.to_owned()));
     }
     if let Some(number) = spelled_sum(text) {
-        let value = Answer::Value(Expr::Number(number, None));
+        let value = Answer::number(number);
         let unit = text.rsplit(' ').next().filter(|unit| is_unit(unit));
         return Some(match unit {
             Some(unit) => Answer::marked(value, Mark::Unit(unit.to_owned())),
@@ -98,7 +98,7 @@ fn read(text: &str) -> Option<Answer> {
     if !text.is_ascii()
         && let Some(number) = with_numerals(text)
     {
-        return Some(Answer::Value(Expr::Number(number, None)));
+        return Some(Answer::number(number));
     }
     // `\frac{4}{5}\ (=80\%)`: the same value again.
     if text.contains('(')

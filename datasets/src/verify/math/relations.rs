@@ -19,12 +19,9 @@ use super::values::{values, variables};
 pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fuel) -> bool {
     match (gold, answer) {
         (Answer::Chain(a, p), Answer::Chain(b, q)) => {
-            let is_assignment = |sides: &[Answer], relations: &[Relation]| {
-                relations.iter().all(|r| *r == Relation::Equal)
-                    && sides.len() == 2
-                    && is_name(&sides[0])
-            };
-            if is_assignment(a, p) && is_assignment(b, q) {
+            let is_assignment =
+                |answer: &Answer| answer.equation().is_some_and(|(name, _)| is_name(name));
+            if is_assignment(gold) && is_assignment(answer) {
                 // Different names for one value: `x = 3` and `n = 3` are compared by the value only
                 // where the names agree or one is a word.
                 let same_name = equal(&a[0], &b[0], fuel)
@@ -35,7 +32,7 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                 }
             }
             // `y = 3 \cdot 4x^3 = 12x^3` is `y = 12x^3`, if both sides are.
-            if is_assignment(a, p) && all_equal(q) && b.len() > 2 && equal(&a[0], &b[0], fuel) {
+            if is_assignment(gold) && all_equal(q) && b.len() > 2 && equal(&a[0], &b[0], fuel) {
                 return b[1..].iter().all(|side| equal(&a[1], side, fuel));
             }
             // An equation or inequality that is not solved may be the question's own.
@@ -233,7 +230,7 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
         let quotient = Expr::quotient(difference, modulus.clone());
         rational(&quotient, fuel).is_some_and(|value| value.is_int())
     };
-    let minus = |a: &Expr, b: &Expr| Expr::Sum(vec![a.clone(), Expr::negative(b.clone())]);
+    let minus = Expr::difference;
     match (gold, answer) {
         (Answer::Congruence(a, m), Answer::Congruence(b, n)) => {
             let is_same = divides(m, minus(a, b));
@@ -241,13 +238,8 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
         }
         (Answer::Congruence(residue, modulus), other)
         | (other, Answer::Congruence(residue, modulus)) => {
-            let form = match other {
-                Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
-                    sides.last()
-                }
-                other => Some(other),
-            };
-            let Some(Answer::Value(form)) = form else { return false };
+            let form = other.equation().map_or(other, |(_, value)| value);
+            let Answer::Value(form) = form else { return false };
             let names = variables(form);
             let Some(name) = names.iter().next().filter(|_| names.len() == 1) else {
                 let is_number = names.is_empty() && matches!(gold, Answer::Value(_));
@@ -311,9 +303,7 @@ fn relations(
     }
     let [relation] = p.as_slice() else { return false };
     let difference = |sides: &[Answer]| match sides {
-        [Answer::Value(a), Answer::Value(b)] => {
-            Some(Expr::Sum(vec![a.clone(), Expr::negative(b.clone())]))
-        }
+        [Answer::Value(a), Answer::Value(b)] => Some(Expr::difference(a, b)),
         _ => None,
     };
     let (Some(a), Some(b)) = (difference(&a), difference(&b)) else { return false };

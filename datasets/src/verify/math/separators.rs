@@ -1,6 +1,6 @@
 //! Marks between thousands and before decimals, as different countries write them.
 
-use super::scan::are_digits;
+use super::scan::{are_digits, pattern};
 use super::spelled::scale;
 use super::units::is_unit;
 
@@ -43,30 +43,20 @@ fn are_thousands(text: &str, mark: char) -> bool {
 /// between thousands. One digit behind the comma may as well be a list, `1,2`, unless `of_decimal` says that the
 /// other side is a decimal.
 pub(super) fn with_point(text: &str, of_decimal: bool) -> Option<String> {
-    // `x = 2,5`, `R$ 45,00`
-    let name =
-        text.split_once('=').filter(|(name, _)| name.trim().chars().all(char::is_alphabetic));
-    let (name, text) = name.map_or(("", text), |(name, value)| (name, value));
-    let text = text.trim_matches(|c: char| "€£¥₹$R ".contains(c));
-    let (sign, text) = text.strip_prefix('-').map_or(("", text), |text| ("-", text));
-    // `7,5\text{ cm}`
-    let end =
-        text.find(|c: char| !c.is_ascii_digit() && c != ',' && c != '.').unwrap_or(text.len());
-    let (text, unit) = text.split_at(end);
-    let (whole, part) = text.split_once(',')?;
+    // `x = 2,5`, `R$ 45,00`, `7,5\text{ cm}`
+    let decimal = pattern!(
+        r"^(?:([\p{Alphabetic}\s]*=))?[€£¥₹$R ]*(-?)(?:([0-9]{1,3}(?:\.[0-9]{3})+)|([0-9]+)),([0-9]+)([^0-9,.].*)?$"
+    );
+    let found = text.contains(',').then(|| decimal.captures(text)).flatten()?;
+    let part = |at: usize| found.get(at).map_or("", |part| part.as_str());
+    let (whole, decimals) = (part(4), part(5));
+    let unit = part(6).trim_end_matches(|c: char| "€£¥₹$R ".contains(c));
     let is_word = unit.trim().chars().all(|c| c.is_alphabetic() || c == ' ');
     (is_word || is_unit(unit.trim())).then_some(())?;
-    let are_digits = |text: &str| !text.is_empty() && are_digits(text);
-    let mut groups = whole.split('.');
-    let first = groups.next().unwrap_or_default();
-    let has_groups = whole.contains('.');
-    let are_groups = (1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3);
-    let digits = whole.replace('.', "");
     // `2,5 millions`
     let of_decimal = of_decimal || scale(&unit.trim().split(' ').next()?.to_lowercase()).is_some();
-    let is_decimal = has_groups && are_groups
-        || !has_groups && (part.len() >= 2 || of_decimal) && (part.len() != 3 || whole == "0");
-    (are_digits(&digits) && are_digits(part) && is_decimal).then(|| {
-        format!("{name}{}{sign}{digits}.{part}{unit}", if name.is_empty() { "" } else { "=" })
-    })
+    let is_decimal = whole.is_empty()
+        || (decimals.len() >= 2 || of_decimal) && (decimals.len() != 3 || whole == "0");
+    let digits = format!("{whole}{}", part(3).replace('.', ""));
+    is_decimal.then(|| format!("{}{}{digits}.{decimals}{unit}", part(1), part(2)))
 }

@@ -104,7 +104,7 @@ fn named(text: &str) -> Option<(&'static str, &str)> {
 
 /// The real numbers of a name with bounds behind it.
 fn reals(name: &str, rest: &str) -> Option<Answer> {
-    let zero = || Answer::Value(Expr::integer(0));
+    let zero = || Answer::integer(0);
     let whole = match name {
         "R" => Answer::line(),
         "≠" => Answer::Without(Box::new(Answer::line()), Box::new(Answer::Set(vec![zero()]))),
@@ -127,7 +127,7 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
         let bound = structure(bound).or_else(|| value(bound).map(Answer::Value))?;
         let points = match bound {
             Answer::List(items) | Answer::Set(items) => items.into_iter().map(unnamed).collect(),
-            Answer::Words(words) => vec![Answer::Value(Expr::Number(spelled(&words)?, None))],
+            Answer::Words(words) => vec![Answer::number(spelled(&words)?)],
             Answer::Value(one) => signs(&one).into_iter().map(Answer::Value).collect(),
             one @ (Answer::Tuple(..) | Answer::Union(_)) => {
                 return Some(Answer::Without(Box::new(whole), Box::new(one)));
@@ -283,7 +283,6 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         "P" => is_prime(*n),
         _ => true,
     };
-    let members: Vec<Answer> =
-        (low..=high).filter(is_in).map(|n| Answer::Value(Expr::integer(n))).collect();
+    let members: Vec<Answer> = (low..=high).filter(is_in).map(Answer::integer).collect();
     (members.len() <= MAX_MEMBERS as usize).then_some(Answer::Set(members))
 }

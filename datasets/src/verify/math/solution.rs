@@ -1,7 +1,7 @@
 //! The values that a worked solution computes: the results of its equations, in order. Two solutions that compute the
 //! same values are one solution, however they are worded.
 
-use super::scan::is_digit;
+use super::scan::{head, pattern};
 
 /// Most results that are kept.
 const MAX_RESULTS: usize = 64;
@@ -36,48 +36,26 @@ pub fn solution(completion: &str, answer: &str) -> String {
     }
 }
 
-/// The number right behind an equals sign.
+/// The number right behind an equals sign. In `48/2 = <<48/2=24>>24` the inner sign counts.
 fn result_after(text: &str) -> Option<String> {
-    // In `48/2 = <<48/2=24>>24` the inner sign counts.
-    let text = text.trim_start_matches([' ', '\n', '$', '\\']);
-    let sign = if text.starts_with('-') { "-" } else { "" };
-    let digits = text.trim_start_matches('-');
-    let end = digits
-        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
-        .unwrap_or(digits.len())
-        .min(40);
-    let number = digits[..end].trim_end_matches(['.', ',']).replace(',', "");
-    if !number.starts_with(is_digit) {
-        return None;
-    }
+    const MAX_DIGITS: usize = 40;
+    let found = pattern!(r"^[ \n$\\]*(-?)-*(,*[0-9][0-9.,]*)").captures(text)?;
+    let number = head(&found[2], MAX_DIGITS).trim_end_matches(['.', ',']).replace(',', "");
     // 24.00 is 24, 007 is 7.
     let number = match number.split_once('.') {
-        Some((whole, part)) if part.bytes().all(|byte| byte == b'0') => whole.to_owned(),
-        Some(_) => number.trim_end_matches('0').to_owned(),
-        None => number,
+        Some((whole, part)) if part.bytes().all(|byte| byte == b'0') => whole,
+        Some(_) => number.trim_end_matches('0'),
+        None => &number,
     };
     let number = number.trim_start_matches('0');
-    let number = if number.is_empty() || number.starts_with('.') {
-        format!("0{number}")
-    } else {
-        number.into()
-    };
-    Some(format!("{sign}{number}"))
+    let zero = if number.is_empty() || number.starts_with('.') { "0" } else { "" };
+    Some(format!("{}{zero}{number}", &found[1]))
 }
 
 /// Whether an operation between numbers stands right before an equals sign, on its line.
 fn calculates(before: &str) -> bool {
-    let before = super::super::tail(before, 120);
-    let line = before.rsplit(['\n', '=', ';', ':']).next().unwrap_or(before).trim_end();
-    let ends_in_number =
-        line.ends_with(|c: char| c.is_ascii_digit() || matches!(c, ')' | '%' | '}'));
-    let operators = ['+', '*', '/', '×', '÷', '·', '−'];
-    let has_minus = line
-        .match_indices('-')
-        .any(|(at, _)| line[..at].trim_end().ends_with(|c: char| c.is_ascii_digit() || c == ')'));
-    let commands = ["\\times", "\\cdot", "\\div", "\\frac", " x "];
-    ends_in_number
-        && (line.contains(operators)
-            || has_minus
-            || commands.iter().any(|command| line.contains(command)))
+    let operation = pattern!(
+        r"(?:[0-9)][^\S\n]*-|[+*/×÷·−]|\\times|\\cdot|\\div|\\frac| x )[^\n=;:]*[0-9)%}][^\S\n]*$"
+    );
+    operation.is_match(super::super::tail(before, 120))
 }

@@ -2,7 +2,7 @@
 
 use super::lex::Token;
 use super::parse::{Parser, are_equations};
-use super::tree::{Answer, Expr, Relation};
+use super::tree::{Answer, Expr};
 
 /// Words between a piece and its condition.
 const IF: [&str; 5] = ["if", "for", "when", "where", "whenever"];
@@ -117,12 +117,7 @@ impl Parser {
     /// `a = b (mod m)` behind its left part.
     pub(super) fn congruence(&mut self, answer: &Answer) -> Option<Answer> {
         let modulus = self.attempt(Self::modulus)?;
-        let residue = match answer {
-            Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
-                sides.last()?
-            }
-            other => other,
-        };
+        let residue = answer.equation().map_or(answer, |(_, residue)| residue);
         let Answer::Value(residue) = residue else { return None };
         Some(Answer::Congruence(residue.clone(), modulus))
     }

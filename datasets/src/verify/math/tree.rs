@@ -135,6 +135,26 @@ impl Answer {
         Answer::Marked(Box::new(value), mark)
     }
 
+    /// The sides of an equation.
+    pub(super) fn equation(&self) -> Option<(&Self, &Self)> {
+        match self {
+            Answer::Chain(sides, relations) if relations.as_slice() == [Relation::Equal] => {
+                Some((&sides[0], &sides[1]))
+            }
+            _ => None,
+        }
+    }
+
+    /// A number.
+    pub(super) fn number(value: RBig) -> Self {
+        Answer::Value(Expr::Number(value, None))
+    }
+
+    /// A whole number.
+    pub(super) fn integer(value: i64) -> Self {
+        Answer::Value(Expr::integer(value))
+    }
+
     /// The real line.
     pub(super) fn line() -> Self {
         let minus = Expr::negative(Expr::Infinity);
@@ -193,6 +213,10 @@ impl Expr {
 
     pub(super) fn negative(value: Expr) -> Self {
         Expr::Negative(Box::new(value))
+    }
+
+    pub(super) fn difference(a: &Expr, b: &Expr) -> Self {
+        Expr::Sum(vec![a.clone(), Expr::negative(b.clone())])
     }
 
     pub(super) fn quotient(above: Expr, below: Expr) -> Self {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dashu_base::Sign;
+use dashu_base::Abs;
 use dashu_ratio::RBig;
 
 use super::constants::with_constants_of_integration;
@@ -309,8 +309,7 @@ fn power_of_ten(digits: u32) -> RBig {
 }
 
 fn distance(a: &RBig, b: &RBig) -> RBig {
-    let difference = a.clone() - b.clone();
-    if difference.sign() == Sign::Negative { -difference } else { difference }
+    (a.clone() - b.clone()).abs()
 }
 
 /// Whether a plus-minus stands anywhere in the expression.

@@ -5,7 +5,7 @@ use super::answer::offset_in;
 use super::answer::values::only_value;
 use super::languages::polar;
 use super::read::parse;
-use super::scan::{before_end, each, is_digit, is_one_of, past, without};
+use super::scan::{are_digits, before_end, each, is_digit, is_one_of, past, pattern, without};
 use super::standing;
 use super::tree::Answer;
 use super::units::is_unit;
@@ -109,33 +109,18 @@ fn formula(text: &str) -> Option<String> {
     }
     let lowered = |c: char| "₀₁₂₃₄₅₆₇₈₉".chars().position(|known| known == c);
     let (text, charge) = text.split_once('^').unwrap_or((&text, ""));
-    let is_charge = charge.trim_end_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit());
-    is_charge.then_some(())?;
+    are_digits(charge.trim_end_matches(['+', '-'])).then_some(())?;
     let text: String = text
         .chars()
         .map(|c| lowered(c).and_then(|digit| char::from_digit(digit as u32, 10)).unwrap_or(c))
         .collect();
-    let (mut atoms, mut has_number, mut rest) = (0, false, text.as_str());
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0 && atoms > 0 {
-            (has_number, rest) = (true, &rest[digits..]);
-            continue;
-        }
-        if let Some(next) = rest.strip_prefix(['(', ')']) {
-            rest = next;
-            continue;
-        }
-        let length = (1..=2)
-            .rev()
-            .find(|length| rest.get(..*length).is_some_and(|name| is_one_of(name, ELEMENTS)))?;
-        (atoms, rest) = (atoms + 1, &rest[length..]);
-    }
+    let atoms = text.bytes().filter(u8::is_ascii_uppercase).count();
+    let is_known =
+        pattern!(&format!("^[()]*(?:{ELEMENTS})(?:{ELEMENTS}|[0-9()])*$")).is_match(&text);
     // Two letters may be points, `CO`; small letters or numbers among them are none.
-    let has_small = text.contains(|c: char| c.is_ascii_lowercase());
-    let is_formula = atoms > 1 && (has_number || has_small)
-        || is_one_of(&text, "H2|N2|O2|O3|F2|Cl2|Br2|I2|P4|S8");
-    is_formula.then(|| format!("{text}^{charge}"))
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_uppercase() || b"()".contains(&byte));
+    let is_formula = atoms > 1 && !is_plain || is_one_of(&text, "H2|N2|O2|O3|F2|Cl2|Br2|I2|P4|S8");
+    (is_known && is_formula).then(|| format!("{text}^{charge}"))
 }
 
 /// Whether numbers with words are the same: `3 boys and 5 girls`, `Alice has 12 and Bob has 5`, in any order; none

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use super::amounts::{accounting, below_zero, change, money, operation};
 use super::answer::closing;
 use super::printed::closed;
-use super::scan::{before_end, begins, each, holds, is_one_of, parted, past, pattern, without};
+use super::scan::{
+    are_digits, before_end, begins, each, holds, is_one_of, parted, past, pattern, without,
+};
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
 use super::units::is_unit;
@@ -222,11 +224,14 @@ fn part_of(text: &str) -> Option<String> {
         && scale(noun[0]).is_none()
         && words[link + count - 1] != "of";
     is_noun.then_some(())?;
-    let part = words[..link].join(" ");
-    let noun = noun.join(" ");
-    let part = part.strip_prefix("a ").map_or(part.clone(), |rest| format!("one {rest}"));
-    let value = spelled(&part).filter(|value| !value.is_int())?;
-    Some(format!("{}/{} {noun}", value.numerator(), value.denominator()))
+    Some(format!("{} {}", fraction(&words[..link].join(" "))?, noun.join(" ")))
+}
+
+/// A part of one in words, `three quarters`, as a fraction.
+fn fraction(words: &str) -> Option<String> {
+    let words = words.strip_prefix("a ").map_or(words.into(), |rest| format!("one {rest}"));
+    let value = spelled(&words).filter(|value| !value.is_int())?;
+    Some(format!("{}/{}", value.numerator(), value.denominator()))
 }
 
 /// `an hour and a half`, `two miles and a quarter`, `una hora y media`.
@@ -243,16 +248,13 @@ fn and_a_half(text: &str) -> Option<String> {
         (past(before, "an |a |one |una |une |eine |un'"), part.split_once(' '))
         && is_unit(unit)
         && is_unit(smaller)
-        && number.bytes().all(|byte| byte.is_ascii_digit())
+        && are_digits(number)
     {
         return Some(format!("1 {unit} {part}"));
     }
-    let part = if is_one_of(part, HALF) {
-        "1/2".to_owned()
-    } else {
-        let part = part.strip_prefix("a ").map_or(part.to_owned(), |rest| format!("one {rest}"));
-        let value = spelled(&part).filter(|value| !value.is_int() && part.contains(' '))?;
-        format!("{}/{}", value.numerator(), value.denominator())
+    let part = match is_one_of(part, HALF) {
+        true => "1/2".to_owned(),
+        false => fraction(part).filter(|_| part.contains(' '))?,
     };
     let before = before
         .strip_prefix("un'")
@@ -273,8 +275,7 @@ fn out_of(text: &str) -> Option<String> {
     (text.len() <= 60 && (has_words(text) || !text.is_ascii())).then_some(())?;
     let text = bare(text);
     if let Some((below, above)) = text.split_once("分の").or_else(|| text.split_once("분의")) {
-        let is_number =
-            |text: &str| text.trim().bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+        let is_number = |text: &str| are_digits(text.trim()) && !text.is_empty();
         return (is_number(above) && is_number(below))
             .then(|| format!("{}/{}", above.trim(), below.trim()));
     }

@@ -101,26 +101,17 @@ pub(super) fn without_cause(last: &str) -> &str {
 }
 
 /// Links to a name that the numbers before it do not answer for: "100 days on we land on a Saturday".
-const CONCLUDING: [&str; 8] = [
-    " land on ",
-    " lands on ",
-    " falls on ",
-    " fall on ",
-    " must be ",
-    " must have been ",
-    " has to be ",
-    " can only be ",
-];
+const CONCLUDING: &str = " land on | lands on | falls on | fall on | must be | must have been | has to be | can only be ";
 
 /// The date, choice or name at the end of a sentence: Thursday of "So it is Thursday".
 pub(super) fn named(last: &str) -> Option<&str> {
     let last = without_cause(last);
-    const LINKS: [&str; 6] = [" is ", " was ", " on ", " in other words ", " i.e. ", " namely "];
-    let links = LINKS.iter().chain(&CONCLUDING);
-    let starts = links.filter_map(|link| Some((last.rfind(link)? + link.len(), *link)));
+    const LINKS: &str = " is | was | on | in other words | i.e. | namely ";
+    let links = each(LINKS).chain(each(CONCLUDING));
+    let starts = links.filter_map(|link| Some((last.rfind(link)? + link.len(), link)));
     let longest = starts.max_by_key(|(start, link)| (*start, link.len()));
     let (start, link) = longest.or(last.starts_with("on ").then_some((0, " on ")))?;
-    let concludes = CONCLUDING.contains(&link);
+    let concludes = is_one_of(link, CONCLUDING);
     let tail = each("the |on |a |an ").fold(&last[start..], without);
     let (before, is_date) = (&last[..start], same_date(tail, tail).is_some());
     // "He sold 60 boxes on Saturday."
@@ -166,7 +157,7 @@ pub(super) fn chosen(last: &str) -> Option<&str> {
 /// numbers.
 pub(super) fn concluded(last: &str) -> Option<&str> {
     let bare = without_cause(last).trim_end_matches('。');
-    if CONCLUDING.iter().any(|link| bare.contains(link))
+    if holds(bare, CONCLUDING)
         && let Some(name) = named(bare).filter(|name| !has_digits(name) && spelled(name).is_none())
     {
         return Some(name);

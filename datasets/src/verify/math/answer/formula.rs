@@ -75,8 +75,7 @@ fn last_break(left: &str) -> (usize, usize) {
             start = at;
             continue;
         }
-        depth =
-            (depth + usize::from("([{".contains(c))).saturating_sub(usize::from(")]}".contains(c)));
+        depth = depth_behind(depth, c);
         at += c.len_utf8();
     }
     (start, depth)
@@ -97,10 +96,14 @@ fn first_break(right: &str, depth: usize) -> usize {
         if ")]}".contains(c) && depth == 0 {
             return at;
         }
-        depth =
-            (depth + usize::from("([{".contains(c))).saturating_sub(usize::from(")]}".contains(c)));
+        depth = depth_behind(depth, c);
     }
     right.len()
+}
+
+/// How many brackets are open behind a character.
+fn depth_behind(depth: usize, c: char) -> usize {
+    (depth + usize::from("([{".contains(c))).saturating_sub(usize::from(")]}".contains(c)))
 }
 
 /// The length of the sign or command of a table that a text begins with.

@@ -3,7 +3,7 @@
 use super::super::calendar::date;
 use super::super::languages::{before_alternative, before_hedge, is_case, is_compared};
 use super::super::read::parse;
-use super::super::scan::{are_digits, begins, has_digits, holds, is_digit, is_one_of, past};
+use super::super::scan::{begins, has_digits, holds, is_digit, is_one_of, past, pattern};
 use super::super::spelled::scale;
 use super::super::standing::{self, is_asked, is_bound, is_denied, is_unstated};
 use super::super::units::{conversion, is_unit};
@@ -28,20 +28,10 @@ pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
 
 /// The time of day that no number follows: `3:45 p.m.`
 pub(super) fn last_time(text: &str) -> Option<&str> {
-    let colon = text.rfind(':')?;
-    let start = text[..colon].trim_end_matches(is_digit).len();
-    let is_minutes = |text: &str| are_digits(text);
-    let minutes = text.get(colon + 1..colon + 3).filter(|minutes| is_minutes(minutes))?;
-    let rest = &text[colon + 3..];
-    let is_time = (1..=2).contains(&(colon - start))
-        && minutes < "60"
-        && !text[..start].ends_with(|c: char| c.is_alphanumeric() || ".,:/-$".contains(c))
-        && !has_digits(rest);
-    let half = rest.trim_start().get(..2).unwrap_or_default().to_lowercase();
-    let length =
-        if is_one_of(&half, "am|pm|a.|p.") { rest.len() - rest.trim_start().len() + 2 } else { 0 };
-    let dotted = length + if rest[length..].starts_with("m") { 1 } else { 0 };
-    is_time.then(|| &text[start..colon + 3 + if half.ends_with('.') { dotted } else { length }])
+    let time = pattern!(
+        r"(?:^|[^\p{Alphabetic}\p{N}.,:/$-])([0-9]{1,2}:[0-5][0-9](?:\s*(?i:am|pm|[ap]\.(?-i:m)?))?)[^0-9:]*$"
+    );
+    text.contains(':').then(|| time.captures(text))??.get(1).map(|time| time.as_str())
 }
 
 /// The last `$...$`, `\(...\)` or `\[...\]`.
