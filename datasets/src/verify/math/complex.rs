@@ -1,16 +1,23 @@
-//! Complex numbers over any [`Real`].
+//! Complex numbers of 256 bits.
 
-use super::real::Real;
+use super::real::{Real, TRUSTED_BITS};
 
 #[derive(Clone)]
-pub(super) struct Complex<R> {
-    pub(super) re: R,
-    pub(super) im: R,
+pub(super) struct Complex {
+    pub(super) re: Real,
+    pub(super) im: Real,
 }
 
-impl<R: Real> Complex<R> {
-    pub(super) fn real(re: R) -> Self {
-        Self { re, im: R::of_f64(0.0) }
+impl Complex {
+    pub(super) fn real(re: Real) -> Self {
+        Self { re, im: Real::of_f64(0.0) }
+    }
+    pub(super) fn of_f64(re: f64) -> Self {
+        Self::real(Real::of_f64(re))
+    }
+    /// The square root of -1.
+    pub(super) fn i() -> Self {
+        Self { re: Real::of_f64(0.0), im: Real::of_f64(1.0) }
     }
     pub(super) fn add(&self, o: &Self) -> Self {
         Self { re: self.re.add(&o.re), im: self.im.add(&o.im) }
@@ -28,7 +35,7 @@ impl<R: Real> Complex<R> {
         }
     }
     pub(super) fn div(&self, o: &Self) -> Option<Self> {
-        if o.re.is_zero() && o.im.is_zero() {
+        if o.is_zero() {
             return None;
         }
         if o.im.is_zero() {
@@ -36,9 +43,11 @@ impl<R: Real> Complex<R> {
         }
         // a / b = a conj(b) / |b|^2.
         let size = o.re.mul(&o.re).add(&o.im.mul(&o.im));
-        let conjugate = Self { re: o.re.clone(), im: R::of_f64(0.0).sub(&o.im) };
-        let above = self.mul(&conjugate);
+        let above = self.mul(&o.conjugate());
         Some(Self { re: above.re.div(&size), im: above.im.div(&size) })
+    }
+    pub(super) fn conjugate(&self) -> Self {
+        Self { re: self.re.clone(), im: self.im.negated() }
     }
     /// The quotient, where the divisor is more than rounding.
     pub(super) fn over(&self, divisor: &Self) -> Option<Self> {
@@ -46,30 +55,32 @@ impl<R: Real> Complex<R> {
     }
     /// Whether no bit of it can be trusted.
     pub(super) fn is_rounding(&self) -> bool {
-        self.exponent() < -R::trusted_bits()
+        self.exponent() < -TRUSTED_BITS
     }
-    pub(super) fn size(&self) -> R {
+    pub(super) fn is_zero(&self) -> bool {
+        self.re.is_zero() && self.im.is_zero()
+    }
+    pub(super) fn size(&self) -> Real {
         if self.im.is_zero() {
-            let is_negative = self.re.is_negative();
-            return if is_negative { R::of_f64(0.0).sub(&self.re) } else { self.re.clone() };
+            return if self.re.is_negative() { self.re.negated() } else { self.re.clone() };
         }
         self.re.mul(&self.re).add(&self.im.mul(&self.im)).sqrt()
     }
     /// The angle in (-pi, pi].
-    pub(super) fn angle(&self) -> Option<R> {
+    pub(super) fn angle(&self) -> Option<Real> {
         let (x, y) = (&self.re, &self.im);
         if y.is_zero() {
-            return if x.is_negative() { R::pi() } else { Some(R::of_f64(0.0)) };
+            return Some(if x.is_negative() { Real::pi() } else { Real::of_f64(0.0) });
         }
         if x.is_zero() {
-            let half = R::pi()?.div(&R::of_f64(2.0));
-            return Some(if y.is_negative() { R::of_f64(0.0).sub(&half) } else { half });
+            let half = Real::pi().div(&Real::of_f64(2.0));
+            return Some(if y.is_negative() { half.negated() } else { half });
         }
         let angle = y.div(x).atan()?;
         Some(match (x.is_negative(), y.is_negative()) {
             (false, _) => angle,
-            (true, false) => angle.add(&R::pi()?),
-            (true, true) => angle.sub(&R::pi()?),
+            (true, false) => angle.add(&Real::pi()),
+            (true, true) => angle.sub(&Real::pi()),
         })
     }
     pub(super) fn exp(&self) -> Option<Self> {
@@ -89,7 +100,7 @@ impl<R: Real> Complex<R> {
         Some(Self { re: size.ln()?, im: self.angle()? })
     }
     pub(super) fn times(&self, factor: f64) -> Self {
-        let factor = R::of_f64(factor);
+        let factor = Real::of_f64(factor);
         Self { re: self.re.mul(&factor), im: self.im.mul(&factor) }
     }
     pub(super) fn exponent(&self) -> i64 {
