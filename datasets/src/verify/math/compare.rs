@@ -1,20 +1,22 @@
 //! Whether an answer is the gold one, by kind. Symmetric, but where an echo could cheat: what only the
 //! gold may be is said at each rule.
 
-use super::constants::with_constants;
 use super::exact::rational;
+use super::families::{equal_family, form};
 use super::fuel::Fuel;
-use super::identity::{identity_of, is_multiple_of_identity, is_named_matrix};
+use super::matrices::{
+    identity_of, is_multiple_of_identity, is_named_matrix, rows_and_items, vector,
+};
 use super::names::{assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
-use super::pairing::{MAX_MEMBERS, pair_up};
+use super::pairing::{self, MAX_MEMBERS, pair_up};
 use super::quantities::marked;
 use super::regions::{is_rest, same_region};
 use super::relations::{chains, congruences};
-use super::scan::{folded, is_one_of};
+use super::scan::folded;
 use super::sets::set_in_words;
 use super::spelled::spelled;
-use super::tree::{Answer, Expr, VECTOR};
+use super::tree::{Answer, Expr};
 use super::values::{same_value, signs, values, variables};
 use super::worded::is_infinite;
 use super::words::{is_none, same_words};
@@ -31,14 +33,14 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Value(a), Answer::Value(b)) => same_value(a, b, fuel),
         // Letters from other sets are other answers; without a set, they are from the gold's.
         (Answer::Qualified(a, of_gold, k), Answer::Qualified(b, of_answer, n)) => {
-            of_gold == of_answer && equal_family((a, k.as_ref()), (b, n.as_ref()), fuel)
+            of_gold == of_answer && equal_family((a, k.as_ref()), (b, n.as_ref()), equal, fuel)
         }
-        (a, Answer::Qualified(b, _, n)) => equal_family((a, None), (b, n.as_ref()), fuel),
+        (a, Answer::Qualified(b, _, n)) => equal_family((a, None), (b, n.as_ref()), equal, fuel),
         // A bare `2\pi n`, with no other letter, is understood to be of all integers; a bare `n^2` of no set.
         (Answer::Qualified(a, 'Z', k), b)
             if form(b).is_some_and(|(_, form)| variables(form).len() == 1) =>
         {
-            equal_family((a, k.as_ref()), (b, None), fuel)
+            equal_family((a, k.as_ref()), (b, None), equal, fuel)
         }
         (Answer::Qualified(a, ..), b) => equal(a, b, fuel),
         (Answer::Chain(..), Answer::Marked(..)) | (Answer::Marked(..), Answer::Chain(..)) => {
@@ -109,7 +111,9 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| in_order(a, b, fuel))
         }
         (Answer::Matrix(rows), Answer::Tuple(_, items, _))
-        | (Answer::Tuple(_, items, _), Answer::Matrix(rows)) => rows_and_items(rows, items, fuel),
+        | (Answer::Tuple(_, items, _), Answer::Matrix(rows)) => {
+            rows_and_items(rows, items, equal, fuel)
+        }
         (Answer::Set(a) | Answer::List(a), Answer::Value(_)) => {
             unordered(&expanded(a), &expanded(std::slice::from_ref(answer)), fuel)
         }
@@ -154,7 +158,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             in_order(items, &items_of, fuel)
         }
         (Answer::Tuple(_, items, _), Answer::Value(value))
-        | (Answer::Value(value), Answer::Tuple(_, items, _)) => vector(items, value, fuel),
+        | (Answer::Value(value), Answer::Tuple(_, items, _)) => vector(items, value, equal, fuel),
         (Answer::Matrix(rows), Answer::Value(value))
         | (Answer::Value(value), Answer::Matrix(rows))
             if identity_of(value).is_some() || *value == Expr::integer(0) =>
@@ -164,93 +168,10 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Matrix(rows), Answer::Value(value))
         | (Answer::Value(value), Answer::Matrix(rows)) => {
             let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
-            vector(&cells, value, fuel)
+            vector(&cells, value, equal, fuel)
         }
         _ => same_region(gold, answer, fuel),
     }
-}
-
-/// A value, and the name that it is given.
-pub(super) fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
-    match answer {
-        Answer::Value(form) => Some((None, form)),
-        other => match other.equation()? {
-            (name, Answer::Value(form)) => Some((Some(name), form)),
-            _ => None,
-        },
-    }
-}
-
-/// Whether two families are the same, whatever letter runs over their set: `k\pi` and `n\pi`.
-fn equal_family(
-    (gold, k): (&Answer, Option<&String>),
-    (answer, n): (&Answer, Option<&String>),
-    fuel: &mut Fuel,
-) -> bool {
-    if equal(gold, answer, fuel) {
-        return true;
-    }
-    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
-    let is_same_name = name.is_none() || other.is_none() || name == other;
-    let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
-        let others = variables(other);
-        let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
-        let is_index = |name: &str| matches!(name, "k" | "l" | "m" | "n" | "j");
-        names.find(|name| letter.map_or_else(|| is_index(name), |letter| name == letter))
-    };
-    match (index(a, b, k), index(b, a, n)) {
-        (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
-        // `cx` and "`kx` for a constant k"
-        // A gold answer that is one letter, without a name, may be a choice.
-        (None, Some(_))
-            if is_same_name
-                && n.is_some()
-                && !(name.is_none() && matches!(a, Expr::Variable(_))) =>
-        {
-            let may_be = |name: &str| {
-                is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name)
-            };
-            let fixed = variables(b);
-            let is_constant = |name: &str| may_be(name) && !fixed.contains(name);
-            with_constants((a, &is_constant), b, fuel)
-        }
-        _ => false,
-    }
-}
-
-/// Whether a matrix is a list of its rows, `[[1,2],[3,4]]`, or a vector.
-fn rows_and_items(rows: &[Vec<Answer>], items: &[Answer], fuel: &mut Fuel) -> bool {
-    let nested = items.iter().map(|item| match item {
-        Answer::Tuple(_, cells, _) => Some(cells),
-        _ => None,
-    });
-    if let Some(nested) = nested.collect::<Option<Vec<_>>>() {
-        return nested.len() == rows.len()
-            && rows.iter().zip(nested).all(|(a, b)| in_order(a, b, fuel));
-    }
-    let is_vector = rows.len() == 1 || rows.iter().all(|row| row.len() == 1);
-    let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
-    is_vector && in_order(&cells, items, fuel)
-}
-
-/// Whether a sum of multiples of the standard basis is a vector: `i + 2j` and `(1, 2)`.
-fn vector(items: &[Answer], value: &Expr, fuel: &mut Fuel) -> bool {
-    let axes = ["i", "j", "k"].map(|letter| format!("{VECTOR}{letter}"));
-    let names = variables(value);
-    let is_known = |name: &String| axes.iter().take(items.len()).any(|axis| axis == name);
-    let has_axis = names.iter().any(is_known);
-    let others = names.iter().filter(|name| name.starts_with(VECTOR)).all(is_known);
-    if !has_axis || !others || items.len() > axes.len() {
-        return false;
-    }
-    let at = |one: Option<usize>| {
-        axes.iter().enumerate().fold(value.clone(), |expr, (number, axis)| {
-            expr.with(axis, &Expr::integer(i64::from(one == Some(number))))
-        })
-    };
-    let coordinate = |number| Answer::Value(at(Some(number)));
-    values(&at(None), &Expr::integer(0), fuel)
-        && items.iter().enumerate().all(|(number, item)| equal(item, &coordinate(number), fuel))
 }
 
 /// Whether two piecewise functions have the same pieces, in any order.
@@ -312,7 +233,7 @@ fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) 
 }
 
 fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b, fuel))
+    pairing::in_order(a, b, equal, fuel)
 }
 
 /// Each of the one has a partner of its own in the other.

@@ -6,9 +6,8 @@ use std::sync::LazyLock;
 use dashu_ratio::RBig;
 
 use super::answer::offset_in;
-use super::numerals::positional;
+use super::numerals::{is_group, positional};
 use super::scan::{before_end, is_digit, is_one_of};
-use super::separators::is_group;
 use super::spelled::scale;
 use super::units::is_unit;
 

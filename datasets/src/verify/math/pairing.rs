@@ -1,10 +1,18 @@
-//! Collections without an order: each member of one has a partner in the other.
+//! Collections that are equal member by member: in order, or each with a partner of its own in the other.
 
 use super::fuel::Fuel;
 use super::tree::Answer;
 
 /// Most members of sets that are matched.
 pub(super) const MAX_MEMBERS: usize = 64;
+
+/// Whether two answers are the same, whatever their kinds.
+pub(super) type Equal = fn(&Answer, &Answer, &mut Fuel) -> bool;
+
+/// Whether both have the same members in the same order.
+pub(super) fn in_order(a: &[Answer], b: &[Answer], equal: Equal, fuel: &mut Fuel) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b, fuel))
+}
 
 /// Whether each of the one has a partner of its own in the other. Equality of values is transitive, so taking the first
 /// partner loses nothing.
@@ -43,6 +51,3 @@ fn distinct<'a, T>(
     }
     distinct
 }
-
-/// Whether two answers are the same, whatever their kinds.
-pub(super) type Equal = fn(&Answer, &Answer, &mut Fuel) -> bool;

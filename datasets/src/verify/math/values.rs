@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_base::Abs;
 use dashu_ratio::RBig;
 
-use super::constants::with_constants_of_integration;
 use super::exact::rational;
+use super::families::with_constants_of_integration;
 use super::fuel::Fuel;
 use super::modular::{MAX_EXPONENT, NotRational, PRIMES, mixed, modular, prime_of};
 use super::numeric::{agree, approximate, is_real};

@@ -7,8 +7,7 @@ use super::super::languages::{is_alternative, is_denied_ahead};
 use super::super::scan::{
     before_end, begins, ends_with, first, head, holds, is_digit, is_one_of, lowered, past, without,
 };
-use super::altered::altered;
-use super::contrast::is_hedged;
+use super::contrast::{altered, is_hedged};
 
 /// Leaves open what its sentence says.
 pub(in super::super) const SENTENCE: u16 = 1;

@@ -20,13 +20,11 @@ macro_rules! tables {
     )*};
 }
 
-mod altered;
 mod contrast;
 mod denial;
 mod withdrawal;
 
-pub(super) use altered::altered;
-pub(super) use contrast::{is_bound, stated};
+pub(super) use contrast::{altered, is_bound, stated};
 pub(super) use denial::*;
 pub(super) use withdrawal::{corrects, withdrawn};
 

@@ -1,0 +1,156 @@
+//! Families of values: a letter that runs over the integers, as of `\frac{\pi}{4} + k\pi`, or stands for any constant, as of
+//! `C_1 e^x`. They are the same whatever the letter, and whichever of its values a family begins with.
+
+use super::fuel::Fuel;
+use super::numeric::approximate;
+use super::pairing::Equal;
+use super::scan::is_one_of;
+use super::tree::{Answer, Constant, Expr};
+use super::values::{same_value, values, variables};
+
+/// A value, and the name that it is given.
+pub(super) fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
+    match answer {
+        Answer::Value(form) => Some((None, form)),
+        other => match other.equation()? {
+            (name, Answer::Value(form)) => Some((Some(name), form)),
+            _ => None,
+        },
+    }
+}
+
+/// Whether two families are the same, whatever letter runs over their set: `k\pi` and `n\pi`.
+pub(super) fn equal_family(
+    (gold, k): (&Answer, Option<&String>),
+    (answer, n): (&Answer, Option<&String>),
+    equal: Equal,
+    fuel: &mut Fuel,
+) -> bool {
+    if equal(gold, answer, fuel) {
+        return true;
+    }
+    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
+    let is_same_name = name.is_none() || other.is_none() || name == other;
+    let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
+        let others = variables(other);
+        let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
+        let is_index = |name: &str| matches!(name, "k" | "l" | "m" | "n" | "j");
+        names.find(|name| letter.map_or_else(|| is_index(name), |letter| name == letter))
+    };
+    match (index(a, b, k), index(b, a, n)) {
+        (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
+        // `cx` and "`kx` for a constant k"
+        // A gold answer that is one letter, without a name, may be a choice.
+        (None, Some(_))
+            if is_same_name
+                && n.is_some()
+                && !(name.is_none() && matches!(a, Expr::Variable(_))) =>
+        {
+            let may_be = |name: &str| {
+                is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name)
+            };
+            let fixed = variables(b);
+            let is_constant = |name: &str| may_be(name) && !fixed.contains(name);
+            with_constants((a, &is_constant), b, fuel)
+        }
+        _ => false,
+    }
+}
+
+/// Whether both run through the same values, all integers: those of multiples of pi, or where the gold says so.
+pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    let ((gold, is_whole), (answer, may_be)) = (of_integers(gold), of_integers(answer));
+    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
+    let is_same_name = name.is_none() || other.is_none() || name == other;
+    let has_pi = a.holds(&|part| *part == Expr::Constant(Constant::Pi));
+    let (Some((first, step)), Some((other, its_step))) =
+        (progression(a, fuel), progression(b, fuel))
+    else {
+        return false;
+    };
+    let difference = Expr::difference(&other, &first);
+    let Some(count) = approximate(&Expr::quotient(difference, step.clone()), fuel).map(f64::round)
+    else {
+        return false;
+    };
+    let shifted =
+        Expr::Sum(vec![first, Expr::Product(vec![Expr::integer(count as i64), step.clone()])]);
+    let is_step = values(&step, &its_step, fuel) || values(&step, &Expr::negative(its_step), fuel);
+    is_same_name
+        && may_be != Some(false)
+        && (is_whole == Some(true) || is_whole.is_none() && has_pi)
+        && count.abs() < 1e6
+        && is_step
+        && values(&shifted, &other, fuel)
+}
+
+/// An answer without the set of its letter, and whether this is all integers.
+fn of_integers(answer: &Answer) -> (&Answer, Option<bool>) {
+    match answer {
+        Answer::Qualified(inner, set, _) => (inner, Some(*set == 'Z')),
+        other => (other, None),
+    }
+}
+
+/// The value at 0 and the step of an expression that is linear in its only letter, an index.
+fn progression(expr: &Expr, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
+    let names = variables(expr);
+    let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, "k|l|m|n|j"))?;
+    let at = |value: i64| expr.with(name, &Expr::integer(value));
+    let step = |value: i64| Expr::difference(&at(value), &at(value - 1));
+    (values(&step(1), &step(2), fuel) && values(&step(1), &step(5), fuel)).then(|| (at(0), step(1)))
+}
+
+/// Whether two expressions differ at most in the letters of the gold's constants of integration.
+pub(super) fn with_constants_of_integration(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    has_constants(gold) && with_constants((gold, &is_constant), answer, fuel)
+}
+
+/// Whether an expression in x or t has constants of integration: `C e^{2x}`, `C_1 + C_2 t`.
+fn has_constants(gold: &Expr) -> bool {
+    let names = variables(gold);
+    names.iter().any(|name| is_constant(name))
+        && names.iter().any(|name| matches!(name.as_str(), "x" | "t" | "y"))
+}
+
+fn is_constant(name: &str) -> bool {
+    name == "C" || name.starts_with("C_[") || name.starts_with("c_[")
+}
+
+/// Whether two expressions are the same with other letters for the gold's constants.
+fn with_constants(
+    (gold, is_constant): (&Expr, &dyn Fn(&str) -> bool),
+    answer: &Expr,
+    fuel: &mut Fuel,
+) -> bool {
+    const MAX_CONSTANTS: usize = 3;
+    let (of_gold, of_answer) = (variables(gold), variables(answer));
+    let (constants, others): (Vec<_>, Vec<_>) =
+        of_gold.into_iter().partition(|name| is_constant(name));
+    let is_other = |name: &String| others.contains(name);
+    let letters: Vec<String> = of_answer.iter().filter(|name| !is_other(name)).cloned().collect();
+    let are_free = letters.iter().all(|name| !matches!(name.as_str(), "x" | "y" | "z" | "t"));
+    let count = constants.len();
+    let are_alike = count == letters.len() && (1..=MAX_CONSTANTS).contains(&count);
+    if !are_alike || !are_free || !others.iter().all(|name| of_answer.contains(name)) {
+        return false;
+    }
+    // Letters that both have may be exchanged: by way of names that neither has.
+    let apart = letters.iter().enumerate().fold(answer.clone(), |expr, (at, letter)| {
+        expr.with(letter, &Expr::Variable(format!("{letter} {at}")))
+    });
+    let orders: &[&[usize]] = match count {
+        1 => &[&[0]],
+        2 => &[&[0, 1], &[1, 0]],
+        _ => &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]],
+    };
+    orders.iter().any(|order| {
+        let renamed = letters.iter().zip(*order).enumerate().fold(
+            apart.clone(),
+            |expr, (at, (letter, to))| {
+                expr.with(&format!("{letter} {at}"), &Expr::Variable(constants[*to].clone()))
+            },
+        );
+        values(gold, &renamed, fuel)
+    })
+}
