@@ -55,6 +55,7 @@ const FOLDED: &str = "−–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|．=.|�
 
 /// A character outside ASCII as what it stands for.
 fn folded(c: char) -> Option<&'static str> {
+    (!c.is_ascii()).then_some(())?;
     let mut entries = FOLDED.split('|').filter_map(|entry| entry.split_once('='));
     entries.find_map(|(from, to)| from.contains(c).then_some(to))
 }
@@ -84,43 +85,26 @@ pub(super) fn fold(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     // The mark of a run of raised or lowered characters, which is one group: `x¹⁰`.
     let mut run = None;
-    for c in text.chars() {
-        if is_invisible(c) {
-            continue;
-        }
-        if c.is_ascii() {
-            out.push(c);
-            run = None;
-            continue;
-        }
+    for c in text.chars().filter(|c| !is_invisible(*c)) {
         if let Some((mark, plain)) = shifted(c) {
             if run == Some(mark) {
                 out.pop();
             } else {
-                out.push(mark);
-                out.push('{');
+                out.extend([mark, '{']);
             }
-            out.push(plain);
-            out.push('}');
+            out.extend([plain, '}']);
             run = Some(mark);
             continue;
         }
         run = None;
         match folded(c) {
-            Some(plain) => {
-                let is_fraction = plain.starts_with('(') && plain.len() > 1;
-                if is_fraction && out.ends_with(is_digit) {
-                    out.push('+');
-                    // The sign of a mixed number covers both parts; the parser sees `-(a+b)`.
-                    let whole = &out[..out.len() - 1];
-                    let start = whole.trim_end_matches(is_digit).len();
-                    out.insert(start, '(');
-                    out.push_str(plain);
-                    out.push(')');
-                } else {
-                    out.push_str(plain);
-                }
+            // The sign of a mixed number covers both parts; the parser sees `-(a+b)`.
+            Some(part) if part.len() > 1 && part.starts_with('(') && out.ends_with(is_digit) => {
+                let start = out.trim_end_matches(is_digit).len();
+                out.insert(start, '(');
+                out.push_str(&format!("+{part})"));
             }
+            Some(plain) => out.push_str(plain),
             None => out.push(digit(c).unwrap_or(c)),
         }
     }

@@ -18,19 +18,16 @@ pub(super) fn date(text: &str) -> Option<Date> {
     if text.len() > 80 || !may_be(text) {
         return None;
     }
-    if let Some((month, day)) =
-        text.trim().strip_suffix('日').and_then(|text| text.split_once('月'))
-    {
-        let (month, day): (usize, u32) = (month.trim().parse().ok()?, day.trim().parse().ok()?);
-        return of_numbers(month, day, None);
-    }
-    if let Some((year, rest)) = text.trim().split_once('-')
-        && year.len() == 4
-        && let Some((month, day)) = rest.split_once('-')
-    {
-        let (year, month): (u32, usize) = (year.parse().ok()?, month.parse().ok()?);
-        let day = day.trim_end_matches('.').parse().ok()?;
-        return of_numbers(month, day, Some(year));
+    let in_numbers = pattern!(
+        r"^\s*(?:(?P<year>[0-9]{4})-(?P<month>[0-9]+)-(?P<day>[0-9]+)\.*|(?P<m>[0-9]+)\s*月\s*(?P<d>[0-9]+)\s*日)\s*$"
+    );
+    if let Some(found) = in_numbers.captures(text) {
+        let number = |name: &str, other: &str| {
+            found.name(name).or(found.name(other))?.as_str().parse::<u32>().ok()
+        };
+        let month = number("month", "m").filter(|month| (1..=12).contains(month))?;
+        let day = number("day", "d").filter(|day| (1..=31).contains(day))?;
+        return Some((month as usize - 1, day, number("year", "year")));
     }
     // Most texts have no month.
     let has_month = text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| {
@@ -52,11 +49,6 @@ pub(super) fn date(text: &str) -> Option<Date> {
         }
     }
     Some((month?, day?, year))
-}
-
-fn of_numbers(month: usize, day: u32, year: Option<u32>) -> Option<Date> {
-    let is_date = (1..=12).contains(&month) && (1..=31).contains(&day);
-    is_date.then(|| (month - 1, day, year))
 }
 
 /// The day of the week that a text is: `Wednesday`, `on Wed.`
@@ -95,13 +87,17 @@ pub(super) fn time(text: &str) -> Option<Answer> {
     let colon = ["{:}", "\\!:\\!"].into_iter().find(|colon| text.contains(colon));
     let plain = colon.map(|colon| text.replacen(colon, ":", 1));
     let text = plain.as_deref().unwrap_or(text);
-    let Some((hours, rest)) = text.split_once(':') else {
-        return whole_hour(text).or_else(|| time_in_words(text));
-    };
-    let minutes = rest.get(..2)?;
-    let is_after_noon = half_of_day(&rest[2..])?;
-    let (hours, minutes) = (hours.trim().parse().ok()?, minutes.parse().ok()?);
-    (hours < 24 && minutes < 60).then_some(Answer::Time(hours, minutes, Some(is_after_noon)))
+    let clock = pattern!(r"(?s)^\s*([0-9]+)\s*(?::([0-9]{2}))?(.*)$");
+    if let Some(found) = clock.captures(text)
+        && let Some(half) = half_of_day(&found[3])
+    {
+        let minutes = found.get(2).map(|minutes| minutes.as_str());
+        let most = if minutes.is_some() { 23 } else { 12 };
+        let hours = found[1].parse().ok().filter(|hours| *hours <= most)?;
+        let minutes = minutes.unwrap_or("0").parse().ok().filter(|minutes| *minutes < 60)?;
+        return Some(Answer::Time(hours, minutes, Some(half)));
+    }
+    time_in_words(text)
 }
 
 /// Whether `p.m.` or `a.m.` stands behind a time.
@@ -112,14 +108,6 @@ fn half_of_day(text: &str) -> Option<bool> {
         "pm" => Some(true),
         _ => None,
     }
-}
-
-/// `6 p.m.`
-fn whole_hour(text: &str) -> Option<Answer> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).filter(|end| (1..=2).contains(end))?;
-    let is_after_noon = half_of_day(&text[end..])?;
-    let hours = text[..end].parse().ok().filter(|hours| *hours <= 12)?;
-    Some(Answer::Time(hours, 0, Some(is_after_noon)))
 }
 
 /// `noon`, `19h30`, `half past seven`, `quarter to four in the afternoon`, `20 past 8`.

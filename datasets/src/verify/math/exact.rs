@@ -20,34 +20,20 @@ pub(super) fn rational(expr: &Expr, fuel: &mut Fuel) -> Option<RBig> {
     fuel.spend(1)?;
     let value = match expr {
         Expr::Number(value, _) => value.clone(),
-        Expr::Sum(terms) => {
-            let mut sum = RBig::ZERO;
-            for term in terms {
-                sum += rational(term, fuel)?;
-                bounded(&sum, fuel)?;
-            }
-            sum
-        }
-        Expr::Product(factors) => {
-            let mut product = RBig::ONE;
-            for factor in factors {
-                product *= rational(factor, fuel)?;
-                bounded(&product, fuel)?;
-            }
-            product
-        }
+        Expr::Sum(terms) => terms
+            .iter()
+            .try_fold(RBig::ZERO, |sum, term| bounded(sum + rational(term, fuel)?, fuel))?,
+        Expr::Product(factors) => factors.iter().try_fold(RBig::ONE, |product, factor| {
+            bounded(product * rational(factor, fuel)?, fuel)
+        })?,
         Expr::Quotient(above, below) => {
-            let (above, below) = (rational(above, fuel)?, rational(below, fuel)?);
-            if below.is_zero() {
-                return None;
-            }
-            above / below
+            let above = rational(above, fuel)?;
+            above / rational(below, fuel).filter(|below| !below.is_zero())?
         }
         Expr::Negative(inner) => -rational(inner, fuel)?,
         Expr::Power(base, exponent) => {
             let exponent = rational(exponent, fuel)?;
-            let base = rational(base, fuel)?;
-            power(&base, &exponent, fuel)?
+            power(&rational(base, fuel)?, &exponent, fuel)?
         }
         Expr::Factorial(inner) => factorial(&rational(inner, fuel)?, fuel)?,
         Expr::Call(name, arguments) if is_series(name) => {
@@ -60,8 +46,7 @@ pub(super) fn rational(expr: &Expr, fuel: &mut Fuel) -> Option<RBig> {
         }
         Expr::Constant(_) | Expr::Variable(_) | Expr::PlusMinus(_) | Expr::Infinity => return None,
     };
-    bounded(&value, fuel)?;
-    Some(value)
+    bounded(value, fuel)
 }
 
 /// Whether a call by this name holds a name, two bounds and the terms.
@@ -87,10 +72,10 @@ pub(super) fn series(name: &str, arguments: &[Expr], fuel: &mut Fuel) -> Option<
     Some(if name == "sum" { Expr::Sum(terms) } else { Expr::Product(terms) })
 }
 
-fn bounded(value: &RBig, fuel: &mut Fuel) -> Option<()> {
+fn bounded(value: RBig, fuel: &mut Fuel) -> Option<RBig> {
     let bits = value.numerator().bit_len().max(value.denominator().bit_len());
     fuel.spend(bits as u32 / 64)?;
-    (bits <= MAX_BITS).then_some(())
+    (bits <= MAX_BITS).then_some(value)
 }
 
 fn power(base: &RBig, exponent: &RBig, fuel: &mut Fuel) -> Option<RBig> {

@@ -9,35 +9,28 @@ use super::scan::{
 };
 
 /// Take back what stands before them.
-const REVOCATIONS: &str = "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta afirmación es falsa|\
-        uesta affermazione è falsa|\
-            ssa afirmação é falsa|то утверждение ложно|то утверждение неверно|这是错误的|这个说法不对|これは誤り|이것은 거짓|e equivoqué|\
-        orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|habe mich verrechnet|habe \
-            mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono sbagliat|orreggo|e \
-            enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|orekta:|k vergis|\
-            lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|lupa |забыл|\
-            упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è falso|\
-        sto é falso|so es incorrecto|so está mal|\
-            'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
-            orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış \
-            hesapla|üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다";
+const REVOCATIONS: &str = "iese Aussage ist falsch|iese Behauptung ist falsch|ette affirmation est fausse|sta \
+            afirmación es falsa|uesta affermazione è falsa|ssa afirmação é falsa|то утверждение ложно|то утверждение \
+            неверно|这是错误的|这个说法不对|これは誤り|이것은 거짓|e equivoqué|orrijo|ectifico|orrección:|suis tromp|e corrige|orrection :|\
+            habe mich verrechnet|habe mich geirrt|habe mich vertan|habe mich verzählt|ch korrigiere|orrektur:|i sono \
+            sbagliat|orreggo|e enganei|Errei|orrigindo|orreção:|шибся|шиблась|справляю|оправка:|omyliłem|omyliłam|\
+            orekta:|k vergis|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|\
+            lupa |забыл|упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è \
+            falso|sto é falso|so es incorrecto|so está mal|'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
+            orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış hesapla|\
+            üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다";
 
 /// Apologise, or ask to wait; the later ones in scripts without blanks between words.
 fn apologies() -> &'static Regex {
     const WORDS: &str = "apologies|pardon|excuse me|i stand corrected|whoops|o?oups|ups|ops|sorry|przepraszam|pomyłka|\
-    wybacz|poprawka|to \
-        błąd|czekaj|entschuldigung|verzeihung|tut mir leid|ich meinte|das war ein fehler|moment,|halt,|désolée?|\
-        excuse[sz]|\
-        erreur de|je voulais dire|attend(?:s|ez),|perd[oó]n|perdona|lo siento|disculp[ae]|quise decir|fe de erratas|\
-        espera,|\
-        scus[aio]|mi dispiace|mi scuso|volevo dire|ho sbagliato|aspetta,|desculp[ae]|perdão|me enganei|quis dizer|\
-        lamento|peço \
-        desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|wacht,|извини|прости|прошу прощения|ошибка|опечатка|\
-        виноват|я \
-        имела? в виду|ой|стоп|погоди|özür dilerim|kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|\
-        mohon maaf|\
-        falsch gerechnet|ich nehme das zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|\
-        tunggu|क्षमा|माफ़|माफ|দুঃখিত|عذرا|المعذرة|آسف|أعتذر|خطأ";
+        wybacz|poprawka|to błąd|czekaj|entschuldigung|verzeihung|tut mir leid|ich meinte|das war ein fehler|moment,|\
+        halt,|désolée?|excuse[sz]|erreur de|je voulais dire|attend(?:s|ez),|perd[oó]n|perdona|lo siento|disculp[ae]|\
+        quise decir|fe de erratas|espera,|scus[aio]|mi dispiace|mi scuso|volevo dire|ho sbagliato|aspetta,|\
+        desculp[ae]|perdão|me enganei|quis dizer|lamento|peço desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|\
+        wacht,|извини|прости|прошу прощения|ошибка|опечатка|виноват|я имела? в виду|ой|стоп|погоди|özür dilerim|\
+        kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|mohon maaf|falsch gerechnet|ich nehme das \
+        zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|tunggu|क्षमा|माफ़|माफ|দুঃখিত|\
+        عذرا|المعذرة|آسف|أعتذر|خطأ";
     const UNSPACED: &str = "抱歉|对不起|不好意思|失误|[写算说搞弄]错|纠正|哦不|笔误|口误|すみません|失礼しました|申し訳|ごめん|正しくは|間違え|待って|죄송|미안|실수|아니, |\
         잠깐|ขอโทษ|ขออภัย|ผิดพลาด|แก้ไข";
     // "In fact" does so only before a value at the end.
@@ -108,21 +101,20 @@ pub(super) fn is_denied_ahead(before: &str) -> bool {
 }
 
 /// Nothing is decided or known, as a part of the last sentence.
-const UNDECIDED: &str = "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not specify|\
-            doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no \
-            solution to offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in \
-            this|parts to this|ways to solve this|methods for this|approaches to this|hints for this|without \
-            success|to no avail|donne donc les deux|donne les deux|ne précise pas|impossible de \
-            trancher|je ne sais pas|je ne suis pas sûr|je n'en suis pas sûr|je ne peux pas|je n'arrive pas|je \
-            n'ai pas|sans certitude|je devine|lässt das|lässt es offen|leider offen|bleibt offen|weiß ich nicht|\
-            weiß es nicht|ich weiß nicht|nicht sicher|kann ich nicht|konnte ich nicht|bloß geraten|nur geraten|\
-            no puedo|no pude|no sé |no estoy segur|no queda claro|no se especifica|no aclara|es una suposición|\
-            no lo sé|não há dados|não sei|não consegui|não tenho certeza|não posso|é um palpite|non lo so|non \
-            sono sicur|non posso|non riesco|не знаю|не могу|не удалось|не уверен|не указано|не сказано|не ясно|\
-            неясно|nie wiem|nie jestem pewien|nie potrafię|weet ik niet|ik weet het niet|niet zeker|bilmiyorum|\
-            emin değilim|tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|\
-            说不准|说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|自信が|勘です|모르겠|알 수 없|확실하지|\
-            확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं";
+const UNDECIDED: &str = "can't tell|cannot tell|could not tell|can't decide|cannot decide|unable to decide|does not \
+            specify|doesn't specify|does not say which|not specified|i know of no|made no progress|made 0 progress|no \
+            solution to offer|got nowhere|and failed|found nothing|not guess|won't guess|steps to this|steps in this|\
+            parts to this|ways to solve this|methods for this|approaches to this|hints for this|without success|to no \
+            avail|donne donc les deux|donne les deux|ne précise pas|impossible de trancher|je ne sais pas|je ne suis \
+            pas sûr|je n'en suis pas sûr|je ne peux pas|je n'arrive pas|je n'ai pas|sans certitude|je devine|lässt \
+            das|lässt es offen|leider offen|bleibt offen|weiß ich nicht|weiß es nicht|ich weiß nicht|nicht sicher|\
+            kann ich nicht|konnte ich nicht|bloß geraten|nur geraten|no puedo|no pude|no sé |no estoy segur|no queda \
+            claro|no se especifica|no aclara|es una suposición|no lo sé|não há dados|não sei|não consegui|não tenho \
+            certeza|não posso|é um palpite|non lo so|non sono sicur|non posso|non riesco|не знаю|не могу|не удалось|\
+            не уверен|не указано|не сказано|не ясно|неясно|nie wiem|nie jestem pewien|nie potrafię|weet ik niet|ik \
+            weet het niet|niet zeker|bilmiyorum|emin değilim|tidak tahu|tidak yakin|không biết|không chắc|不知道|无法确定|\
+            無法確定|不能确定|不确定|不確定|没有把握|没把握|拿不准|说不准|说不清|无法判断|不会做|猜的|我猜|难以确定|两种情况都|没有说明|わかりません|分かりません|わからない|分からない|決められ|判断でき|\
+            自信が|勘です|모르겠|알 수 없|확실하지|확신이|결정할 수|لا أعرف|لست متأكد|पता नहीं";
 
 /// Leads on to what is concluded all the same.
 pub(super) const CONSEQUENCES: &str = ", so |, but |, yet |, thus |, hence |, therefore |, donc |, mais |, also |, aber |\

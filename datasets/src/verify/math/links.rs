@@ -9,8 +9,7 @@ use super::scan::{is_one_of, pattern};
 const AND: &str = "und|et|y|e|и|i|ve|va|dan|oraz|en|và|og|och|और|و|এবং";
 /// Between alternatives.
 const OR: &str = "oder|ou|ou bien|o|o bien|u|of|dan wel|oppure|ovvero|или|либо|lub|albo|bądź|veya|ya da|yahut|atau|\
-    ataupun|hoặc|hay|\
-    hay là|या|अथवा|أو|أم|বা|অথবা|কিংবা|beziehungsweise|bzw\\.|respectievelijk|respektive";
+    ataupun|hoặc|hay|hay là|या|अथवा|أو|أم|বা|অথবা|কিংবা|beziehungsweise|bzw\\.|respectievelijk|respektive";
 /// The same in languages that put no blank between a number and such a word.
 pub(super) const TIGHT_AND: &str = "[和与與及とや]|以及|및|그리고|[과와] |และ";
 pub(super) const TIGHT_OR: &str =

@@ -9,6 +9,7 @@ use dashu_ratio::RBig;
 use super::exact::{integer, is_series, rational, series, size};
 use super::fuel::Fuel;
 use super::tree::Expr;
+use NoValue::NotRational;
 
 /// Largest number whose factorial is computed modulo a prime.
 const MAX_MODULAR_FACTORIAL: u64 = 20_000;
@@ -58,99 +59,71 @@ pub(super) fn mixed(seed: u64) -> u64 {
 }
 
 /// The value of a rational function modulo a prime, with these values of its variables and at most this product of
-/// exponents. `Err` where it is not a rational function, costs too much or has too large an exponent, `Ok(None)` where
-/// it divides by 0.
+/// exponents.
 pub(super) fn modular(
     expr: &Expr,
     (prime, max_exponent): (u64, u64),
     values: &BTreeMap<String, u64>,
     fuel: &mut Fuel,
-) -> Result<Option<u64>, NotRational> {
+) -> Result<u64, NoValue> {
     fuel.spend(1).ok_or(NotRational)?;
     let mut evaluate = |expr: &Expr| modular(expr, (prime, max_exponent), values, fuel);
-    macro_rules! value {
-        ($expr:expr) => {
-            match evaluate($expr)? {
-                Some(value) => value,
-                None => return Ok(None),
-            }
-        };
-    }
-    Ok(Some(match expr {
-        Expr::Number(value, _) => return Ok(residue(value, prime)),
+    Ok(match expr {
+        Expr::Number(value, _) => residue(value, prime)?,
         Expr::Variable(name) => *values.get(name).ok_or(NotRational)?,
         Expr::Sum(terms) => {
-            let mut sum = 0;
-            for term in terms {
-                sum = add(sum, value!(term), prime);
-            }
-            sum
+            terms.iter().try_fold(0, |sum, term| Ok(add(sum, evaluate(term)?, prime)))?
         }
-        Expr::Product(factors) => {
-            let mut product = 1;
-            for factor in factors {
-                product = multiply(product, value!(factor), prime);
-            }
-            product
-        }
+        Expr::Product(factors) => factors
+            .iter()
+            .try_fold(1, |product, factor| Ok(multiply(product, evaluate(factor)?, prime)))?,
         Expr::Quotient(above, below) => {
-            let (above, below) = (value!(above), value!(below));
-            match inverse(below, prime) {
-                Some(inverse) => multiply(above, inverse, prime),
-                None => return Ok(None),
-            }
+            let (above, below) = (evaluate(above)?, evaluate(below)?);
+            multiply(above, inverse(below, prime)?, prime)
         }
-        Expr::Negative(inner) => negate(value!(inner), prime),
+        Expr::Negative(inner) => negate(evaluate(inner)?, prime),
         Expr::Power(base, exponent) => {
-            let exponent = rational(exponent, fuel).ok_or(NotRational)?;
-            if !exponent.is_int() {
-                return Err(NotRational);
-            }
-            let count = size(exponent.numerator());
-            let count = u64::try_from(count).map_err(|_| NotRational)?;
+            let exponent = rational(exponent, fuel).filter(RBig::is_int).ok_or(NotRational)?;
+            let count = u64::try_from(size(exponent.numerator())).map_err(|_| NotRational)?;
             let left = max_exponent / count.max(1);
-            if left == 0 {
-                return Err(NotRational);
+            (left > 0).then_some(()).ok_or(NotRational)?;
+            let raised = raise(modular(base, (prime, left), values, fuel)?, count, prime);
+            match exponent.sign() {
+                Sign::Positive => raised,
+                Sign::Negative => inverse(raised, prime)?,
             }
-            let Some(base) = modular(base, (prime, left), values, fuel)? else { return Ok(None) };
-            let raised = raise(base, count, prime);
-            return Ok(match exponent.sign() {
-                Sign::Positive => Some(raised),
-                Sign::Negative => inverse(raised, prime),
-            });
         }
         Expr::Factorial(inner) => {
-            let n = rational(inner, fuel).and_then(|value| integer(&value)).ok_or(NotRational)?;
-            let n: u64 = n.try_into().map_err(|_| NotRational)?;
-            if n > MAX_MODULAR_FACTORIAL {
-                return Err(NotRational);
-            }
+            let n = rational(inner, fuel).and_then(|value| u64::try_from(integer(&value)?).ok());
+            let n = n.filter(|n| *n <= MAX_MODULAR_FACTORIAL).ok_or(NotRational)?;
             fuel.spend(n as u32 / 8).ok_or(NotRational)?;
             (2..=n).fold(1, |product, factor| multiply(product, factor, prime))
         }
         Expr::Call(name, arguments) if is_series(name) => {
             let written = series(name, arguments, fuel).ok_or(NotRational)?;
-            return modular(&written, (prime, max_exponent), values, fuel);
+            modular(&written, (prime, max_exponent), values, fuel)?
         }
-        Expr::Call(..) => {
-            let value = rational(expr, fuel).ok_or(NotRational)?;
-            return modular(&Expr::Number(value, None), (prime, max_exponent), values, fuel);
-        }
+        Expr::Call(..) => residue(&rational(expr, fuel).ok_or(NotRational)?, prime)?,
         Expr::Constant(_) | Expr::PlusMinus(_) | Expr::Infinity => return Err(NotRational),
-    }))
+    })
 }
 
-/// A rational number modulo a prime; `None` where its denominator is 0 there.
-fn residue(value: &RBig, prime: u64) -> Option<u64> {
+/// Why an expression has no value modulo a prime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoValue {
+    /// It is not a rational function that can be evaluated within bounds.
+    NotRational,
+    /// It divides by 0 there.
+    Undefined,
+}
+
+/// A rational number modulo a prime.
+fn residue(value: &RBig, prime: u64) -> Result<u64, NoValue> {
     let above = (size(value.numerator()) % UBig::from(prime)).try_into().unwrap_or(0);
     let below: u64 = (value.denominator() % UBig::from(prime)).try_into().unwrap_or(0);
     let residue = multiply(above, inverse(below, prime)?, prime);
-    Some(if value.sign() == Sign::Negative { negate(residue, prime) } else { residue })
+    Ok(if value.sign() == Sign::Negative { negate(residue, prime) } else { residue })
 }
-
-/// The expression is not a rational function that can be evaluated within bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotRational;
 
 fn add(a: u64, b: u64, prime: u64) -> u64 {
     ((u128::from(a) + u128::from(b)) % u128::from(prime)) as u64
@@ -176,9 +149,9 @@ fn raise(base: u64, mut exponent: u64, prime: u64) -> u64 {
     result
 }
 
-fn inverse(a: u64, prime: u64) -> Option<u64> {
+fn inverse(a: u64, prime: u64) -> Result<u64, NoValue> {
     // Fermat: a^(p - 2) a = 1.
-    (!a.is_multiple_of(prime)).then(|| raise(a, prime - 2, prime))
+    if a.is_multiple_of(prime) { Err(NoValue::Undefined) } else { Ok(raise(a, prime - 2, prime)) }
 }
 
 #[cfg(test)]

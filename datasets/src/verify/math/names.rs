@@ -68,11 +68,13 @@ pub(super) fn assignments(text: &str) -> Option<String> {
     is_name.then_some(())?;
     let text = linked(text).unwrap_or_else(|| text.to_owned()).replace(" and ", ",");
     let mut names = Vec::new();
-    let bare = |part: &'_ str| part.trim_start().strip_prefix("- ").unwrap_or(part).to_owned();
-    let parts = text.split([',', ';', '\n', '、', '，']).map(bare);
-    let parts = parts.map(|part| part.trim_matches(['$', '*', ' ', '.']).to_owned());
     let mut equations = Vec::new();
-    for part in parts.filter(|part| !part.is_empty()) {
+    for part in text.split([',', ';', '\n', '、', '，']) {
+        let part = part.trim_start().strip_prefix("- ").unwrap_or(part);
+        let part = part.trim_matches(['$', '*', ' ', '.']);
+        if part.is_empty() {
+            continue;
+        }
         let name = part.chars().next().filter(char::is_ascii_alphabetic)?;
         let rest = part[1..].trim_start();
         const SIGNS: &str = "=|:|→|->|\\to |\\rightarrow |is equal to |is |equals ";

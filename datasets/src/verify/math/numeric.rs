@@ -35,11 +35,9 @@ impl Evaluation<'_> {
                 sum
             }
             Expr::Product(factors) => {
-                let mut product = Complex::of_f64(1.0);
-                for factor in factors {
-                    product = product.mul(&self.evaluate(factor)?);
-                }
-                product
+                factors.iter().try_fold(Complex::of_f64(1.0), |product, factor| {
+                    Some(product.mul(&self.evaluate(factor)?))
+                })?
             }
             Expr::Quotient(above, below) => self.evaluate(above)?.div(&self.evaluate(below)?)?,
             Expr::Negative(inner) => Complex::of_f64(0.0).sub(&self.evaluate(inner)?),

@@ -71,12 +71,11 @@ pub(super) fn is_rest(rest: &Answer, others: &[Answer], fuel: &mut Fuel) -> bool
     }
     let is_apart = all.iter().all(|a| own.iter().all(|b| common(a, b).is_none()));
     all.extend(own);
-    let line = region(&Answer::line(), fuel).unwrap_or_default();
     let is_whole = |pieces: &[Piece]| match pieces {
         [piece] => piece.low.at == f64::NEG_INFINITY && piece.high.at == f64::INFINITY,
         _ => false,
     };
-    is_apart && is_whole(&line) && all.len() <= MAX_PIECES && is_whole(&merged(all))
+    is_apart && all.len() <= MAX_PIECES && is_whole(&merged(all))
 }
 
 /// Whether a relation has the absolute value of a sum.
@@ -139,7 +138,7 @@ fn region(answer: &Answer, fuel: &mut Fuel) -> Option<Vec<Piece>> {
         Answer::Chain(sides, relations) => inequality(sides, relations, fuel)?,
         // `x > 1, x < 2`: all of them hold.
         Answer::List(parts) if parts.iter().all(|part| matches!(part, Answer::Chain(..))) => {
-            let mut pieces = region(&Answer::line(), fuel)?;
+            let mut pieces = vec![whole_line()];
             for part in parts {
                 let next = region(part, fuel)?;
                 pieces = pieces
@@ -173,14 +172,18 @@ fn points(items: &[Answer], fuel: &mut Fuel) -> Option<Vec<Piece>> {
     items.iter().map(point).collect()
 }
 
+/// The real line.
+fn whole_line() -> Piece {
+    let high = End { value: Expr::Infinity, is_in: false, at: f64::INFINITY };
+    let minus = Expr::negative(Expr::Infinity);
+    Piece { low: End { value: minus, at: f64::NEG_INFINITY, ..high.clone() }, high }
+}
+
 /// What is left of a piece without another.
 fn without(piece: &Piece, rest: &Piece) -> Vec<Piece> {
     let beside = |end: &End| End { is_in: !end.is_in && end.at.is_finite(), ..end.clone() };
-    let line = |low: &End, high: &End| Piece { low: low.clone(), high: high.clone() };
-    let far = |sign: f64| End { value: Expr::Infinity, is_in: false, at: sign * f64::INFINITY };
-    let minus = End { value: Expr::negative(Expr::Infinity), ..far(-1.0) };
-    let left = line(&minus, &beside(&rest.low));
-    let right = line(&beside(&rest.high), &far(1.0));
+    let left = Piece { high: beside(&rest.low), ..whole_line() };
+    let right = Piece { low: beside(&rest.high), ..whole_line() };
     [left, right].iter().filter_map(|side| common(piece, side)).collect()
 }
 
@@ -199,7 +202,7 @@ fn common(a: &Piece, b: &Piece) -> Option<Piece> {
 
 /// `a < x <= b`, `x > a`, `x != a`, for a name x.
 fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Option<Vec<Piece>> {
-    let mut pieces = region(&Answer::line(), fuel)?;
+    let mut pieces = vec![whole_line()];
     for (pair, relation) in sides.windows(2).zip(relations) {
         let (side, value, relation) = match (&pair[0], &pair[1]) {
             (side, Answer::Value(value)) if is_name(side) || center(side).is_some() => {
@@ -222,7 +225,7 @@ fn inequality(sides: &[Answer], relations: &[Relation], fuel: &mut Fuel) -> Opti
 fn beside(value: &Expr, relation: Relation, fuel: &mut Fuel) -> Option<Vec<Piece>> {
     let point = end(value, true, fuel)?;
     let open = End { is_in: false, ..point.clone() };
-    let whole = region(&Answer::line(), fuel)?.remove(0);
+    let whole = whole_line();
     Some(match relation {
         Relation::Less => vec![Piece { high: open, ..whole }],
         Relation::AtMost => vec![Piece { high: point, ..whole }],
@@ -245,7 +248,7 @@ fn within(bound: &Expr, relation: Relation, centre: &Expr, fuel: &mut Fuel) -> O
     };
     let low = moved(Expr::negative(bound.clone()), -high.at);
     let high = moved(bound.clone(), high.at);
-    let whole = region(&Answer::line(), fuel)?.pop()?;
+    let whole = whole_line();
     match relation {
         Relation::Less | Relation::AtMost => Some(vec![Piece { low, high }]),
         Relation::More | Relation::AtLeast => {

@@ -117,7 +117,7 @@ fn every_value(sides: &[Answer], is_gold: bool, is_equal: impl FnMut(&Answer) ->
         && !is_name(asked)
         && is_asked(asked, is_gold)
     {
-        return std::slice::from_ref(value).iter().all(is_equal);
+        return [value].into_iter().all(is_equal);
     }
     let start = usize::from(is_name(&sides[0]) || is_asked(&sides[0], is_gold));
     let rest = &sides[start..];

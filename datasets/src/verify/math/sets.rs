@@ -136,30 +136,7 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
         };
         return Some(Answer::Without(Box::new(whole), Box::new(Answer::Set(points))));
     }
-    // "less than 2 or greater than 3", "greater than 1 and less than 3"
-    let mut parts = vec![];
-    let mut is_or = None;
-    let mut next = Some(rest);
-    while let Some(part) = next {
-        let (relation, bound) = self::relation(part)?;
-        let is_second = |link: &&str| {
-            bound
-                .split_once(*link)
-                .is_some_and(|(_, rest)| self::relation(without_lead(rest)).is_some())
-        };
-        let link = [" or ", " and "].into_iter().find(is_second);
-        let (bound, after) = match link {
-            Some(link) => {
-                bound.split_once(link).map(|(bound, rest)| (bound, Some(without_lead(rest))))?
-            }
-            None => (bound, None),
-        };
-        if let Some(link) = link {
-            (*is_or.get_or_insert(link == " or ") == (link == " or ")).then_some(())?;
-        }
-        parts.push((relation.chars().next()?, value(bound.trim_end_matches([',', ' ']))?));
-        next = after;
-    }
+    let (parts, is_or) = bounds(rest)?;
     if let [(sign, bound)] = parts.as_slice() {
         return Answer::half_line(*sign, bound.clone());
     }
@@ -168,8 +145,29 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
         Some(Answer::Chain(sides, vec![Relation::from_sign(sign)?]))
     };
     let parts = parts.into_iter().map(chain).collect::<Option<_>>()?;
-    let parts = if is_or == Some(true) { Answer::Union(parts) } else { Answer::List(parts) };
+    let parts = if is_or { Answer::Union(parts) } else { Answer::List(parts) };
     Some(Answer::Condition(Box::new(parts)))
+}
+
+/// Bounds with a link between them, "less than 2 or greater than 3", and whether this is "or".
+fn bounds(text: &str) -> Option<(Vec<(char, Expr)>, bool)> {
+    let (mut parts, mut is_or, mut next) = (vec![], None, Some(text));
+    while let Some(part) = next {
+        let (relation, bound) = relation(without_lead(part))?;
+        let is_second = |(_, rest): &(&str, &str)| self::relation(without_lead(rest)).is_some();
+        let links = [" or ", " and "].into_iter();
+        let link = { links }.find(|link| bound.split_once(*link).as_ref().is_some_and(is_second));
+        let (bound, after) = match link.and_then(|link| bound.split_once(link)) {
+            Some((bound, after)) => (bound, Some(after)),
+            None => (bound, None),
+        };
+        if let Some(link) = link {
+            (*is_or.get_or_insert(link == " or ") == (link == " or ")).then_some(())?;
+        }
+        parts.push((relation.chars().next()?, value(bound.trim_end_matches([',', ' ']))?));
+        next = after;
+    }
+    Some((parts, is_or == Some(true)))
 }
 
 /// The value of `x = 2`.
@@ -257,22 +255,18 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         let inner = i64::from(ends? == ('(', ')'));
         (low, high) = (Some(whole(&from)? + inner), Some(whole(&to)? - inner));
     } else {
-        let mut next = Some(rest);
-        while let Some(part) = next {
-            let (relation, bound) = relation(without_lead(part))?;
-            let (bound, after) = bound
-                .split_once(" and ")
-                .map_or((bound, None), |(bound, rest)| (bound, Some(rest)));
-            let bound = whole(&value(bound)?)?;
-            match relation {
-                ">" => low = Some(bound + 1),
-                "≥" => low = Some(bound),
-                "<" => high = Some(bound - 1),
-                "≤" => high = Some(bound),
+        let (parts, is_or) = bounds(rest)?;
+        for (sign, bound) in parts {
+            let bound = whole(&bound)?;
+            match sign {
+                '>' => low = Some(bound + 1),
+                '≥' => low = Some(bound),
+                '<' => high = Some(bound - 1),
+                '≤' => high = Some(bound),
                 _ => return None,
             }
-            next = after;
         }
+        (!is_or).then_some(())?;
     }
     let (low, high) = (low?, high?);
     (low <= high && high - low < 4 * MAX_MEMBERS).then_some(())?;

@@ -9,7 +9,7 @@ use dashu_ratio::RBig;
 use super::exact::rational;
 use super::families::with_constants_of_integration;
 use super::fuel::Fuel;
-use super::modular::{MAX_EXPONENT, NotRational, PRIMES, mixed, modular, prime_of};
+use super::modular::{MAX_EXPONENT, NoValue, PRIMES, mixed, modular, prime_of};
 use super::numeric::{agree, approximate, is_real};
 use super::pairing::pair_up;
 use super::quantities::{unit_beside, unit_of};
@@ -115,7 +115,7 @@ pub(super) fn values(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     }
     match modular_equal(gold, answer, &names, fuel) {
         Ok(is_equal) => is_equal,
-        Err(NotRational) => at_points(gold, answer, &names, fuel),
+        Err(_) => at_points(gold, answer, &names, fuel),
     }
 }
 
@@ -126,7 +126,7 @@ fn modular_equal(
     b: &Expr,
     names: &BTreeSet<String>,
     fuel: &mut Fuel,
-) -> Result<bool, NotRational> {
+) -> Result<bool, NoValue> {
     for (round, prime) in PRIMES.into_iter().enumerate() {
         if !equal_modulo(prime, round as u64, [a, b], names, fuel)? {
             return Ok(false);
@@ -142,14 +142,16 @@ fn equal_modulo(
     [a, b]: [&Expr; 2],
     names: &BTreeSet<String>,
     fuel: &mut Fuel,
-) -> Result<bool, NotRational> {
+) -> Result<bool, NoValue> {
     let bounds = (prime, MAX_EXPONENT);
     for attempt in 0..4_u64 {
         let seed = |index: usize| mixed(round << 32 | attempt << 16 | index as u64) % prime;
         let values = names.iter().enumerate().map(|(i, name)| (name.clone(), seed(i))).collect();
-        if let (Some(a), Some(b)) =
-            (modular(a, bounds, &values, fuel)?, modular(b, bounds, &values, fuel)?)
-        {
+        let mut value = |expr: &Expr| match modular(expr, bounds, &values, fuel) {
+            Err(NoValue::Undefined) => Ok(None),
+            value => value.map(Some),
+        };
+        if let (Some(a), Some(b)) = (value(a)?, value(b)?) {
             return Ok(a == b);
         }
     }

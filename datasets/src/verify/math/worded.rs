@@ -30,10 +30,9 @@ fn says_in_any(words: &str) -> Option<bool> {
 
 /// Whether folded words say that something converges, and how: "the series converges absolutely".
 fn converges(words: &str) -> Option<(bool, &str)> {
-    const SUBJECTS: &str = "yes |no |series |integral |improper integral |sequence |sum |it |this series |this integral |given \
-        series |infinite series |die reihe |reihe |das integral |die folge |folge |la serie |serie |la série |série |\
-        la \
-        suite |l integrale |l intégrale |integrale |ряд |интеграл |级数|该级数|积分|数列|is |are |ist ";
+    const SUBJECTS: &str = "yes |no |series |integral |improper integral |sequence |sum |it |this series |this \
+        integral |given series |infinite series |die reihe |reihe |das integral |die folge |folge |la serie |serie |\
+        la série |série |la suite |l integrale |l intégrale |integrale |ряд |интеграл |级数|该级数|积分|数列|is |are |ist ";
     let mut rest = words;
     while let Some(next) = past(rest, SUBJECTS) {
         rest = next;

@@ -319,17 +319,36 @@ fn compound(text: &str) -> Option<String> {
     let has_units = |c: char| c.is_alphabetic() || "'\"’′″”".contains(c);
     (!text.contains('+') && text.contains(has_units)).then_some(())?;
     let text = bare(text).replace(['’', '′'], "'").replace(['″', '”'], "\"");
-    let hours = pattern!(
-        r"^([0-9]+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?([0-9]+) ?m(?:ins?|n|inutes?)?\.?(?:,?(?: and)? ?([0-9]+) ?s(?:ecs?|econds?)?\.?)?$"
-    );
-    if let Some(found) = hours.captures(&text) {
-        let seconds =
-            found.get(3).map_or(String::new(), |found| format!(" {} seconds", found.as_str()));
-        return Some(format!("{} hours {} minutes{seconds}", &found[1], &found[2]));
-    }
-    let minutes = pattern!(r"^([0-9]+) ?m(?:ins?|n)?\.? ?([0-9]+) ?s(?:ecs?)?\.?$");
-    if let Some(found) = minutes.captures(&text) {
-        return Some(format!("{} minutes {} seconds", &found[1], &found[2]));
+    let forms = [
+        (
+            pattern!(
+                r"^([0-9]+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?([0-9]+) ?m(?:ins?|n|inutes?)?\.?$"
+            ),
+            "$1 hours $2 minutes",
+        ),
+        (
+            pattern!(
+                r"^([0-9]+) ?h(?:rs?|ours?)?\.?,?(?: and)? ?([0-9]+) ?m(?:ins?|n|inutes?)?\.?,?(?: and)? ?([0-9]+) ?s(?:ecs?|econds?)?\.?$"
+            ),
+            "$1 hours $2 minutes $3 seconds",
+        ),
+        (
+            pattern!(r"^([0-9]+) ?m(?:ins?|n)?\.? ?([0-9]+) ?s(?:ecs?)?\.?$"),
+            "$1 minutes $2 seconds",
+        ),
+        (
+            pattern!(
+                r#"^([0-9]+)(?:'|[ -]?(?:ft|foot|feet)\.?)[ -]?((?:[0-9]|0[0-9]|1[01])(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#
+            ),
+            "$1 feet $2 inches",
+        ),
+    ];
+    if let Some((found, words)) =
+        forms.iter().find_map(|(form, words)| Some((form.captures(&text)?, words)))
+    {
+        let mut out = String::new();
+        found.expand(words, &mut out);
+        return Some(out);
     }
     // `1 hora y 5 minutos`, `1小时35分钟`
     let two = pattern!(
@@ -342,14 +361,6 @@ fn compound(text: &str) -> Option<String> {
             "{}\\text{{ {} }}{}\\text{{ {}}}",
             &found[1], &found[2], &found[3], &found[4]
         ));
-    }
-    let feet = pattern!(
-        r#"^([0-9]+)(?:'|[ -]?(?:ft|foot|feet)\.?)[ -]?([0-9]{1,2}(?:\.[0-9]+)?) ?(?:"|''|in\.?)?$"#
-    );
-    if let Some(found) =
-        feet.captures(&text).filter(|found| found[2].parse::<f64>().is_ok_and(|part| part < 12.0))
-    {
-        return Some(format!("{} feet {} inches", &found[1], &found[2]));
     }
     let rest = pattern!(
         r"^([0-9][0-9,]*),?(?: ?R\.? ?| r\.? | ?(?:and )?(?:with )?(?:an? )?(?:remainder|rem\.|Rest|reste|resto|остаток|余数|余り|余|あまり|나머지)(?: of| is|:| =)? ?)([0-9]+)$"

@@ -7,7 +7,7 @@ use memchr::memmem;
 
 use super::super::lex::is_thousand;
 use super::super::scan::{
-    before_end, begins, each, has_digits, is_digit, is_one_of, past, without,
+    before_end, begins, each, has_digits, is_digit, is_one_of, past, pattern, without,
 };
 use super::super::spelled::{parts, scale, spelled};
 use super::super::standing::{self, OR, corrects, is_unstated};
@@ -158,9 +158,6 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
 /// How much of what follows a box at once goes on as its formula.
 fn suffix(inner: &str, line: &str) -> usize {
     let whole = line.len();
-    if line.is_empty() {
-        return 0;
-    }
     let word = line.trim_start_matches([' ', '~', '$', ',', '\\', ';']);
     let word =
         word.strip_prefix("text{").or(word.strip_prefix("mathrm{")).unwrap_or(word).trim_start();
@@ -233,28 +230,14 @@ fn with_unit<'a>(text: &'a str, boxed: &Boxed) -> (Cow<'a, str>, Range<usize>) {
 }
 
 fn unit_behind(rest: &str) -> Option<&str> {
-    let mut rest = rest;
-    loop {
-        let next = rest.trim_start_matches([' ', '~']);
-        let next = without(next, "\\,|\\;|\\!|\\ ");
-        if next.len() == rest.len() {
-            break;
-        }
-        rest = next;
-    }
     // `$\boxed{12}$%`
-    let rest = rest.strip_prefix('$').unwrap_or(rest);
-    for mark in ["\\%", "%", "^\\circ", "^{\\circ}", "^°", "°"] {
-        if rest.starts_with(mark) {
-            return Some(&rest[..mark.len()]);
-        }
-    }
-    let words = past(rest, "\\text{|\\mathrm{|\\textrm{|\\mbox{|\\rm{")?;
-    let close = words.bytes().take(40).position(|byte| byte == b'}')?;
-    let end = offset_in(rest, words) + close + 1;
-    let power = ["^2", "^3", "^{2}", "^{3}"].iter().find(|power| rest[end..].starts_with(**power));
-    let end = end + power.map_or(0, |power| power.len());
-    is_unit(words[..close].trim_matches([' ', '~', '.'])).then(|| &rest[..end])
+    let unit = pattern!(
+        r"^(?:[ ~]|\\[,;! ])*\$?(\\?%|\^(?:\\circ|\{\\circ\}|°)|°|\\(?:text|mathrm|textrm|mbox|rm)\{([^}]{0,39})\}(?:\^(?:[23]|\{[23]\}))?)"
+    );
+    let found = unit.captures(rest)?;
+    let is_known = |words: &str| is_unit(words.trim_matches([' ', '~', '.']));
+    let mark = found.get(1).filter(|_| found.get(2).is_none_or(|words| is_known(words.as_str())));
+    mark.map(|mark| mark.as_str())
 }
 
 /// Closed boxes, from the last to the first; `\boxed{}` and `\boxed{answer}` hold none.

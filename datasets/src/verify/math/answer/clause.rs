@@ -210,9 +210,6 @@ fn result(clause: &str) -> Option<&str> {
 /// The answer that a line begins with; none where it begins with words.
 pub(super) fn leading(text: &str) -> Option<&str> {
     let clause = clause(text);
-    if is_integer(clause) {
-        return Some(clause);
-    }
     let begins_as_math = clause.starts_with(|c: char| !c.is_alphabetic())
         || is_value(clause.split_whitespace().next().unwrap_or_default());
     if !begins_as_math || clause.len() > MAX_LINE || is_placeholder(clause) {

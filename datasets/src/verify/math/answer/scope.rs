@@ -13,8 +13,7 @@ const MAX_QUESTIONS: usize = 4;
 
 /// How special tokens begin that end a turn, or begin that of another.
 const ENDS: &str = "<|im_end <|eot <|EOT <|end|> <|endoftext|> <|end_of_text|> <|end_of_turn|> <|eom <|return|> <|\
-    user <|system \
-    <|observation </s> <eos> <end_of_turn> <end_of_utterance> <｜end <｜User [EOS] [INST]";
+    user <|system <|observation </s> <eos> <end_of_turn> <end_of_utterance> <｜end <｜User [EOS] [INST]";
 
 /// The same of those that may begin a turn of the model.
 const TURNS: &str =

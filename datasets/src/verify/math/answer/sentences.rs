@@ -1,7 +1,7 @@
 //! What a sentence without a mark concludes with, in words: a choice, a name, yes or no, a number.
 
 use super::super::foreign::foreign_number;
-use super::super::scan::{begins, behind_last, holds, is_letter, is_one_of, parted, past, without};
+use super::super::scan::{begins, behind_last, holds, is_letter, is_one_of, parted, pattern};
 use super::super::spelled::{is_number_part, spelled};
 use super::super::standing::{self, without_reason};
 use super::super::units::is_unit;
@@ -17,20 +17,11 @@ pub(super) fn affirmed(sentence: &str) -> Option<&str> {
     if holds(part, "none of|None of|either |nor ") {
         return None;
     }
-    sentence.split([';', ',']).rev().find_map(|clause| {
-        let clause = without(clause.trim(), "and |but |Thus |So |Hence |Therefore ");
-        let (letter, rest) = clause.split_once(' ').unwrap_or((clause, ""));
-        let letter = letter.trim_matches(['(', ')', '*']);
-        let is_letter = is_letter(letter);
-        let verdict = rest.strip_prefix("is ").map(|rest| without(rest, "the "));
-        let praised = verdict.and_then(|rest| past(rest, "correct|right|answer|best|better|only"));
-        let is_right = praised.is_some_and(|rest| {
-            let rest = rest.trim_start_matches(['*', ' ']);
-            let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
-            is_one_of(word, "|option|choice|answer|one|because|since|as|by|here")
-        });
-        (is_letter && is_right).then_some(letter)
-    })
+    let praised = pattern!(
+        r"^(?:and |but |Thus |So |Hence |Therefore )?[()*]*([A-J])[()*]* is (?:the )?(?:correct|right|answer|best|better|only)[* ]*(?:(?:option|choice|answer|one|because|since|as|by|here)(?:[^\p{Alphabetic}]|$)|[^\p{Alphabetic}* ]|$)"
+    );
+    let mut clauses = sentence.split([';', ',']).rev();
+    clauses.find_map(|clause| Some(praised.captures(clause.trim())?.get(1)?.as_str()))
 }
 
 /// Yes or No of a sentence that begins with it and goes on, or that ends with it.

@@ -79,16 +79,14 @@ tables! {
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
     MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|\
     to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\
-    wrong|\
-    forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|can) be \
-    (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely )?(?:an? )?\
-    (?:upper|lower) bound|\
-    is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out of the question|would only \
-    be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as (?:wrong|incorrect|\
-    false))\\b|is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|error|trap|misprint|\
-    guess)\\b)|^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|incorrect|false|\
-    rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|an error|wrong|\
-    absurd)";
+    wrong|forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|\
+    can) be (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely \
+    )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out \
+    of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as \
+    (?:wrong|incorrect|false))\\b|is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|\
+    error|trap|misprint|guess)\\b)|^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|\
+    incorrect|false|rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|\
+    an error|wrong|absurd)";
     /// The same in languages whose verb is last.
     DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:は不|は適さ|是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|번?[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";
     /// The same of a verb: "7 kann es nicht sein".
@@ -98,11 +96,9 @@ tables! {
     REVOKED: "^(?:(?:which|but (?:that|this|it)|that|this|it) (?:is|was|turn(?:s|ed) out(?: to be)?|would be|seems) \
     (?:clearly |obviously )?(?:wrong|incorrect|false|impossible|absurd|invalid|not (?:right|correct|possible)|a \
     mistake|too (?:small|large|big|low|high|many|few|much))END|(?:which|but (?:that|this|it)) fail(?:s|ed)\\b|\
-    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|\
-    can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold|check)END|be (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit \
-    (?:the|our|all|this|any) (?:\\w+ )?(?:condition|constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|\
-    não,|нет,|nee,|scratch \
-    that)";
+    (?:which|but (?:that|this|it)) (?:do(?:es)?|did|can)(?: ?not|n?['’]t) (?:(?:be|work|fit|hold|check)END|be \
+    (?:right|correct|true|possible|it|the)\\b|(?:satisfy|fit (?:the|our|all|this|any) (?:\\w+ )?(?:condition|\
+    constraint|equation|requirement|statement))s?\\b)|no,|nein,|non,|não,|нет,|nee,|scratch that)";
     /// A property that the value is said not to have, as it should: ` is not even, as required`.
     PROPERTY: "^ (?:is|was|are) not (?:\\w+ ){0,4}[a-z0-9]+, as (?:required|wanted|needed|desired|expected|asked)(?:[^a-z ]|$)";
     /// Says that a value is only tried.
@@ -124,9 +120,8 @@ tables! {
     mal|fois|por|entre) )|\
     (?:(?:\\\\?%[$]?|[$]?\\\\?%| percent| per cent) of [$]?[0-9]))| ?的| - make that | or rather )";
     /// A remark that states another value for another case: "and if they differ it is 6".
-    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming|\
-    with) [^.]*(?: and (?:\\w = )?[$]?[0-9]+[$]? (?:if|when|for|\
-    otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
+    OTHER_CASE: "^[,; ]*(?:(?:and|but) )?(?:if|when|for|in case|in the case|assuming|with) [^.]*(?: and (?:\\w = \
+    )?[$]?[0-9]+[$]? (?:if|when|for|otherwise)\\b|(?:it|answer) is [$]?-?[0-9]|, [$]?-?[0-9]+[$]?[.]?$)";
     /// The case before, in a sentence of several: "when n is even the answer is 12, when n is odd the answer is".
     CASES: "\\b(?:if|when|assuming|for)\\b[^,;.]* (?:is|be) [$]?-?[0-9]+[$]?[^,;.]*[,;] (?:and |but )?(?:if|when|assuming|for)\\b[^.;]*$";
 }

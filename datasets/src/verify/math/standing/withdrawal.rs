@@ -16,69 +16,58 @@ tables! {
     INTERMEDIATE: "\\b(?:first|initially|intermediate|to begin|subtotal|partial|step [0-9])\\b";
     CONCLUDES: "\\b(?:so|thus|hence|therefore|now|then|finally|next|altogether|in total)\\b";
     /// Takes back what stands before it.
-    REVOCATION: "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|it|this) back|forget (?:that|this|it)\\b|\\b(?:withdraw|retract)\\b|\
-    \\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|\
-    my|some)(?: \\w+)? (?:mistake|error|slip)|\
+    REVOCATION: "scratch (?:that|this)|strike (?:that|this)|disregard|ignore (?:the above|this|that|my)|take (?:that|\
+    it|this) back|forget (?:that|this|it)\\b|\\b(?:withdraw|retract)\\b|\\b(?:i|we)(?:['’]ve)?(?: have)?(?: just| \
+    now| also)* (?:ma[dk]e|found|find|spot(?:ted)?|notice|see) (?:an?|the|my|some)(?: \\w+)? (?:mistake|error|slip)|\
     \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
-    double[- ]counted|now replace|mixed up|used the wrong|should have|meant)\\b|\
-    \\b(?:that|this|it) (?:was|is) for (?:the|a|an) (?:wrong|other|different)\\b|\
-    (?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|was|wrong|instead|not)\\b|\
-    \\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
-    \\boops|\\bi (?:was lying|lied)\\b|(?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|\
-    nonsense)[.!]|\\boh no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|\
-    an|\
-    the) (?:sign|\
-    arithmetic|calculation) (?:error|slip|mistake)|\
-    \\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|could) (?:also |well |instead )?be [$]?[0-9]";
+    double[- ]counted|now replace|mixed up|used the wrong|should have|meant)\\b|\\b(?:that|this|it) (?:was|is) for \
+    (?:the|a|an) (?:wrong|other|different)\\b|(?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|\
+    was|wrong|instead|not)\\b|\\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
+    \\boops|\\bi (?:was lying|lied)\\b|(?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
+    no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
+    arithmetic|calculation) (?:error|slip|mistake)|\\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is \
+    (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|\
+    could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^[ }$*]*|[.!?,;:(\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
     )*(?:that|this|it|the above|everything above|the (?:previous |above )?CLAIM)(?: (?:answer|result|value|number|\
-    solution|one|CLAIM))?(?: above)?(?:(?:['’]s| is| was| seems| must be| \
-    has been(?: shown to be)?| turn(?:s|ed) out(?: to be)?)(?: all| clearly)? (?:wrong|incorrect|false|untrue|invalid|\
-    nonsense|rejected|a (?:false )?(?:lie|CLAIM)|disproved|refuted|not (?:right|correct|true|allowed|possible|valid|\
-    among|one of|(?:the|a|\
-    an) (?:\\w+ )?(?:answer|solution|option))|a mistake|mistaken|\
-    too (?:large|small|big|low|high)|impossible|an error)| can(?:not|\
-    ['’]t) be(?: right| correct| true)?| violates| fail(?:s|ed)| \
-    does(?: not|n['’]t) (?:work|satisfy|fit|hold)| contradicts)(?:[^a-z ]|$| \
-    (?:because|since|as|so|and|the|all|an?|our|your|above|by|already)\\b)";
+    solution|one|CLAIM))?(?: above)?(?:(?:['’]s| is| was| seems| must be| has been(?: shown to be)?| turn(?:s|ed) \
+    out(?: to be)?)(?: all| clearly)? (?:wrong|incorrect|false|untrue|invalid|nonsense|rejected|a (?:false )?(?:lie|\
+    CLAIM)|disproved|refuted|not (?:right|correct|true|allowed|possible|valid|among|one of|(?:the|a|an) (?:\\w+ \
+    )?(?:answer|solution|option))|a mistake|mistaken|too (?:large|small|big|low|high)|impossible|an error)| can(?:not|\
+    ['’]t) be(?: right| correct| true)?| violates| fail(?:s|ed)| does(?: not|n['’]t) (?:work|satisfy|fit|hold)| \
+    contradicts)(?:[^a-z ]|$| (?:because|since|as|so|and|the|all|an?|our|your|above|by|already)\\b)";
     /// Begins a sentence that may do so.
     DOUBT: DOUBTING;
     /// The same; but behind `####` a contrast may begin another problem.
     CONTRAST: "(?:^|[.!?\\n] *)(?:but|however|yet|unfortunately|instead)\\b";
     /// Says that it stands all the same.
-    AFFIRMATION: "\\bstands?(?:$|[^a-z ]| [^c])|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |\
-    still )?(?:correct|right|fine|ok)\\b|(?:was|were) \
-    (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|[.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\
-    \\bas (?:required|wanted|desired|expected|needed)|\\bholds\\b|consistent|checks out|verified|found none|\\bno \
-    (?:error|mistake)|\\bnone\\b|works";
+    AFFIRMATION: "\\bstands?(?:$|[^a-z ]| [^c])|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |still \
+    )?(?:correct|right|fine|ok)\\b|(?:was|were) (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|\
+    [.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|needed)|\\bholds\\b|\
+    consistent|checks out|verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
     /// Says what the result is.
     ASSERTION: "\\bshould (?:be|read)\\b|\\b(?:we )?need \\W?[0-9]|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
 
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (?:over|again|afresh|fresh|from scratch)|\
-    (?:try|redo|\
-    recomput|retry)ing|wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second \
-    thought|i (?:now )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|\
-    start over|try again|re-?read)|nope\\b|(?:i|my) apolog(?:ize|ies)|(?:or rather|make that|i mean)|on (?:closer|\
-    second|further|reflection)[a-z ]*|looking back|reading (?:it again|the (?:problem|question))|check:[^.\\n]*≠|\
-    \\n+ *or [$]?[0-9]|\
+    (?:try|redo|recomput|retry)ing|wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|i (?:now \
+    )?reali[sz]e|i see now|let me (?:correct|fix|redo|reconsider|recount|recompute|recalculate|start over|try again|\
+    re-?read)|nope\\b|(?:i|my) apolog(?:ize|ies)|(?:or rather|make that|i mean)|on (?:closer|second|further|\
+    reflection)[a-z ]*|looking back|reading (?:it again|the (?:problem|question))|check:[^.\\n]*≠|\\n+ *or [$]?[0-9]|\
     i (?:missed|overlooked|swapped|see)|(?:the above|this|that|it) (?:seems|looks|is) (?:off|wrong|too (?:few|many))|\
-    final (?:result|value|total|count)|with [^.]{0,20}the final)\\b|\
-    \\( ?(?:should be|typo|correct(?:ion)?:|actually|rather)|(?:^|[.!?)}$\\n] *|[-–—→] *)(?:no[,!]|(?:edit|update|\
-    correct(?:ed|ion)):) |[,;] \
-    *(?:no,? )?wait\\b|\\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? \
-    (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does \
-    not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have to|has to|needs? to) (?:also |still |now )?(?:add|\
-    subtract|double|halve|round|exclude|include|remove|be (?:doubled|tripled|\
-    halved|squared|added|multiplied|divided|subtracted))\\b|\\b(?:over|under|double|mis)[- ]?count|\\b(?:check|\
-    verification)(?: has)? fail(?:s|ed)|\\b(?:added|subtracted|multiplied|divided) instead|\
-    \\b(?:correct|right|true|new|revised) (?:value|answer|result|total|count):|\\b(?:the|corrected|final|\
-    revised) (?:final |corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|\
-    must be|:)|\\bthe (?:question|problem) (?:asks|asked|wants)\\b|\\bwe \
-    (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|\
-    are|should be|would be)";
+    final (?:result|value|total|count)|with [^.]{0,20}the final)\\b|\\( ?(?:should be|typo|correct(?:ion)?:|actually|\
+    rather)|(?:^|[.!?)}$\\n] *|[-–—→] *)(?:no[,!]|(?:edit|update|correct(?:ed|ion)):) |[,;] *(?:no,? )?wait\\b|\
+    \\b(?:so|hence|thus|therefore) (?:this|that|it)(?: \\w+)? (?:(?:is|was|must be) (?:wrong|incorrect|not (?:right|\
+    correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have \
+    to|has to|needs? to) (?:also |still |now )?(?:add|subtract|double|halve|round|exclude|include|remove|be \
+    (?:doubled|tripled|halved|squared|added|multiplied|divided|subtracted))\\b|\\b(?:over|under|double|mis)[- ]?count|\
+    \\b(?:check|verification)(?: has)? fail(?:s|ed)|\\b(?:added|subtracted|multiplied|divided) instead|\\b(?:correct|\
+    right|true|new|revised) (?:value|answer|result|total|count):|\\b(?:the|corrected|final|revised) (?:final |\
+    corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe \
+    (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|\
+    right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
 
 /// Whether a text says that what stands before it is wrong, or may be.
 pub(in super::super) fn corrects(text: &str) -> bool {
