@@ -54,6 +54,10 @@ impl Parser {
                 value = counted;
             } else if self.starts_factor() {
                 let is_whole = matches!(&value, Expr::Number(_, None));
+                let are_numerals = matches!(
+                    self.tokens.get(self.at.saturating_sub(1)..=self.at),
+                    Some([Token::Number { .. }, Token::Number { .. }])
+                );
                 let next = self.power()?;
                 // `2\frac{1}{2}` and `3 1/2` are mixed numbers.
                 value = match (&value, &next) {
@@ -68,6 +72,10 @@ impl Parser {
                         self.at += 1;
                         let below = self.power()?;
                         Expr::Sum(vec![value, Expr::quotient(next, below)])
+                    }
+                    // `5\;7` leaves out what joins them: it is read, and has no value.
+                    (Expr::Number(..), Expr::Number(..)) if are_numerals => {
+                        Expr::call("beside", vec![value, next])
                     }
                     _ => times(value, next),
                 };
