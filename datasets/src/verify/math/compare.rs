@@ -4,12 +4,12 @@
 use super::exact::rational;
 use super::families::{equal_family, form};
 use super::fuel::Fuel;
-use super::matrices::{
+use super::matrix_equality::{
     identity_of, is_multiple_of_identity, is_named_matrix, rows_and_items, vector,
 };
+use super::members::{self, MAX_MEMBERS, pair_up};
 use super::names::{assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
-use super::pairing::{self, MAX_MEMBERS, pair_up};
 use super::quantities::marked;
 use super::regions::{is_rest, same_region};
 use super::relations::{chains, congruences};
@@ -18,7 +18,7 @@ use super::sets::set_in_words;
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::values::{same_value, signs, values, variables};
-use super::worded::is_infinite;
+use super::word_meanings::is_infinite;
 use super::words::{is_none, same_words};
 
 /// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
@@ -233,7 +233,7 @@ fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) 
 }
 
 fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
-    pairing::in_order(a, b, equal, fuel)
+    members::in_order(a, b, equal, fuel)
 }
 
 /// Each of the one has a partner of its own in the other.

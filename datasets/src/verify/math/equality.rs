@@ -8,15 +8,15 @@ use super::compare::equal;
 use super::exact::rational;
 use super::families::same_progression;
 use super::fuel::Fuel;
+use super::members::Equal;
 use super::names::assignments;
 use super::numerals::{with_point, without_separators};
-use super::pairing::Equal;
 use super::read::{approximated, parse, restated};
 use super::scan::{are_digits, folded, has_digits, is_digit, is_one_of};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::wording::bare;
-use super::{FUEL, Outcome, calendar, worded, words};
+use super::{FUEL, Outcome, calendar, word_meanings, words};
 
 /// Longest equation whose left side is left out, in bytes.
 const MAX_EQUATION: usize = 400;
@@ -139,7 +139,7 @@ fn in_a_sentence(pair: &Pair<'_>) -> bool {
         other => other.as_ref(),
     };
     let is_number = matches!(gold, Some(Answer::Value(Expr::Number(..))));
-    is_number && pair.are_equal(gold, worded::sentence_value(pair.answer).as_ref())
+    is_number && pair.are_equal(gold, word_meanings::sentence_value(pair.answer).as_ref())
 }
 
 /// A text without its marks of mathematics and its last point.
@@ -176,15 +176,15 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
         return decided(false, "choice");
     }
     if let (Some((a, is_choice)), Some((b, is_marked))) =
-        (worded::choice_number(gold), worded::choice_number(answer))
+        (word_meanings::choice_number(gold), word_meanings::choice_number(answer))
         && (is_choice || is_marked)
     {
         return decided(a == b, "choice");
     }
-    if let Some(is_same) = worded::same_counts(gold, answer) {
+    if let Some(is_same) = word_meanings::same_counts(gold, answer) {
         return decided(is_same, "words");
     }
-    if worded::same_formula(gold, answer) == Some(true) {
+    if word_meanings::same_formula(gold, answer) == Some(true) {
         return decided(true, "words");
     }
     let is_value = || matches!(parse(gold), Some(Answer::Value(_)));

@@ -2,8 +2,8 @@
 //! `C_1 e^x`. They are the same whatever the letter, and whichever of its values a family begins with.
 
 use super::fuel::Fuel;
+use super::members::Equal;
 use super::numeric::approximate;
-use super::pairing::Equal;
 use super::scan::is_one_of;
 use super::tree::{Answer, Constant, Expr};
 use super::values::{same_value, values, variables};

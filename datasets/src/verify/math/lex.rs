@@ -6,7 +6,7 @@ use dashu_ratio::RBig;
 
 use super::alphabet::{fold, is_function};
 use super::numerals::positional;
-use super::printed::as_latex;
+use super::program_output::as_latex;
 use super::scan::is_digit;
 use super::units;
 

@@ -1,7 +1,7 @@
 //! Names that an equation defines, and values with names.
 
 use super::links::linked;
-use super::pairing::MAX_MEMBERS;
+use super::members::MAX_MEMBERS;
 use super::scan::past;
 use super::tree::{Answer, Expr, Relation};
 use super::values::variables;

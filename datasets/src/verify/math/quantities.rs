@@ -3,7 +3,7 @@
 use dashu_ratio::RBig;
 
 use super::fuel::Fuel;
-use super::pairing::Equal;
+use super::members::Equal;
 use super::tree::{Answer, Constant, Expr, Mark, radians};
 use super::units::{conversion, is_known, is_unit, temperature};
 

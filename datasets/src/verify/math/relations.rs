@@ -6,9 +6,9 @@ use dashu_ratio::RBig;
 
 use super::exact::rational;
 use super::fuel::Fuel;
+use super::members::Equal;
 use super::names::{application, is_name};
 use super::numeric::approximate;
-use super::pairing::Equal;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
 use super::scan::is_one_of;

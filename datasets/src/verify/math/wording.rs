@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::amounts::{accounting, below_zero, change, money, operation};
 use super::answer::closing;
-use super::printed::closed;
+use super::program_output::closed;
 use super::scan::{
     are_digits, before_end, begins, each, holds, is_one_of, parted, past, pattern, without,
 };

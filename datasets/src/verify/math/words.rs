@@ -11,7 +11,7 @@ use super::scan::{
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
-use super::worded::same_statement;
+use super::word_meanings::same_statement;
 use super::{Outcome, equality};
 
 /// Commands around the letter of a choice.

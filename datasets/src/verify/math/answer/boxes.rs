@@ -14,7 +14,7 @@ use super::super::standing::{self, OR, corrects, is_unstated};
 use super::super::units::is_unit;
 use super::super::{Outcome, equality};
 use super::formula::{self, closing};
-use super::values::formula_at;
+use super::numbers::formula_at;
 use super::{Found, Rule, is_integer, is_placeholder, is_value};
 use super::{offset_in, part};
 

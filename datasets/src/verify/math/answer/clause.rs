@@ -16,9 +16,9 @@ use super::super::tree::Answer;
 use super::super::words::{is_choice, opening};
 use super::courtesy::is_broken;
 use super::formula::closing;
+use super::numbers::{first_number, formula_at, only_value, with_unit};
 use super::remarks::{goes_on, remarks, trimmed};
 use super::sentences::choice;
-use super::values::{first_number, formula_at, only_value, with_unit};
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value, offset_in};
 
 /// Words before an answer that say nothing of it.

@@ -7,7 +7,7 @@ use super::super::scan::{are_digits, begins, has_digits, is_one_of};
 use super::super::spelled::scale;
 use super::super::standing::{is_bound, is_unstated};
 use super::super::units::is_unit;
-use super::values::{is_label, last_value};
+use super::numbers::{is_label, last_value};
 use super::{MAX_WHOLE, is_value, offset_in};
 
 /// Most words of such an end.

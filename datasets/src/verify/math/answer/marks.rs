@@ -6,8 +6,8 @@ use super::super::scan::{head, is_digit, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
 use super::super::words::opening;
 use super::clause::{comes_to, leading, stated};
+use super::numbers::formula_in;
 use super::phrase;
-use super::values::formula_in;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
 
 /// Most `####` that are looked at.

@@ -12,16 +12,16 @@ mod clause;
 mod concluded;
 mod courtesy;
 mod endings;
+mod flexible;
 mod formula;
 pub mod found;
-mod lenient;
 mod marks;
+pub(super) mod numbers;
 mod parts;
 mod phrase;
 mod remarks;
 mod scope;
 mod sentences;
-pub(super) mod values;
 
 use super::scan::{are_digits, has_digits, holds, without};
 use std::borrow::Cow;
@@ -37,9 +37,9 @@ use super::tree::Answer;
 pub(super) use boxes::all_boxes;
 pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
+pub(super) use flexible::answer as unmarked;
 pub(crate) use formula::closing;
 pub use found::{Found, Location, Rule};
-pub(super) use lenient::answer as unmarked;
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
 pub(super) use sentences::{REFUSED, last_sentence};
@@ -187,7 +187,7 @@ pub(super) fn by_marks(text: &str) -> Option<Found<'_>> {
 
 /// The answer by the flexible rules. Before a next question, a number in passing answers nothing.
 fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
-    let (inner, rule) = lenient::answer(text.trim())?;
+    let (inner, rule) = flexible::answer(text.trim())?;
     // A box in it is one that the text denies.
     let start = offset_in(text, inner);
     let is_inner = text[..start].ends_with("\\boxed{") && closing(&text[start..]).is_some();

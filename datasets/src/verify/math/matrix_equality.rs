@@ -2,7 +2,7 @@
 //! `i + 2j`, and of the identity matrix, `-2I`.
 
 use super::fuel::Fuel;
-use super::pairing::{Equal, in_order};
+use super::members::{Equal, in_order};
 use super::scan::folded;
 use super::tree::{Answer, Expr, VECTOR};
 use super::values::{values, variables};

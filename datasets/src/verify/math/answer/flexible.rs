@@ -22,10 +22,10 @@ use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::endings::{are_formulas, displayed, ending};
+use super::numbers::{is_label, last_value, stated_value};
 use super::sentences::{
     affirmed, choice, is_open, last_sentence, number_word, so_yes_or_no, words,
 };
-use super::values::{is_label, last_value, stated_value};
 use super::{MAX_WHOLE, Rule, is_answer, is_value, offset_in};
 
 /// Longest text that may be an answer in words.

@@ -1,8 +1,8 @@
 //! Answers in words that have a meaning of their own: yes and no in other languages, what converges, what there is no
 //! end of, formulas of chemistry, and numbers with the words that they belong to.
 
+use super::answer::numbers::only_value;
 use super::answer::offset_in;
-use super::answer::values::only_value;
 use super::languages::polar;
 use super::read::parse;
 use super::scan::{are_digits, before_end, each, is_digit, is_one_of, past, pattern, without};
