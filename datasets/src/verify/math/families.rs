@@ -1,4 +1,4 @@
-//! Families of values: a letter that runs over the integers, as of `\frac{\pi}{4} + k\pi`, or stands for any constant, as of
+//! Families of values: a letter runs over the integers, as of `\frac{\pi}{4} + k\pi`, or stands for any constant, as of
 //! `C_1 e^x`. They are the same whatever the letter, and whichever of its values a family begins with.
 
 use super::fuel::Fuel;

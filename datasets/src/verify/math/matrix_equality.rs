@@ -1,5 +1,5 @@
-//! What a matrix or a vector is equal to beside another one: a list of its rows, a sum of multiples of the standard basis,
-//! `i + 2j`, and of the identity matrix, `-2I`.
+//! What a matrix or a vector is equal to beside another one: a list of its rows, a sum of multiples of the standard
+//! basis, `i + 2j`, a multiple of the identity matrix, `-2I`.
 
 use super::fuel::Fuel;
 use super::members::{Equal, in_order};
