@@ -88,7 +88,8 @@ pub(super) fn time(text: &str) -> Option<Answer> {
     let plain = colon.map(|colon| text.replacen(colon, ":", 1));
     let text = plain.as_deref().unwrap_or(text);
     let clock = pattern!(r"(?s)^\s*([0-9]+)\s*(?::([0-9]{2}))?(.*)$");
-    if let Some(found) = clock.captures(text)
+    if text.contains(['m', 'M'])
+        && let Some(found) = clock.captures(text)
         && let Some(half) = half_of_day(&found[3])
     {
         let minutes = found.get(2).map(|minutes| minutes.as_str());

@@ -167,8 +167,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::Matrix(rows), Answer::Value(value))
         | (Answer::Value(value), Answer::Matrix(rows)) => {
-            let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
-            vector(&cells, value, equal, fuel)
+            vector(&rows.concat(), value, equal, fuel)
         }
         _ => same_region(gold, answer, fuel),
     }

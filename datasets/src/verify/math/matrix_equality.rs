@@ -23,8 +23,7 @@ pub(super) fn rows_and_items(
             && rows.iter().zip(nested).all(|(a, b)| in_order(a, b, equal, fuel));
     }
     let is_vector = rows.len() == 1 || rows.iter().all(|row| row.len() == 1);
-    let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
-    is_vector && in_order(&cells, items, equal, fuel)
+    is_vector && in_order(&rows.concat(), items, equal, fuel)
 }
 
 /// Whether a sum of multiples of the standard basis is a vector: `i + 2j` and `(1, 2)`.

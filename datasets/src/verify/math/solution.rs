@@ -39,6 +39,8 @@ pub fn solution(completion: &str, answer: &str) -> String {
 /// The number right behind an equals sign. In `48/2 = <<48/2=24>>24` the inner sign counts.
 fn result_after(text: &str) -> Option<String> {
     const MAX_DIGITS: usize = 40;
+    let may_be = |c: char| c.is_ascii_digit() || "-,".contains(c);
+    text.trim_start_matches([' ', '\n', '$', '\\']).starts_with(may_be).then_some(())?;
     let found = pattern!(r"^[ \n$\\]*(-?)-*(,*[0-9][0-9.,]*)").captures(text)?;
     let number = head(&found[2], MAX_DIGITS).trim_end_matches(['.', ',']).replace(',', "");
     // 24.00 is 24, 007 is 7.

@@ -132,18 +132,19 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     let is_boxed = unboxed.len() < before.len();
     let before = unboxed.trim_end_matches([' ', '*', '$', '(', '"', '\\', '{', '}']);
     let near = tail(before, 80);
+    let small = &*lowered(near);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    is_word && DENIAL.is_match(near)
-        || near.contains([',', ';']) && CASES.is_match(near)
-        || is_doubted(near)
-        || is_denied_ahead(near)
+    is_word && DENIAL.is_match(small)
+        || near.contains([',', ';']) && CASES.is_match(small)
+        || is_doubted(small)
+        || is_denied_ahead(small)
         || !is_boxed
             && before_end(near, " is| are| be").is_some()
             && !ends_with(near, "answer is")
             && is_relative(after)
         || is_taken_back(after)
         || is_asked(after)
-        || is_tried(near, after)
+        || is_tried(small, after)
 }
 
 /// Whether the words behind a number compare something else with it: 7 of "7 more than the first number". Beside a name or

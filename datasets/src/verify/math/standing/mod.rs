@@ -181,6 +181,8 @@ pub(super) fn is_step(before: &str, after: &str) -> bool {
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let sentence = sentence(before);
+    // Made small once, for all the tables.
+    let small = &*lowered(sentence);
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
@@ -192,25 +194,25 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
         let is_quote = has_quote && SAID_BEHIND.is_match(behind);
         (is_quote || found.is_some_and(is_somebody)) && !AGREEMENT.is_match(behind)
     };
-    let is_listed = || OF_SOURCES.is_match(sentence) && !AGREEMENT.is_match(behind);
+    let is_listed = || OF_SOURCES.is_match(small) && !AGREEMENT.is_match(behind);
     let is_supposed = || {
         let contrary = CONTRARIES.find(behind);
         contrary.is_some_and(|found| {
             let is_near = !behind[..found.start].contains(". ");
             let text = &behind[found];
             is_near
-                && (COUNTERFACTUAL.is_match(sentence)
+                && (COUNTERFACTUAL.is_match(small)
                     || !text.is_ascii()
                     || holds(text, " not|n't|=| so | no | nicht| pas|non "))
         })
     };
     is_said()
         || is_listed()
-        || PREMISE.is_match(sentence)
+        || PREMISE.is_match(small)
         || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
-        || FORM.is_match(sentence)
-        || INVERSION.is_match(sentence)
-        || SUPPOSITION.is_match(sentence) && is_supposed()
+        || FORM.is_match(small)
+        || INVERSION.is_match(small)
+        || SUPPOSITION.is_match(small) && is_supposed()
         || is_one_of_cases(before, after)
 }
 
