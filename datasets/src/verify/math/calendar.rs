@@ -87,10 +87,10 @@ pub(super) fn time(text: &str) -> Option<Answer> {
     let colon = ["{:}", "\\!:\\!"].into_iter().find(|colon| text.contains(colon));
     let plain = colon.map(|colon| text.replacen(colon, ":", 1));
     let text = plain.as_deref().unwrap_or(text);
-    let clock = pattern!(r"(?s)^\s*([0-9]+)\s*(?::([0-9]{2}))?(.*)$");
+    let clock = pattern!(r"(?s)^\s*([0-9]+)\s*(?::([0-9]{2})(.*)|([^:]*))$");
     if text.contains(['m', 'M'])
         && let Some(found) = clock.captures(text)
-        && let Some(half) = half_of_day(&found[3])
+        && let Some(half) = half_of_day(found.get(3).or(found.get(4))?.as_str())
     {
         let minutes = found.get(2).map(|minutes| minutes.as_str());
         let most = if minutes.is_some() { 23 } else { 12 };

@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::alphabet::is_function;
 use super::lex::Token;
 use super::parse::Parser;
-use super::tree::{Constant, Expr, is_proper, radians, times};
+use super::tree::{BESIDE, Constant, Expr, is_proper, radians, times};
 
 impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
@@ -75,7 +75,7 @@ impl Parser {
                     }
                     // `5\;7` leaves out what joins them: it is read, and has no value.
                     (Expr::Number(..), Expr::Number(..)) if are_numerals => {
-                        Expr::call("beside", vec![value, next])
+                        Expr::call(BESIDE, vec![value, next])
                     }
                     _ => times(value, next),
                 };

@@ -16,7 +16,7 @@ use super::parse::structure;
 use super::scan::{each, has_digits, is_one_of, parted};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
-use super::tree::{Answer, Expr, Mark};
+use super::tree::{Answer, BESIDE, Expr, Mark};
 use super::units::is_unit;
 use super::wording::in_signs;
 
@@ -57,6 +57,9 @@ fn number(answer: Answer) -> Option<Expr> {
 fn rounds(text: &str) -> bool {
     let sides = approximated(text).and_then(|(exact, value)| Some((exact, number(parse(value)?)?)));
     let Some((exact, value)) = sides else { return true };
+    if value.holds(&|part| matches!(part, Expr::Call(name, _) if name == BESIDE)) {
+        return false;
+    }
     let mut fuel = Fuel::new(FUEL);
     let mut size = |expr: &Expr| approximate(expr, &mut fuel);
     let (Some(a), Some(b)) = (size(&exact), size(&value)) else { return true };

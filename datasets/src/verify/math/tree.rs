@@ -6,6 +6,9 @@ use dashu_ratio::RBig;
 /// Before the letter of a vector of the standard basis, in the name of its variable.
 pub(super) const VECTOR: char = '\u{20d7}';
 
+/// The name of a call of numerals that stand side by side, `5\\;7`: it has no value.
+pub(super) const BESIDE: &str = "beside";
+
 /// A mathematical expression. Depth is bounded by the parser.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
