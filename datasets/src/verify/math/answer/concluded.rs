@@ -9,6 +9,7 @@ use super::super::scan::{
 };
 use super::super::spelled::spelled;
 use super::super::standing::{is_doubted, is_unstated, without_reason};
+use super::super::wording::pattern;
 use super::super::words;
 use super::super::{Outcome, equality};
 use super::sentences::{ABOUT, REFUSED, is_open};
@@ -98,6 +99,52 @@ pub(super) fn without_cause(last: &str) -> &str {
     let before = without_reason(last);
     let reason = last[before.len()..].trim_start_matches([',', ' ', ';']);
     if begins(reason, "because|since|as |for ") { before } else { last }
+}
+
+/// A sentence up to a clause or purpose whose numbers only say when, why or for what: "Alex has 70 left after giving 20
+/// away", "He pays $64 for 16 glasses". None where what stands behind may conclude with another value.
+pub(super) fn main_clause(last: &str) -> Option<&str> {
+    let clause = pattern!(
+        r"(?x)\ (?:(after|before|when|whenever|if|given|because|since|while|although|compared|once|assuming|considering)\b
+        |than\ [A-Z]\w*['’]s\ |than\ [A-Z]\w*\ (?:has|who|did)|for\ (?:(?:the|his|her|their|its|all|each\ of\ the)\ )?[0-9]
+        |(?:over|with|from|across)\ (?:the|his|her|their|its)\ 
+        |by\ (?:the\ |\w+ing\ )|(?:selling|buying|working|eating|using|paying|running|reading|driving|baking)\ |to\ (?:get|reach)\ to\ |to\ [a-z]+\ )"
+    );
+    let concluding = pattern!(
+        r"[=:;]|, \D|(?i)\b(?:but|or|totals?|totall?ing|altogether|leav(?:es|ing)|and (?:then |now |the |so )?(?:has|have|is|are|had|\
+        ends|gets?|it|[0-9]+ (?:if|when|for|after)))\b"
+    );
+    let stated = pattern!(r"\b(?:is|are|was|were|makes?|gives?|equals?|gets?|so|to be|he|she|they|we|it)\b");
+    let opening = pattern!(
+        r"(?i)^(?:so,? |thus,? |hence,? |therefore,? )?(?:if|when|after|before|for|with|since|given|out|of|because|by|from|to|\
+        as|in|at|while|starting|let|suppose|using|multiply|add|divide|subtract)\b"
+    );
+    let first = last.find(|c: char| c.is_ascii_digit()).filter(|_| !last.contains(['=', '\\', '/']))?;
+    let found = clause.captures_at(last, first)?;
+    let start = found.get(0)?.start();
+    let (main, rest) = last.split_at(start);
+    let link = &rest[1..];
+    // "In conclusion, she pays $64"
+    let lead = main[..first].rsplit(", ").next().unwrap_or(main);
+    let lead = if has_digits(&main[..first]) { main } else { lead };
+    let is_purpose = begins(link, "to ");
+    let is_open = is_purpose
+        && (begins(link, "to find |to obtain |to give |to yield |to make |to be |to the |to a |to about |to one ")
+            || begins(link, "to get ") && !begins(link, "to get to ")
+            || main.contains(" from "));
+    let is_sum = |text: &str| begins(text.trim_start(), "$") || holds(text, " dollars| euros| cents");
+    let is_price = begins(link, "for ") && is_sum(&rest[4..]) && !main.contains('$');
+    let is_aside = found.get(1).is_some() || !stated.is_match(rest);
+    (has_digits(rest)
+        && main[..first].contains(' ')
+        && is_aside
+        && !is_open
+        && !is_price
+        && !(main.ends_with(" left") && begins(link, "with |over "))
+        && !concluding.is_match(rest)
+        && !opening.is_match(lead)
+        && !holds(main, " would | could | might "))
+    .then_some(main)
 }
 
 /// Links to a name that the numbers before it do not answer for: "100 days on we land on a Saturday".

@@ -16,13 +16,13 @@ use super::super::tree::Answer;
 use super::super::words::{self, opening};
 use super::clause::{comes_to, remaining, stated};
 use super::concluded::{
-    chosen, concluded, named, ratio, residue, solved, without_cause, without_solution,
+    chosen, concluded, main_clause, named, ratio, residue, solved, without_cause, without_solution,
 };
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
 };
 use super::endings::{are_formulas, displayed, ending};
-use super::numbers::{is_label, last_value, stated_value};
+use super::numbers::{is_label, last_value, stated_value, with_unit};
 use super::sentences::{
     affirmed, choice, is_open, last_sentence, number_word, so_yes_or_no, words,
 };
@@ -79,7 +79,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
 ];
 
 /// The rules for a last line that is short.
-const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 18] = [
+const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 19] = [
     |e| Some((without_solution(e.last)?, Rule::Words)),
     |e| Some((so_yes_or_no(e.last)?, Rule::Words)),
     |e| Some((residue(e.last)?, Rule::Conclusion)),
@@ -98,6 +98,14 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 18] = [
     },
     |e| Some((bold(e.line)?, Rule::Bold)),
     |e| Some((e.mathematics().filter(|end| are_formulas(end))?, Rule::Formula)),
+    // "Alex has 70 lollipops left after giving 20 away."
+    |e| {
+        let (value, rule) = last_value(main_clause(e.last)?)?;
+        let (lead, behind) = e.last.split_at(offset_in(e.last, value));
+        let behind = &behind[value.len()..];
+        let is_stated = !is_unstated(lead, behind) && !is_bound(lead, behind) && !is_doubted(e.last);
+        is_stated.then(|| (with_unit(e.last, value), rule))
+    },
     |e| Some((concluded(e.last)?, Rule::Conclusion)),
     |e| Some((conclusion(e.text)?, Rule::Conclusion)),
     |e| Some((named(e.last)?, Rule::Conclusion)),
@@ -369,7 +377,9 @@ fn bold(line: &str) -> Option<&str> {
         let mut clauses = after.splitn(2, [',', ';', '(', '—']);
         let (unit, remark) = (clauses.next().unwrap_or_default(), clauses.next());
         let is_remark = remark.is_some_and(|text| begins(text, " i.e.| that is"));
-        let is_last = !has_digits(after) || unit.is_empty() || is_remark && !has_digits(unit);
+        let is_aside = || main_clause(&line.replace("**", "")).is_some_and(|main| main.len() < line[..close].len());
+        let is_last =
+            !has_digits(after) || unit.is_empty() || is_remark && !has_digits(unit) || is_aside();
         let is_pair =
             after.starts_with(", ") && after[2..].starts_with(|c: char| !c.is_alphabetic());
         return (is_last && !is_pair && is_value(inner)).then_some(inner);
