@@ -142,7 +142,8 @@ pub(super) fn is_formula(run: &str) -> bool {
 /// Functions by name, plain or as a command.
 pub(super) fn is_function(name: &str) -> bool {
     const FUNCTIONS: &str = "sin|cos|tan|cot|sec|csc|arcsin|arccos|arctan|arctg|arcctg|ctan|cotg|asin|acos|atan|sinh|\
-        cosh|tanh|ln|log|lg|exp|abs|max|min|gcd|lcm|floor|ceil|cis";
+        cosh|tanh|ln|log|lg|exp|abs|max|min|gcd|lcm|floor|ceil|cis|arccot|acot|arcsec|arccsc|coth|sech|csch|arcsinh|\
+        arccosh|arctanh|arsinh|arcosh|artanh|asinh|acosh|atanh";
     is_one_of(name, FUNCTIONS)
 }
 

@@ -1,6 +1,6 @@
 //! Expressions: sums, products, powers, functions, as plain text and LaTeX write them.
 
-use super::scan::are_digits;
+use super::scan::{are_digits, is_one_of};
 use dashu_int::IBig;
 use dashu_ratio::RBig;
 
@@ -324,6 +324,10 @@ impl Parser {
             "asin" => "arcsin",
             "acos" => "arccos",
             "atan" => "arctan",
+            "acot" | "arcctg" => "arccot",
+            "asinh" | "arsinh" => "arcsinh",
+            "acosh" | "arcosh" => "arccosh",
+            "atanh" | "artanh" => "arctanh",
             "lg" => "log",
             "tg" => "tan",
             "ctg" | "cotg" | "ctan" => "cot",
@@ -335,7 +339,8 @@ impl Parser {
             None => call,
             // `sin^{-1}` is the inverse.
             Some(Expr::Negative(one))
-                if *one == Expr::integer(1) && matches!(name, "sin" | "cos" | "tan") =>
+                if *one == Expr::integer(1)
+                    && is_one_of(name, "sin|cos|tan|cot|sec|csc|sinh|cosh|tanh") =>
             {
                 let Expr::Call(_, arguments) = call else { return None };
                 Expr::Call(format!("arc{name}"), arguments)

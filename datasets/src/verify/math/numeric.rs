@@ -138,6 +138,7 @@ impl Evaluation<'_> {
 /// Circular and hyperbolic functions and their inverses; `None` where there is no value.
 fn circular(name: &str, z: &Complex) -> Option<Complex> {
     let one = || Complex::of_f64(1.0);
+    let quarter = || Complex::real(Real::pi().div(&Real::of_f64(2.0)));
     match name {
         "sin" => sine(z),
         "cos" => cosine(z),
@@ -152,9 +153,28 @@ fn circular(name: &str, z: &Complex) -> Option<Complex> {
             let (a, b) = (z.exp()?, z.times(-1.0).exp()?);
             a.sub(&b).div(&a.add(&b))
         }
+        "coth" | "sech" | "csch" => {
+            let whole = match name {
+                "coth" => "tanh",
+                "sech" => "cosh",
+                _ => "sinh",
+            };
+            one().over(&circular(whole, z)?)
+        }
+        "arcsinh" => Some(i().mul(&arcsine(&i().mul(z))?).times(-1.0)),
+        // sqrt(z - 1) sqrt(z + 1), which z = 1 has as well.
+        "arccosh" if z.sub(&one()).is_rounding() => Some(one().times(0.0)),
+        "arccosh" => {
+            let root = |z: Complex| z.ln()?.times(0.5).exp();
+            z.add(&root(z.sub(&one()))?.mul(&root(z.add(&one()))?)).ln()
+        }
+        "arctanh" => Some(one().add(z).over(&one().sub(z))?.ln()?.times(0.5)),
+        "arccot" => Some(quarter().sub(&circular("arctan", z)?)),
+        "arcsec" => circular("arccos", &one().over(z)?),
+        "arccsc" => arcsine(&one().over(z)?),
         "arctan" => z.im.is_zero().then(|| z.re.atan())?.map(Complex::real),
         "arcsin" => arcsine(z),
-        "arccos" => Some(Complex::real(Real::pi().div(&Real::of_f64(2.0))).sub(&arcsine(z)?)),
+        "arccos" => Some(quarter().sub(&arcsine(z)?)),
         _ => None,
     }
 }

@@ -13,6 +13,7 @@ use super::members::pair_up;
 use super::modular::{MAX_EXPONENT, NoValue, PRIMES, mixed, modular, prime_of};
 use super::numeric::{agree, approximate, is_real};
 use super::quantities::{unit_beside, unit_of};
+use super::scan::is_one_of;
 use super::tree::{Constant, Expr, VECTOR};
 use super::units::conversion;
 
@@ -164,30 +165,71 @@ fn without_unit(gold: &Expr, answer: &Expr) -> Option<Expr> {
     variables(gold).is_empty().then_some(value)
 }
 
-/// Whether a factorial or binomial coefficient of a variable stands anywhere in it.
+/// Functions whose arguments are natural numbers.
+const COUNTS: &str = "binom|perm|gcd|lcm|semifactorial";
+
+/// Whether a value of a variable stands anywhere in it that is one of integers: a factorial, a floor, `(-1)^n`.
 fn counts(expr: &Expr) -> bool {
     expr.holds(&|part| {
         let is_count = match part {
             Expr::Factorial(_) => true,
-            Expr::Call(name, _) => matches!(name.as_str(), "binom" | "perm"),
+            Expr::Call(name, _) => is_one_of(name, COUNTS) || is_one_of(name, "floor|ceil|max|min"),
+            Expr::Power(base, _) => base.as_integer().is_some_and(|base| base < 0),
             _ => false,
         };
         is_count && !variables(part).is_empty()
     })
 }
 
-/// Equality at natural numbers, for factorials and binomial coefficients of variables.
+/// Whether a letter stands for integers: by convention, or as it is counted.
+fn is_integer(name: &str, exprs: [&Expr; 2]) -> bool {
+    let is_counted = |part: &Expr| match part {
+        Expr::Factorial(_) => variables(part).contains(name),
+        Expr::Call(function, _) => is_one_of(function, COUNTS) && variables(part).contains(name),
+        _ => false,
+    };
+    is_one_of(name, "n|m|k|j|l|N|M|K|i|p|q|r") || exprs.iter().any(|expr| expr.holds(&is_counted))
+}
+
+/// Equality at natural numbers of letters that stand for integers, and at fractions of others. The first numbers are
+/// those around the numbers of the expressions, beside which floors change; then all from 2 on, in turn with larger ones.
 fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) -> bool {
     // Some points have no value, such as binomials with more below than above.
-    const POINTS: u64 = 48;
+    const POINTS: u64 = 64;
     const NEEDED: usize = 6;
-    const ENOUGH: usize = 12;
+    let is_costly = |part: &Expr| match part {
+        Expr::Factorial(_) => true,
+        Expr::Call(name, _) => is_one_of(name, "binom|perm|semifactorial|sum|prod"),
+        _ => false,
+    };
+    let is_wide = ![a, b].iter().any(|expr| expr.holds(&is_costly));
+    let is_signed = [a, b].iter().any(|expr| expr.holds(&|part| matches!(part, Expr::Call(..))));
+    let enough = if is_wide { 48 } else { 12 };
+    let (mut near, mut open) = (BTreeSet::new(), vec![a, b]);
+    while let Some(expr) = open.pop().filter(|_| is_wide) {
+        near.extend(expr.as_integer().filter(|number| (4..10_000).contains(number)));
+        open.extend(expr.children());
+    }
+    let near: Vec<i64> = near.into_iter().take(6).flat_map(|n| [n - 1, n, n + 1]).collect();
+    let value = |point: u64, index: usize, name: &String| {
+        let random = mixed(point << 8 | index as u64);
+        if !is_integer(name, [a, b]) {
+            let sign = if is_signed && point % 2 == 1 { -1 } else { 1 };
+            return RBig::from_parts((sign * (1 + random % 97) as i64).into(), 7_u8.into());
+        }
+        let turn = point.saturating_sub(near.len() as u64);
+        RBig::from(match near.get(point as usize) {
+            Some(near) if index == 0 => *near,
+            None if is_wide && turn % 2 == 1 => 2 + (random % 4999) as i64,
+            None if names.len() == 1 => 2 + (turn / if is_wide { 2 } else { 1 }) as i64,
+            _ => 2 + (random % 29) as i64,
+        })
+    };
     let mut agreed = 0;
     for point in 0..POINTS {
         let at = |expr: &Expr| {
             names.iter().enumerate().fold(expr.clone(), |expr, (index, name)| {
-                let value = 2 + mixed(point << 8 | index as u64) % 29;
-                expr.with(name, &Expr::integer(value as i64))
+                expr.with(name, &Expr::Number(value(point, index, name), None))
             })
         };
         let (a, b) = (at(a), at(b));
@@ -197,7 +239,7 @@ fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) ->
         };
         match is_equal {
             Some(false) => return false,
-            Some(true) if agreed + 1 == ENOUGH => return true,
+            Some(true) if agreed + 1 == enough => return true,
             Some(true) => agreed += 1,
             None => {}
         }
