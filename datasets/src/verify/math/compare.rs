@@ -2,7 +2,7 @@
 //! gold may be is said at each rule.
 
 use super::exact::rational;
-use super::families::{equal_family, form};
+use super::families::{equal_family, form, same_points};
 use super::fuel::Fuel;
 use super::matrix_equality::{
     identity_of, is_multiple_of_identity, is_named_matrix, rows_and_items, vector,
@@ -41,6 +41,9 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             if form(b).is_some_and(|(_, form)| variables(form).len() == 1) =>
         {
             equal_family((a, k.as_ref()), (b, None), equal, fuel)
+        }
+        (Answer::Qualified(a, 'Z' | 'R', k), b) => {
+            equal(a, b, fuel) || same_points((a, k.as_ref()), (b, None), equal, fuel)
         }
         (Answer::Qualified(a, ..), b) => equal(a, b, fuel),
         (Answer::Chain(..), Answer::Marked(..)) | (Answer::Marked(..), Answer::Chain(..)) => {

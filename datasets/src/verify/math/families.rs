@@ -1,6 +1,8 @@
 //! Families of values: a letter runs over the integers, as of `\frac{\pi}{4} + k\pi`, or stands for any constant, as of
 //! `C_1 e^x`. They are the same whatever the letter, and whichever of its values a family begins with.
 
+use std::collections::BTreeSet;
+
 use super::fuel::Fuel;
 use super::members::Equal;
 use super::numeric::approximate;
@@ -29,7 +31,9 @@ pub(super) fn equal_family(
     if equal(gold, answer, fuel) {
         return true;
     }
-    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
+    let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else {
+        return same_points((gold, k), (answer, n), equal, fuel);
+    };
     let is_same_name = name.is_none() || other.is_none() || name == other;
     let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
         let others = variables(other);
@@ -46,15 +50,40 @@ pub(super) fn equal_family(
                 && n.is_some()
                 && !(name.is_none() && matches!(a, Expr::Variable(_))) =>
         {
-            let may_be = |name: &str| {
-                is_one_of(name, "a|b|c|k|m|A|B|C|K|\\lambda") || k.is_some_and(|k| k == name)
-            };
+            let may_be =
+                |name: &str| is_one_of(name, CONSTANTS) || k.is_some_and(|k| k == name);
             let fixed = variables(b);
             let is_constant = |name: &str| may_be(name) && !fixed.contains(name);
             with_constants((a, &is_constant), b, fuel)
         }
         _ => false,
     }
+}
+
+/// Whether the points of two families are the same, whatever letter runs over them: `(t, -t)` and `(s, -s)`.
+pub(super) fn same_points(
+    (gold, k): (&Answer, Option<&String>),
+    (answer, n): (&Answer, Option<&String>),
+    equal: Equal,
+    fuel: &mut Fuel,
+) -> bool {
+    fn points(answer: &Answer) -> Option<BTreeSet<String>> {
+        let items = match answer {
+            Answer::Tuple(_, items, _) => items,
+            Answer::Chain(sides, _) => return points(sides.last()?),
+            _ => return None,
+        };
+        Some(items.iter().filter_map(form).flat_map(|(_, value)| variables(value)).collect())
+    }
+    let (Some(k), Some(of_gold), Some(of_answer)) = (k, points(gold), points(answer)) else {
+        return false;
+    };
+    let only = || of_answer.first().filter(|_| of_answer.len() == 1);
+    n.or_else(only).is_some_and(|n| {
+        !of_gold.contains(n)
+            && !of_answer.contains(k)
+            && equal(gold, &answer.renamed(n, &Expr::Variable(k.clone())), fuel)
+    })
 }
 
 /// Whether both run through the same values, all integers: those of multiples of pi, or where the gold says so.
@@ -99,6 +128,21 @@ fn progression(expr: &Expr, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
     let at = |value: i64| expr.with(name, &Expr::integer(value));
     let step = |value: i64| Expr::difference(&at(value), &at(value - 1));
     (values(&step(1), &step(2), fuel) && values(&step(1), &step(5), fuel)).then(|| (at(0), step(1)))
+}
+
+/// Letters of constants.
+const CONSTANTS: &str = "a|b|c|d|k|m|A|B|C|K|D|M|\\lambda|\\alpha|\\beta";
+
+/// Whether two definitions of a function are the same with other letters for its constants, `ax + b` and `mx + c`; of a
+/// single one only where its letter is mostly a constant's. A letter that both have is the same.
+pub(super) fn with_free_constants(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    let (of_gold, of_answer) = (variables(gold), variables(answer));
+    let mut letters = of_answer.difference(&of_gold).chain(of_gold.difference(&of_answer));
+    let count = letters.clone().count();
+    let is_known = letters.clone().all(|name| is_one_of(name, CONSTANTS));
+    is_known
+        && (count > 2 || letters.any(|name| is_one_of(name, "c|k|C|K|A|m|\\lambda")))
+        && with_constants((gold, &|name| !of_answer.contains(name)), answer, fuel)
 }
 
 /// Whether two expressions differ at most in the letters of the gold's constants of integration.

@@ -161,7 +161,7 @@ fn circular(name: &str, z: &Complex) -> Option<Complex> {
             };
             one().over(&circular(whole, z)?)
         }
-        "arcsinh" => Some(i().mul(&arcsine(&i().mul(z))?).times(-1.0)),
+        "arcsinh" => Some(Complex::i().mul(&arcsine(&Complex::i().mul(z))?).times(-1.0)),
         // sqrt(z - 1) sqrt(z + 1), which z = 1 has as well.
         "arccosh" if z.sub(&one()).is_rounding() => Some(one().times(0.0)),
         "arccosh" => {

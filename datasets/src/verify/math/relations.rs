@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_ratio::RBig;
 
 use super::exact::rational;
+use super::families::with_free_constants;
 use super::fuel::Fuel;
 use super::members::Equal;
 use super::names::{application, is_name};
@@ -69,6 +70,10 @@ fn same_function(a: &[Answer], b: &[Answer], equal: Equal, fuel: &mut Fuel) -> b
         (Some((f, x)), Some((g, u))) if f == g && x != u => {
             let (Answer::Value(own), Answer::Value(other)) = (&a[1], &b[1]) else { return false };
             renamed(other, &u, &x).is_some_and(|other| values(own, &other, fuel))
+        }
+        (Some((f, x)), Some((g, u))) if f == g && x == u && is_one_of(&f, "f|g|h|p|q|F|G|H|P|Q") => {
+            let (Answer::Value(own), Answer::Value(other)) = (&a[1], &b[1]) else { return false };
+            with_free_constants(own, other, fuel)
         }
         (Some((f, _)), None) => of_letter(&b[0], &f) && equal(&a[1], &b[1], fuel),
         (None, Some((g, _))) => of_letter(&a[0], &g) && equal(&a[1], &b[1], fuel),

@@ -134,6 +134,19 @@ impl Answer {
         Some(Answer::Tuple(open, ends.map(Answer::Value).into(), close))
     }
 
+    /// The answer with another name for a variable of its values, points and equations.
+    pub(super) fn renamed(&self, from: &str, to: &Expr) -> Self {
+        let all = |items: &[Answer]| items.iter().map(|item| item.renamed(from, to)).collect();
+        match self {
+            Answer::Value(value) => Answer::Value(value.with(from, to)),
+            Answer::Tuple(open, items, close) => Answer::Tuple(*open, all(items), *close),
+            Answer::List(items) => Answer::List(all(items)),
+            Answer::Set(items) => Answer::Set(all(items)),
+            Answer::Chain(sides, relations) => Answer::Chain(all(sides), relations.clone()),
+            other => other.clone(),
+        }
+    }
+
     pub(super) fn marked(value: Answer, mark: Mark) -> Self {
         Answer::Marked(Box::new(value), mark)
     }

@@ -5,11 +5,10 @@ use super::super::calendar::{date, same_date};
 use super::super::languages::{CONSEQUENCES, no_solution};
 use super::super::scan::{
     are_digits, before_end, begins, behind_last, each, has_digits, holds, is_letter, is_one_of,
-    past, without,
+    past, pattern, without,
 };
 use super::super::spelled::spelled;
 use super::super::standing::{is_doubted, is_unstated, without_reason};
-use super::super::wording::pattern;
 use super::super::words;
 use super::super::{Outcome, equality};
 use super::sentences::{ABOUT, REFUSED, is_open};
