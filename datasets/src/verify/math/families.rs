@@ -7,7 +7,7 @@ use super::fuel::Fuel;
 use super::members::Equal;
 use super::numeric::approximate;
 use super::scan::is_one_of;
-use super::tree::{Answer, Constant, Expr};
+use super::tree::{Answer, Constant, Expr, Relation};
 use super::values::{same_value, values, variables};
 
 /// A value, and the name that it is given.
@@ -84,6 +84,23 @@ pub(super) fn same_points(
             && !of_answer.contains(k)
             && equal(gold, &answer.renamed(n, &Expr::Variable(k.clone())), fuel)
     })
+}
+
+/// The letter of integers on one side of a bound, the last of them, and whether there is one above it.
+pub(super) fn half_of_integers(answer: &Answer) -> Option<(&str, i64, bool)> {
+    let Answer::Chain(sides, relations) = answer else { return None };
+    let [Answer::Value(Expr::Variable(name)), Answer::Value(bound)] = sides.as_slice() else {
+        return None;
+    };
+    let bound = bound.as_integer()?;
+    let (bound, is_above) = match relations[..] {
+        [Relation::AtLeast] => (bound, true),
+        [Relation::More] => (bound.checked_add(1)?, true),
+        [Relation::AtMost] => (bound, false),
+        [Relation::Less] => (bound.checked_sub(1)?, false),
+        _ => return None,
+    };
+    Some((name, bound, is_above))
 }
 
 /// Whether both run through the same values, all integers: those of multiples of pi, or where the gold says so.

@@ -2,6 +2,7 @@
 
 use super::lex::{Token, tokens};
 use super::qualifiers::{qualifier, tidy};
+use super::scan::is_one_of;
 use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
@@ -18,6 +19,18 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
     let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
         return None;
+    }
+    // `x \in \mathbb{R}, x > 0`
+    if let [name @ Token::Name(_), Token::Symbol('∈'), Token::Symbol('ℝ'), link, rest @ ..] = &tokens[..]
+        && match link {
+            Token::Symbol(mark) => ",;:|".contains(*mark),
+            Token::Text(word) => is_one_of(word.trim(), "with|where|such that"),
+            _ => false,
+        }
+        && rest.contains(name)
+        && rest.iter().any(|token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠')))
+    {
+        tokens.drain(..4);
     }
     let domain = qualifier(&tokens).and_then(|(end, domain)| {
         let letter = runs_over(&tokens[end..]);
@@ -167,6 +180,16 @@ impl Parser {
             }
             if let Some(cases) = cases_of(&items) {
                 return Some(cases);
+            }
+            // `x \ne 1, 2`
+            if let [Answer::Chain(sides, relations), others @ ..] = &mut items[..]
+                && relations.as_slice() == [Relation::Unequal]
+                && others.iter().all(|other| matches!(other, Answer::Value(_)))
+            {
+                for other in others {
+                    let sides = vec![sides[0].clone(), other.clone()];
+                    *other = Answer::Chain(sides, vec![Relation::Unequal]);
+                }
             }
             // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
             if are_all_or {

@@ -1,7 +1,7 @@
 //! Sets of numbers in words: `all real numbers except 2`, `the integers from 1 to 5`, `x is less than 2 or at least 3`.
 
 use super::parse::structure;
-use super::scan::{begins, each, past, without};
+use super::scan::{begins, each, holds, is_one_of, past, without};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr, Relation};
 use super::values::{signs, variables};
@@ -23,7 +23,10 @@ const BOUNDS: &str = "greater than or equal to=≥|larger than or equal to=≥|n
     than=≤|no greater than=≤|at most=≤|up to=≤|strictly greater than=>|greater than=>|more than=>|larger than=>|bigger \
     than=>|above=>|exceeding=>|over=>|strictly less than=<|less than=<|smaller than=<|below=<|under=<|except for=∖|\
     except=∖|other than=∖|but not=∖|but=∖|excluding=∖|not equal to=∖|different from=∖|apart from=∖|>==≥|<==≤|≥=≥|≤=≤|\
-    \\geq=≥|\\leq=≤|\\ge=≥|\\le=≤|>=>|<=<|\\ne=∖|≠=∖";
+    \\geq=≥|\\leq=≤|\\ge=≥|\\le=≤|>=>|<=<|\\neq=∖|\\ne=∖|≠=∖";
+/// Sets by their letters.
+const LETTERS: &str = "\\mathbb{r}=real numbers|\\mathbb{z}^+=positive integers|\\mathbb{z}^{+}=positive integers|\
+    \\mathbb{z}_{>0}=positive integers|\\mathbb{n}=positive integers|\\mathbb{z}=integers";
 /// The same in other languages.
 const ABROAD: &str = "alle reellen zahlen=all real numbers|todos los números reales=all real numbers|tous les nombres \
     réels=all real numbers|tous les réels=all real numbers|tutti i numeri reali=all real numbers|todos os números \
@@ -40,16 +43,21 @@ const ABROAD: &str = "alle reellen zahlen=all real numbers|todos los números re
 /// The set that words name.
 pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     const OPENINGS: &str = "all|any|every|each|the|set|real|non|positive|negative|integer|whole|natural|rational|complex|\
-        even|odd|prime|number|alle|tod|tous|tutti|все|所有|全体|\\text";
+        even|odd|prime|number|for all|alle|tod|tous|tutti|все|所有|全体|\\text";
     let text = text.trim_matches(['$', ' ', '.']);
     let first = text.chars().next()?;
     let is_short = (3..=MAX_BYTES).contains(&text.len());
     let is_chinese = !text.is_ascii() && text.ends_with('数');
     (is_short && (first.is_alphabetic() || first == '\\' || is_chinese)).then_some(())?;
     let lower = text.to_lowercase();
+    if holds(&lower, "odd|even")
+        && let Some(parity) = parity(&super::wording::bare(&lower).replace('$', ""))
+    {
+        return Some(parity);
+    }
     (is_chinese || begins(&lower, OPENINGS)).then_some(())?;
-    let mut words =
-        super::wording::bare(&lower).replace('$', "").replace("\\mathbb{r}", "real numbers");
+    let words = super::wording::bare(&lower).replace('$', "");
+    let mut words = pairs(LETTERS).fold(words, |words, (set, name)| words.replace(set, name));
     if !words.is_ascii() || begins(&words, "alle|tod|tous|tutti") {
         words = pairs(ABROAD).fold(words, |words, (word, english)| words.replace(word, english));
     }
@@ -60,16 +68,44 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     let words = words.replace("non-negative", "nonnegative").replace("non negative", "nonnegative");
     let words = words.replace("non-positive", "nonpositive").replace("non-zero", "nonzero");
     let words = without(&words, "the set of |set of |the ");
-    let words = without(words, "all of the |all the |all |any |every |each |the ");
-    let (name, rest) = named(words)?;
-    let rest = past(rest, " x| n| y| t| k")
-        .filter(|rest| rest.is_empty() || rest.starts_with(' '))
-        .unwrap_or(rest);
+    let words = without(words, "for all |all of the |all the |all |any |every |each |the ");
+    // "all n ≥ 3", "all n in the positive integers"
+    let is_letter = words.starts_with(|c: char| c.is_ascii_lowercase());
+    let letter = words.get(..1).filter(|_| is_letter)?;
+    let behind = words[1..].trim_start();
+    if relation(behind).is_some() {
+        return structure(words).filter(|set| matches!(set, Answer::Chain(..)));
+    }
+    let member = past(behind, "\\in |in the |in ");
+    let (name, rest) = named(member.unwrap_or(words))?;
+    let named = past(rest, " x| n| y| t| k| m")
+        .filter(|behind| !behind.starts_with(char::is_alphanumeric))
+        .map(|behind| (&rest[1..2], behind));
+    let (letter, rest) = named.unwrap_or((if member.is_some() { letter } else { "n" }, rest));
     let rest = rest.trim_start_matches(' ');
     match name {
         "R" | "≥" | "≤" | "≠" | ">" | "<" => reals(name, rest),
-        letter => integers(letter, rest),
+        set => integers(set, letter, rest),
     }
+}
+
+/// The odd or even integers: "n is odd", "all even n"; of a letter without a set, whatever its integers are.
+fn parity(words: &str) -> Option<Answer> {
+    const FILLERS: &str = "all|any|every|each|the|is|are|must|be|an|a|for|exactly|precisely|when|if|iff|and|only|numbers|\
+        number|values|value|of|integer|integers|natural|positive|odd|even|n|m|k|x|N|a|b|p";
+    (words.len() <= 60).then_some(())?;
+    let words = words.split([' ', ',']).filter(|word| !word.is_empty());
+    words.clone().all(|word| is_one_of(word, FILLERS)).then_some(())?;
+    let has = |table| words.clone().any(|word| is_one_of(word, table));
+    let (is_odd, is_set) = (has("odd"), has("integers|integer|natural|numbers"));
+    (is_odd != has("even") && (is_set || has("n|m|k|x|N|a|b|p"))).then_some(())?;
+    let parity = Answer::Congruence(Expr::integer(i64::from(is_odd)), Expr::integer(2));
+    let domain = match has("positive|natural") {
+        true => 'N',
+        false if has("integers|numbers") => 'Z',
+        false => return Some(parity),
+    };
+    Some(Answer::Qualified(Box::new(parity), domain, None))
 }
 
 /// `所有大于等于4的实数`, `1到5的整数` in English.
@@ -122,19 +158,7 @@ fn reals(name: &str, rest: &str) -> Option<Answer> {
     }
     let (relation, bound) = relation(rest)?;
     if relation == "∖" {
-        let bound =
-            past(bound, "x = |x=|n = |zero and ").filter(|_| bound.contains('=')).unwrap_or(bound);
-        let bound = structure(bound).or_else(|| value(bound).map(Answer::Value))?;
-        let points = match bound {
-            Answer::List(items) | Answer::Set(items) => items.into_iter().map(unnamed).collect(),
-            Answer::Words(words) => vec![Answer::number(spelled(&words)?)],
-            Answer::Value(one) => signs(&one).into_iter().map(Answer::Value).collect(),
-            one @ (Answer::Tuple(..) | Answer::Union(_)) => {
-                return Some(Answer::Without(Box::new(whole), Box::new(one)));
-            }
-            one => vec![unnamed(one)],
-        };
-        return Some(Answer::Without(Box::new(whole), Box::new(Answer::Set(points))));
+        return without_points(whole, bound);
     }
     let (parts, is_or) = bounds(rest)?;
     if let [(sign, bound)] = parts.as_slice() {
@@ -170,6 +194,23 @@ fn bounds(text: &str) -> Option<(Vec<(char, Expr)>, bool)> {
     Some((parts, is_or == Some(true)))
 }
 
+/// A set without the points that a text lists.
+fn without_points(whole: Answer, bound: &str) -> Option<Answer> {
+    let bound =
+        past(bound, "x = |x=|n = |n=|zero and ").filter(|_| bound.contains('=')).unwrap_or(bound);
+    let bound = structure(bound).or_else(|| value(bound).map(Answer::Value))?;
+    let points = match bound {
+        Answer::List(items) | Answer::Set(items) => items.into_iter().map(unnamed).collect(),
+        Answer::Words(words) => vec![Answer::number(spelled(&words)?)],
+        Answer::Value(one) => signs(&one).into_iter().map(Answer::Value).collect(),
+        one @ (Answer::Tuple(..) | Answer::Union(_)) => {
+            return Some(Answer::Without(Box::new(whole), Box::new(one)));
+        }
+        one => vec![unnamed(one)],
+    };
+    Some(Answer::Without(Box::new(whole), Box::new(Answer::Set(points))))
+}
+
 /// The value of `x = 2`.
 fn unnamed(answer: Answer) -> Answer {
     match answer {
@@ -185,7 +226,8 @@ fn without_lead(rest: &str) -> &str {
         "that are |which are |that is |such that |with |for which |where |satisfying ",
     );
     let rest = without(rest, "x is |they are |it is |x are |n is |x |n ");
-    rest.trim_start_matches([',', ' '])
+    let named = past(rest, "x|n|k|m").filter(|rest| relation(rest).is_some());
+    named.unwrap_or(rest).trim_start_matches([',', ' '])
 }
 
 /// The relation that a text begins with, and what follows.
@@ -234,8 +276,9 @@ fn range(text: &str) -> Option<Range> {
     Some((value(low)?, value(high)?, ends))
 }
 
-/// The integers of a kind with bounds behind it, written out; all of them by their letter.
-fn integers(letter: &str, rest: &str) -> Option<Answer> {
+/// The integers of a kind with bounds behind it, written out, or of a name with a bound on one side; all of them by
+/// their letter.
+fn integers(letter: &str, name: &str, rest: &str) -> Option<Answer> {
     if rest.is_empty() {
         let is_set = matches!(letter, "Z" | "N" | "Q" | "C");
         return is_set.then(|| Answer::Value(Expr::Variable(letter.to_owned())));
@@ -255,6 +298,10 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
         let inner = i64::from(ends? == ('(', ')'));
         (low, high) = (Some(whole(&from)? + inner), Some(whole(&to)? - inner));
     } else {
+        if let Some(("∖", points)) = relation(rest) {
+            let set = Answer::Value(Expr::Variable(letter.to_owned()));
+            return without_points(set, points).filter(|_| is_one_of(letter, "Z|N|W"));
+        }
         let (parts, is_or) = bounds(rest)?;
         for (sign, bound) in parts {
             let bound = whole(&bound)?;
@@ -267,6 +314,13 @@ fn integers(letter: &str, rest: &str) -> Option<Answer> {
             }
         }
         (!is_or).then_some(())?;
+    }
+    // "all integers n ≥ 4"
+    if is_one_of(letter, "Z|N|W") && low.is_none() != high.is_none() {
+        let relation = if low.is_some() { Relation::AtLeast } else { Relation::AtMost };
+        let sides = [Expr::Variable(name.to_owned()), Expr::integer(low.or(high)?)];
+        let bound = Answer::Chain(sides.map(Answer::Value).into(), vec![relation]);
+        return Some(Answer::Qualified(Box::new(bound), 'Z', None));
     }
     let (low, high) = (low?, high?);
     (low <= high && high - low < 4 * MAX_MEMBERS).then_some(())?;
