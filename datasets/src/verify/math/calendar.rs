@@ -1,8 +1,9 @@
 //! Dates and times of day.
 
-use super::scan::{before_end, each, folded, has_digits, is_one_of, pattern};
-use super::spelled::{ordinal, spelled};
+use super::scan::{before_end, each, folded, has_digits, holds, is_one_of, pattern};
+use super::spelled::{number_word, ordinal, spelled};
 use super::tree::Answer;
+use super::wording::bare;
 
 const MONTHS: &str =
     "january|february|march|april|may|june|july|august|september|october|november|december";
@@ -79,10 +80,13 @@ pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
 
 /// A time of day, `6:30 p.m.`; without its half of the day it is a ratio until it meets one.
 pub(super) fn time(text: &str) -> Option<Answer> {
-    let text = text.trim().trim_start_matches("\\text{").trim_end_matches(['}', '.']);
-    if text.len() > 60 {
+    if text.len() > 80 {
         return None;
     }
+    if let Some(time) = clock(text) {
+        return Some(time);
+    }
+    let text = text.trim().trim_start_matches("\\text{").trim_end_matches(['}', '.']);
     // `7{:}20` and `7\!:\!20` are set as `7:20` is.
     let colon = ["{:}", "\\!:\\!"].into_iter().find(|colon| text.contains(colon));
     let plain = colon.map(|colon| text.replacen(colon, ":", 1));
@@ -99,6 +103,49 @@ pub(super) fn time(text: &str) -> Option<Answer> {
         return Some(Answer::Time(hours, minutes, Some(half)));
     }
     time_in_words(text)
+}
+
+/// A time of day with words of any language around it: `14:30 Uhr`, `a las 2:30 de la tarde`, `下午2时30分`.
+fn clock(text: &str) -> Option<Answer> {
+    const MORNING: &str = "上午|早上|凌晨|清晨|早晨|午前|오전|am|a.m|in the morning|de la mañana|da manhã|du matin|del mattino|\
+        di mattina|morgens|vormittags|früh|утра|rano|’s morgens";
+    const LATER: &str = "下午|傍晚|晚上|中午|午后|午後|오후|pm|p.m|in the afternoon|in the evening|at night|de la tarde|\
+        de la noche|da tarde|da noite|du soir|de l'après-midi|del pomeriggio|della sera|di sera|nachmittags|abends|дня|\
+        вечера|po południu|wieczorem";
+    const SIGNS: &str = ":|uhr|Uhr|h|时|時|点|點|시";
+    holds(text, SIGNS).then_some(())?;
+    let lower = bare(text).to_lowercase();
+    let clock = pattern!(
+        r"(?x)^(at|around|um|gegen|a\ las?|las?|alle\ ore|alle|ore|às|à|в|o\ godzinie|godz\.?|saat|pukul|jam|om|kl\.?)?\ ?
+        ([上早凌清午오下傍晚中]\S)?\ ?([0-9]{1,2}|[一二三四五六七八九十两]{1,3})\ ?
+        (?:([:.h])\ ?([0-9]{2})|(uhr|[时時点點]|시)(?:\ ?(半|[0-9]{1,2})\ ?([分분]?))?)
+        \ ?(uhr|uur|horas|hs?|heures|ore)?\ ?(\D*)$"
+    );
+    let found = clock.captures(&lower)?;
+    let part = |at: usize| found.get(at).map_or("", |part| part.as_str());
+    let half = |word: &str| match word.trim_matches([' ', '.', ',']) {
+        "" => Some(None),
+        word if is_one_of(word, MORNING) => Some(Some(false)),
+        word => is_one_of(word, LATER).then_some(Some(true)),
+    };
+    let half = half(part(2))?.or(half(part(10))?);
+    let is_plain = part(1).is_empty() && part(2).is_empty() && part(9).is_empty();
+    // Plain `14:30` is a ratio as well; `8.15` is a time only with its unit, and `3点14` is a decimal.
+    let is_time = match (part(4), part(6)) {
+        (":", _) => !is_plain || half.is_some(),
+        (".", _) => is_one_of(part(9), "uhr|uur"),
+        ("h", _) => true,
+        (_, "uhr") => true,
+        _ => part(7).is_empty() || part(7) == "半" || !part(8).is_empty(),
+    };
+    let number = |word: &str| word.parse().ok().or_else(|| u32::try_from(number_word(word)?).ok());
+    let minutes = match (part(5), part(7)) {
+        ("", "") => 0,
+        ("", "半") => 30,
+        ("", minutes) | (minutes, _) => number(minutes)?,
+    };
+    let hours = number(part(3))?;
+    (is_time && hours <= 24 && minutes < 60).then_some(Answer::Time(hours, minutes, half))
 }
 
 /// Whether `p.m.` or `a.m.` stands behind a time.

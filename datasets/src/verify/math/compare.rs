@@ -59,6 +59,8 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Marked(..), Answer::Set(b) | Answer::List(b)) => {
             unordered(std::slice::from_ref(gold), &expanded(b), fuel)
         }
+        // Three hours are no time of day.
+        (Answer::Marked(..), Answer::Time(..)) | (Answer::Time(..), Answer::Marked(..)) => false,
         (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, equal, fuel),
         (Answer::Congruence(..), _) | (_, Answer::Congruence(..)) => {
             congruences(gold, answer, fuel)
@@ -131,7 +133,12 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             unordered(&expanded(std::slice::from_ref(gold)), &expanded(b), fuel)
         }
         (Answer::Time(h, m, half), Answer::Time(i, n, other)) => {
-            (of_day(*h, *half), m) == (of_day(*i, *other), n)
+            let is_open = half.is_some() != other.is_some() && h == i;
+            m == n && (is_open || of_day(*h, *half) == of_day(*i, *other))
+        }
+        (Answer::Time(hours, 0, None), Answer::Value(number))
+        | (Answer::Value(number), Answer::Time(hours, 0, None)) => {
+            number.as_integer() == Some(i64::from(*hours))
         }
         (Answer::Time(hours, minutes, half), Answer::Ratio(parts))
         | (Answer::Ratio(parts), Answer::Time(hours, minutes, half)) => {

@@ -181,6 +181,9 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     {
         return decided(a == b, "choice");
     }
+    if let Some(is_same) = word_meanings::same_rank(gold, answer) {
+        return decided(is_same, "words");
+    }
     if let Some(is_same) = word_meanings::same_counts(gold, answer) {
         return decided(is_same, "words");
     }

@@ -113,10 +113,13 @@ fn part(words: &[&str]) -> Option<RBig> {
 pub(super) fn ordinal(word: &str) -> Option<u64> {
     let (tens, last) = word.rsplit_once('-').unwrap_or(("", word));
     let more = if tens.is_empty() { 0 } else { u64::try_from(integer(&[tens])?).ok()? };
+    // "one-fifth" is a part.
+    (tens.is_empty() || more >= 20).then_some(())?;
     Some(match last {
         "first" => more + 1,
         "second" => more + 2,
         "thirtieth" => more + 30,
+        "hundredth" => 100,
         last => more + position(last, PARTS).filter(|at| *at > 0)? as u64 + 2,
     })
 }

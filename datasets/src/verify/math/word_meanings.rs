@@ -5,7 +5,10 @@ use super::answer::numbers::only_value;
 use super::answer::offset_in;
 use super::languages::polar;
 use super::read::parse;
-use super::scan::{are_digits, before_end, each, is_digit, is_one_of, past, pattern, without};
+use super::scan::{
+    are_digits, before_end, each, has_digits, is_digit, is_one_of, past, pattern, without,
+};
+use super::spelled::{number_word, ordinal};
 use super::standing;
 use super::tree::Answer;
 use super::units::is_unit;
@@ -74,6 +77,45 @@ pub(super) fn is_infinite(words: &str) -> bool {
                 && rest.split(' ').count() <= 3
                 && !standing::has_word(rest, standing::SENTENCE)
     })
+}
+
+/// Whether both are a rank, `5th`, "the fifth place", "fünfte", and the same; against the gold's word also `5`.
+pub(super) fn same_rank(gold: &str, answer: &str) -> Option<bool> {
+    let (gold, answer) = (bare(gold).to_lowercase(), bare(answer).to_lowercase());
+    let is_worded = !has_digits(&gold);
+    let number = || answer.parse().ok().filter(|_| is_worded);
+    Some(rank(&gold)? == rank(&answer).or_else(number)?)
+}
+
+/// The rank that words are, in the languages with tables.
+fn rank(text: &str) -> Option<u64> {
+    const SUFFIXES: &str = "st|nd|rd|th|^{st}|^{nd}|^{rd}|^{th}|^st|^nd|^rd|^th|^{ st }|^{ nd }|^{ rd }|^{ th }|º|ª|ème|\
+        ère|er|e|-й|-я|-е|番目|번째|位|名";
+    const STEMS: [&str; 6] = [
+        "primer|segund|tercer|cuart|quint|sext|séptim|octav|noven|décim",
+        "premi|deuxi|troisi|quatri|cinqui|sixi|septi|huiti|neuvi|dixi",
+        "erst|zweit|dritt|viert|fünft|sechst|siebt|acht|neunt|zehnt",
+        "prim|second|terz|quart|quint|sest|settim|ottav|non|decim",
+        "primeir|segund|terceir|quart|quint|sext|sétim|oitav|non|décim",
+        "перв|втор|треть|четвёрт|пят|шест|седьм|восьм|девят|десят",
+    ];
+    const ENDINGS: &str = "o|a|er|es|e|en|ère|ème|ый|ий|ой|ая|ое|ье|ья|ого|ом";
+    (text.len() <= 40).then_some(())?;
+    let text = without(text.trim(), "in |the |der |die |das |el |la |le |il |o |a ");
+    let text = before_end(text, " place| position| platz| puesto| lugar| place|名|位").unwrap_or(text);
+    if let Some(number) = text.strip_prefix('第') {
+        return number.parse().ok().or_else(|| u64::try_from(number_word(number)?).ok());
+    }
+    let digits = before_end(text, SUFFIXES).and_then(|number| number.trim_end().parse().ok());
+    let stem = |stems: &'static str| {
+        let at = each(stems).position(|stem| {
+            text.strip_prefix(stem).is_some_and(|end| is_one_of(end, ENDINGS))
+        })?;
+        Some(at as u64 + 1)
+    };
+    digits
+        .or_else(|| ordinal(&text.replace(' ', "-")))
+        .or_else(|| STEMS.into_iter().find_map(stem))
 }
 
 /// Symbols of elements.
