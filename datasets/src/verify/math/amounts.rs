@@ -5,6 +5,7 @@ use super::scan::{
     without,
 };
 use super::spelled::number_word;
+use super::units::is_unit;
 use super::wording::{bare, without_article};
 
 /// Words for a decrease, and for an increase; with "of" or "by" behind them, or behind the value.
@@ -130,6 +131,11 @@ pub(super) fn money(text: &str) -> Option<String> {
     };
     let rest =
         rest.trim_end_matches("/-").trim_end_matches("/=").trim_end_matches(" only").trim_end();
+    // `$15/hour`, "$15 an hour"
+    let of = past(rest, "/|per |an |a ").map(str::trim);
+    if let Some(of) = of.filter(|of| is_unit(of) || rest.starts_with('/') && of.len() > 2 && of.chars().all(char::is_alphabetic)) {
+        return Some(format!("{minus}{unit}{number}\\text{{ per {of}}}"));
+    }
     // `$5 \text{cm}`, cut from a formula, is no money.
     if currency == "$"
         && rest.contains(['$', '\\', '=', '+', '*', '^', '(', ')', '/', '-', '<', '>'])

@@ -128,7 +128,7 @@ pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         let count = |symbol| tokens[..end].iter().filter(|t| **t == Token::Symbol(symbol)).count();
         count(open) == count(close)
     };
-    (end > 0 && depth('⦃', '⦄') && depth('(', ')')).then_some((end, domain))
+    (end > 0 && depth('⦃', '⦄') && depth('(', ')') && depth('{', '}')).then_some((end, domain))
 }
 
 /// `for all x in R`, `where k is an integer`, `for any constant c`.

@@ -4,6 +4,7 @@ use dashu_ratio::RBig;
 
 use super::fuel::Fuel;
 use super::members::Equal;
+use super::scan::is_one_of;
 use super::tree::{Answer, Constant, Expr, Mark, radians};
 use super::units::{conversion, is_known, is_unit, temperature};
 
@@ -21,6 +22,12 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
     };
     match (&of_gold, &of_answer) {
         (Some(Mark::Unit(p)), Some(Mark::Unit(q))) => {
+            // "$15 per hour" against a sum of money
+            let (p, q) = match (rate(p), rate(q)) {
+                (Some(money), None) => (money, q.as_str()),
+                (None, Some(money)) => (p.as_str(), money),
+                _ => (p.as_str(), q.as_str()),
+            };
             return converted(p, q, &b).is_some_and(|converted| equal(&a, &converted, fuel));
         }
         (None, Some(Mark::Unit(unit))) if unit == "bps" => {
@@ -40,6 +47,13 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         Some(ways.into_iter().map(|(b, a)| (a, b)).collect())
     });
     ways.unwrap_or_else(|| vec![(a, b)]).iter().any(|(a, b)| equal(a, b, fuel))
+}
+
+/// The currency of a sum for each of something: "dollar per hour".
+fn rate(unit: &str) -> Option<&str> {
+    let (money, _) = unit.split_once(" per ").or_else(|| unit.split_once('/'))?;
+    let is_money = conversion("dollar", money).is_some() || is_one_of(money, "€|£|¥|₹|euro|euros");
+    is_money.then_some(money)
 }
 
 /// Ways in which a value with a mark may be compared with another; no way where the other's mark is of another kind,

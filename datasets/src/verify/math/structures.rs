@@ -14,7 +14,7 @@ impl Parser {
         if self.accept('⦄') {
             return Some(Answer::Set(vec![]));
         }
-        if let Some(condition) = self.attempt(Self::condition) {
+        if let Some(condition) = self.attempt(|parser| parser.condition('⦄')) {
             return Some(condition);
         }
         let inner = self.list(&['⦄'])?;
@@ -26,17 +26,30 @@ impl Parser {
     }
 
     /// The rest of a set by a condition on a real number.
-    fn condition(&mut self) -> Option<Answer> {
-        let Some(Token::Name(_)) = self.peek() else { return None };
+    fn condition(&mut self, close: char) -> Option<Answer> {
+        let Token::Name(name) = self.peek()?.clone() else { return None };
         self.at += 1;
         if self.accept('∈') && !self.accept('ℝ') {
-            return None;
+            (self.peek() == Some(&Token::Name("R".into()))).then_some(())?;
+            self.at += 1;
         }
         if !self.accept(':') {
             self.expect('|')?;
         }
-        let inner = self.list(&['⦄'])?;
-        self.expect('⦄')?;
+        let inner = self.list(&[close])?;
+        self.expect(close)?;
+        // `\{x \mid x = k\pi, k \in \mathbb{Z}\}`
+        if let Answer::List(parts) = &inner
+            && let [equation, Answer::Member(k, set)] = parts.as_slice()
+            && let Some((x, form)) = equation.equation()
+            && *x == Answer::Value(Expr::Variable(name))
+            && let Answer::Value(Expr::Variable(k)) = &**k
+            && let Answer::Value(Expr::Variable(set)) = &**set
+            && matches!(set.as_str(), "Z" | "N")
+        {
+            let set = set.chars().next()?;
+            return Some(Answer::Qualified(Box::new(form.clone()), set, Some(k.clone())));
+        }
         let is_relation = |answer: &Answer| matches!(answer, Answer::Chain(..));
         let is_condition = match &inner {
             Answer::Union(parts) | Answer::List(parts) => parts.iter().all(is_relation),
@@ -161,9 +174,12 @@ impl Parser {
         (0..braces).try_for_each(|_| self.expect('}'))
     }
 
-    /// `{1, 2}` without backslashes; braces around one value are a group.
+    /// `{1, 2}` and `{x | x > 5}` without backslashes; braces around one value are a group.
     pub(super) fn plain_set(&mut self) -> Option<Answer> {
         self.expect('{')?;
+        if let Some(condition) = self.attempt(|parser| parser.condition('}')) {
+            return self.peek().is_none().then_some(condition);
+        }
         let Answer::List(items) = self.list(&['}'])? else { return None };
         self.expect('}')?;
         self.peek().is_none().then_some(Answer::Set(items))

@@ -45,7 +45,9 @@ fn by_rules(text: &str) -> Option<String> {
     if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) || is_formula(text) {
         return None;
     }
-    let mut out = None;
+    // "45 kilomètres à l'heure", whose apostrophe is a mark of mathematics
+    const HOURLY: &str = " à l'heure| à l’heure| all'ora| all’ora";
+    let mut out = before_end(text, HOURLY).map(|quantity| format!("{quantity} per hour"));
     for rule in RULES {
         if let Some(next) = rule(out.as_deref().unwrap_or(text)) {
             out = Some(next);

@@ -87,6 +87,20 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     {
         return Some(value);
     }
+    // "la vitesse moyenne est de 45 km/h"
+    const VERBS: &str = " est de | est d'| est égale à | est égal à | est | es de | es igual a | es | è di | è uguale a | è pari a | è | é \
+        de | é igual a | é | ist gleich | ist | beträgt | равна | равно | равен | составляет | wynosi | bedraagt ";
+    if let Some(at) = behind_last(clause, VERBS)
+        && let value = trimmed(&clause[at..])
+        && !standing::is_unstated(&clause[..at], "")
+        && !holds(&clause[..at], " no | non | não | nicht | не ")
+        && clause.starts_with(char::is_alphabetic)
+        && is_value(value)
+        && is_answer(value)
+        && has_digits(value)
+    {
+        return Some(value);
+    }
     // "choice C, which is 12"
     if let Some(letter) = choice(clause).filter(|_| {
         begins(clause, "choice|option|Choice|Option|statement|graph|Graph|Statement|figure|letter")
