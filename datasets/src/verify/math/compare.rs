@@ -233,6 +233,11 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
             unnamed(answer)?.map_or(Some(false), |b| Some(in_order(&by_convention(named), b, fuel)))
         }
         (None, Some(named)) => {
+            // The coordinates of a line
+            if let Answer::Matrix(rows) = gold {
+                let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
+                return Some(in_order(&cells, &by_convention(named), fuel));
+            }
             let items = unnamed(gold)?;
             Some(items.is_some_and(|items| in_order(items, &by_convention(named), fuel)))
         }

@@ -195,8 +195,9 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         true => words::opening(&found.text),
         false => words::polarity(completion),
     };
-    let polar = is_polar.then(|| words::says(&scan::folded(gold))).flatten();
+    let polar = is_polar.then(|| languages::polar(&scan::folded(gold))).flatten();
     let polar = polar.and_then(|gold| Some(gold == said()?));
+    let polar = worded::same_judgement(gold, &found.text).or(polar);
     if let Some(is_same) = polar {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "words" };
     }

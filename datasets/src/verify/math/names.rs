@@ -10,6 +10,8 @@ use super::values::variables;
 pub(super) fn is_name(answer: &Answer) -> bool {
     match answer {
         Answer::Value(Expr::Variable(_)) | Answer::Words(_) => true,
+        // The inverse of a matrix; `x^{-1} = 5` is an equation.
+        Answer::Value(inverse @ Expr::Power(base, _)) => is_name_part(inverse) && is_segment(base),
         Answer::Value(Expr::Product(factors)) => {
             factors.len() <= 3 && factors.iter().all(is_name_part)
         }

@@ -32,6 +32,7 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
     {
         tokens.drain(..4);
     }
+    without_variables(&mut tokens);
     let domain = qualifier(&tokens).and_then(|(end, domain)| {
         let letter = runs_over(&tokens[end..]);
         tokens.truncate(end);
@@ -59,6 +60,28 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
         Some((domain, letter)) => Answer::Qualified(Box::new(answer), domain, letter),
         None => answer,
     })
+}
+
+/// Takes out "for all x" behind the functions of a list, where more follows.
+fn without_variables(tokens: &mut Vec<Token>) {
+    const FOR_ALL: &str = "for all|for every|for any|for each|for all real|for every real|for all integers|for all real numbers";
+    let mut at = 0;
+    while at < tokens.len() {
+        let is_begin = match &tokens[at] {
+            Token::Text(words) => is_one_of(words.trim(), FOR_ALL),
+            Token::Name(name) => name == "forall",
+            _ => false,
+        };
+        let end = match &tokens[at + 1..] {
+            [Token::Name(_), Token::Symbol('∈'), Token::Symbol('ℝ') | Token::Name(_), ..] => at + 4,
+            [Token::Name(_), ..] => at + 2,
+            _ => at,
+        };
+        if is_begin && matches!(tokens.get(end), Some(Token::Symbol(',' | ';' | '∨'))) {
+            tokens.drain(at..end);
+        }
+        at += 1;
+    }
 }
 
 /// The letter that a qualifier is about: k of `k in Z` and "where k is an integer".

@@ -6,7 +6,7 @@ use super::answer::offset_in;
 use super::languages::polar;
 use super::read::parse;
 use super::scan::{
-    are_digits, before_end, each, has_digits, is_digit, is_one_of, past, pattern, without,
+    are_digits, before_end, each, has_digits, holds, is_digit, is_one_of, past, pattern, without,
 };
 use super::spelled::{number_word, ordinal};
 use super::standing;
@@ -77,6 +77,31 @@ pub(super) fn is_infinite(words: &str) -> bool {
                 && rest.split(' ').count() <= 3
                 && !standing::has_word(rest, standing::SENTENCE)
     })
+}
+
+/// Whether an answer judges a statement as the gold does, `√` or `×`: 应填 √, 这个说法是正确的.
+pub(super) fn same_judgement(gold: &str, answer: &str) -> Option<bool> {
+    const TRUE: &str = "√|✓|✔|☑|对|正确|\\checkmark|\\surd";
+    const FALSE: &str = "×|✗|✘|✕|✖|错|错误|不对|不正确|\\times";
+    let inner = |text: &str| bare(text).trim_matches([' ', '.', '。', '$', '!', '！', '的', '(', ')', '（', '）']).to_owned();
+    let exact = |text: &str| {
+        let is_true = is_one_of(text, TRUE);
+        (is_true || is_one_of(text, FALSE)).then_some(is_true)
+    };
+    let gold = inner(gold);
+    let of_gold = exact(&gold).or_else(|| polar(&gold.to_lowercase()))?;
+    let answer = inner(answer);
+    let last = answer.rsplit(['，', ',', '。', ' ', '：', ':', '填']).next().unwrap_or(&answer);
+    let is_open = holds(&answer, "不能|不一定|无法|是否|并非|没有|吗|?|？|或");
+    let in_words = || {
+        let subject = before_end(last, "不正确|不对|错误").map(|subject| (subject, false));
+        let (subject, is_true) = subject.or(last.strip_suffix("正确").map(|subject| (subject, true)))?;
+        (exact(&gold).is_some() && !subject.contains(['不', '非', '无'])).then_some(is_true)
+    };
+    // Of a gold answer in letters only a mark is another way to say it.
+    let is_known = exact(&gold).is_some() || last.chars().count() == 1 && !last.is_ascii();
+    let of_answer = exact(last).filter(|_| is_known).or_else(in_words)?;
+    (!is_open).then_some(of_gold == of_answer)
 }
 
 /// Whether both are a rank, `5th`, "the fifth place", "fünfte", and the same; against the gold's word also `5`.

@@ -20,8 +20,8 @@ const MAX_BYTES: usize = 160;
 type Rule = fn(&str) -> Option<String>;
 
 /// The rules, one after another, each on what the ones before it have made of the text.
-const RULES: [Rule; 15] = [
-    counted, named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half,
+const RULES: [Rule; 16] = [
+    mapping, counted, named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half,
     out_of, mixed, compound, directed, operation,
 ];
 
@@ -111,6 +111,19 @@ pub(super) fn without_article(text: &str) -> &str {
     without(text, ARTICLES)
 }
 
+/// `f: x \mapsto 2x` as `f(x) = 2x`; without a name as the value.
+fn mapping(text: &str) -> Option<String> {
+    holds(text, "mapsto|↦").then_some(())?;
+    let map = pattern!(
+        r"^(?:([A-Za-z]) ?(?::|\\colon) ?)?([a-z]) ?(?:\\mapsto|\\longmapsto|↦) ?([^↦]+)$"
+    );
+    let found = map.captures(text)?;
+    Some(match found.get(1) {
+        Some(name) => format!("{}({})={}", name.as_str(), &found[2], &found[3]),
+        None => found[3].to_owned(),
+    })
+}
+
 /// `nine grams`.
 fn counted(text: &str) -> Option<String> {
     let (number, unit) = text.rsplit_once(' ')?;
@@ -163,8 +176,11 @@ fn vectors(text: &str) -> Option<String> {
     let plain = plain.replace("angle", ")").replace('⟨', "(").replace('⟩', ")");
     // What is left of `\rangle` where `\right` was taken off, or not.
     let plain = plain.replace("\\r)", ")");
+    // `(x, y, z) = (1, 3, 0) + t(2, -1, 4)`
+    let plain = pattern!(r"^\((?:[a-z], ?)+[a-z]\) ?= ?").replace(&plain, "");
+    let plain = &*plain;
     let mut out = String::new();
-    let (mut rest, mut sizes, mut outside) = (plain.as_str(), vec![], String::new());
+    let (mut rest, mut sizes, mut outside) = (plain, vec![], String::new());
     while let Some(open) = rest.find('(') {
         let (inner, behind) = closed(&rest[open + 1..])?;
         let cells: Vec<&str> = inner.split(',').collect();

@@ -7,7 +7,7 @@ use super::answer::REFUSED;
 use super::languages::{REASONS, no_solution, polar};
 use super::read::parse;
 use super::scan::{
-    are_digits, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
+    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
@@ -31,7 +31,8 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
             tail == a && !standing::has_word(before, standing::SENTENCE)
         })
     };
-    let is_same = !a.is_empty() && (a == b || is_said());
+    let noun = before_end(&b, " function| triangle| series| sequence");
+    let is_same = !a.is_empty() && (a == b || noun == Some(&*a) || is_said());
     is_same
         || says(&a).is_some() && says(&a) == polar(&b)
         || same_statement(&a, &b)

@@ -3,9 +3,9 @@
 use memchr::memmem;
 
 use super::super::super::tail;
-use super::super::scan::{begins, ends_with, head, holds, is_digit, lowered, pattern};
+use super::super::scan::{begins, ends_with, has_digits, head, holds, is_digit, lowered, pattern};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
-use super::super::words::is_choice;
+use super::super::words::{is_choice, opening};
 use super::clause::stated;
 use super::{MAX_LINE, is_value};
 
@@ -36,7 +36,10 @@ pub(super) fn answer<'a>(text: &'a str, places: &[usize]) -> Option<&'a str> {
     }
     let other = || {
         let verb = pattern!(OTHERS).captures_iter(&lowered(text)).last()?.get(1)?.range();
-        let rest = standing::stated(&text[verb.clone()], paragraph(&text[verb.end..]));
+        let rest = paragraph(&text[verb.end..]);
+        // "não, não é possível" denies no value.
+        let is_polar = !has_digits(rest) && opening(rest.trim()).is_some();
+        let rest = if is_polar { Some(rest) } else { standing::stated(&text[verb.clone()], rest) };
         let answer = rest.and_then(stated);
         Some((verb.end, answer.filter(|answer| is_stated(text, answer))))
     };
