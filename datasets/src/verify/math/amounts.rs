@@ -133,7 +133,9 @@ pub(super) fn money(text: &str) -> Option<String> {
         rest.trim_end_matches("/-").trim_end_matches("/=").trim_end_matches(" only").trim_end();
     // `$15/hour`, "$15 an hour"
     let of = past(rest, "/|per |an |a ").map(str::trim);
-    if let Some(of) = of.filter(|of| is_unit(of) || rest.starts_with('/') && of.len() > 2 && of.chars().all(char::is_alphabetic)) {
+    if let Some(of) = of.filter(|of| {
+        is_unit(of) || rest.starts_with('/') && of.len() > 2 && of.chars().all(char::is_alphabetic)
+    }) {
         return Some(format!("{minus}{unit}{number}\\text{{ per {of}}}"));
     }
     // `$5 \text{cm}`, cut from a formula, is no money.

@@ -50,8 +50,7 @@ pub(super) fn equal_family(
                 && n.is_some()
                 && !(name.is_none() && matches!(a, Expr::Variable(_))) =>
         {
-            let may_be =
-                |name: &str| is_one_of(name, CONSTANTS) || k.is_some_and(|k| k == name);
+            let may_be = |name: &str| is_one_of(name, CONSTANTS) || k.is_some_and(|k| k == name);
             let fixed = variables(b);
             let is_constant = |name: &str| may_be(name) && !fixed.contains(name);
             with_constants((a, &is_constant), b, fuel)

@@ -1,8 +1,7 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
-use super::qualifiers::{qualifier, tidy};
-use super::scan::is_one_of;
+use super::qualifiers::{qualifier, tidy, without_variables};
 use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
@@ -19,18 +18,6 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
     let mut tokens = tidy(tokens(text)?);
     if tokens.is_empty() || tokens.len() > MAX_TOKENS {
         return None;
-    }
-    // `x \in \mathbb{R}, x > 0`
-    if let [name @ Token::Name(_), Token::Symbol('∈'), Token::Symbol('ℝ'), link, rest @ ..] = &tokens[..]
-        && match link {
-            Token::Symbol(mark) => ",;:|".contains(*mark),
-            Token::Text(word) => is_one_of(word.trim(), "with|where|such that"),
-            _ => false,
-        }
-        && rest.contains(name)
-        && rest.iter().any(|token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠')))
-    {
-        tokens.drain(..4);
     }
     without_variables(&mut tokens);
     let domain = qualifier(&tokens).and_then(|(end, domain)| {
@@ -60,28 +47,6 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
         Some((domain, letter)) => Answer::Qualified(Box::new(answer), domain, letter),
         None => answer,
     })
-}
-
-/// Takes out "for all x" behind the functions of a list, where more follows.
-fn without_variables(tokens: &mut Vec<Token>) {
-    const FOR_ALL: &str = "for all|for every|for any|for each|for all real|for every real|for all integers|for all real numbers";
-    let mut at = 0;
-    while at < tokens.len() {
-        let is_begin = match &tokens[at] {
-            Token::Text(words) => is_one_of(words.trim(), FOR_ALL),
-            Token::Name(name) => name == "forall",
-            _ => false,
-        };
-        let end = match &tokens[at + 1..] {
-            [Token::Name(_), Token::Symbol('∈'), Token::Symbol('ℝ') | Token::Name(_), ..] => at + 4,
-            [Token::Name(_), ..] => at + 2,
-            _ => at,
-        };
-        if is_begin && matches!(tokens.get(end), Some(Token::Symbol(',' | ';' | '∨'))) {
-            tokens.drain(at..end);
-        }
-        at += 1;
-    }
 }
 
 /// The letter that a qualifier is about: k of `k in Z` and "where k is an integer".

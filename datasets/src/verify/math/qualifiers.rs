@@ -110,10 +110,48 @@ fn label(tokens: &[Token]) -> usize {
     if is_label && tokens.get(length).is_some_and(is_value) { length } else { 0 }
 }
 
+/// Takes out a set before a condition on its numbers, `x \in \mathbb{R}, x > 0`, and "for all x" behind functions where
+/// more follow.
+pub(super) fn without_variables(tokens: &mut Vec<Token>) {
+    if let [name @ Token::Name(_), Token::Symbol('∈'), Token::Symbol('ℝ'), link, rest @ ..] =
+        tokens.as_slice()
+        && match link {
+            Token::Symbol(mark) => ",;:|".contains(*mark),
+            Token::Text(word) => is_one_of(word.trim(), "with|where|such that"),
+            _ => false,
+        }
+        && rest.contains(name)
+        && rest.iter().any(|token| matches!(token, Token::Symbol('<' | '>' | '≤' | '≥' | '≠')))
+    {
+        tokens.drain(..4);
+    }
+    const FOR_ALL: &str = "for all|for every|for any|for each|for all real|for every real|for all integers|for all real numbers";
+    let mut at = 0;
+    while at < tokens.len() {
+        let is_begin = match &tokens[at] {
+            Token::Text(words) => is_one_of(words.trim(), FOR_ALL),
+            Token::Name(name) => name == "forall",
+            _ => false,
+        };
+        let end = match &tokens[at + 1..] {
+            [Token::Name(_), Token::Symbol('∈'), Token::Symbol('ℝ') | Token::Name(_), ..] => {
+                at + 4
+            }
+            [Token::Name(_), ..] => at + 2,
+            _ => at,
+        };
+        if is_begin && matches!(tokens.get(end), Some(Token::Symbol(',' | ';' | '∨'))) {
+            tokens.drain(at..end);
+        }
+        at += 1;
+    }
+}
+
 /// Where a qualifier begins that only says what a letter stands for, and its domain: `k in Z`, `for all real x`.
 pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     let is_plain = |token: &Token| {
         !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<' | '…' | '≠'))
+            && *token != Token::Name("forall".into())
     };
     if tokens.iter().all(is_plain) {
         return None;

@@ -71,7 +71,9 @@ fn same_function(a: &[Answer], b: &[Answer], equal: Equal, fuel: &mut Fuel) -> b
             let (Answer::Value(own), Answer::Value(other)) = (&a[1], &b[1]) else { return false };
             renamed(other, &u, &x).is_some_and(|other| values(own, &other, fuel))
         }
-        (Some((f, x)), Some((g, u))) if f == g && x == u && is_one_of(&f, "f|g|h|p|q|F|G|H|P|Q") => {
+        (Some((f, x)), Some((g, u)))
+            if f == g && x == u && is_one_of(&f, "f|g|h|p|q|F|G|H|P|Q") =>
+        {
             let (Answer::Value(own), Answer::Value(other)) = (&a[1], &b[1]) else { return false };
             with_free_constants(own, other, fuel)
         }

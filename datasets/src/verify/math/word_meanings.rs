@@ -83,7 +83,11 @@ pub(super) fn is_infinite(words: &str) -> bool {
 pub(super) fn same_judgement(gold: &str, answer: &str) -> Option<bool> {
     const TRUE: &str = "√|✓|✔|☑|对|正确|\\checkmark|\\surd";
     const FALSE: &str = "×|✗|✘|✕|✖|错|错误|不对|不正确|\\times";
-    let inner = |text: &str| bare(text).trim_matches([' ', '.', '。', '$', '!', '！', '的', '(', ')', '（', '）']).to_owned();
+    let inner = |text: &str| {
+        bare(text)
+            .trim_matches([' ', '.', '。', '$', '!', '！', '的', '(', ')', '（', '）'])
+            .to_owned()
+    };
     let exact = |text: &str| {
         let is_true = is_one_of(text, TRUE);
         (is_true || is_one_of(text, FALSE)).then_some(is_true)
@@ -95,7 +99,8 @@ pub(super) fn same_judgement(gold: &str, answer: &str) -> Option<bool> {
     let is_open = holds(&answer, "不能|不一定|无法|是否|并非|没有|吗|?|？|或");
     let in_words = || {
         let subject = before_end(last, "不正确|不对|错误").map(|subject| (subject, false));
-        let (subject, is_true) = subject.or(last.strip_suffix("正确").map(|subject| (subject, true)))?;
+        let (subject, is_true) =
+            subject.or(last.strip_suffix("正确").map(|subject| (subject, true)))?;
         (exact(&gold).is_some() && !subject.contains(['不', '非', '无'])).then_some(is_true)
     };
     // Of a gold answer in letters only a mark is another way to say it.
@@ -127,20 +132,18 @@ fn rank(text: &str) -> Option<u64> {
     const ENDINGS: &str = "o|a|er|es|e|en|ère|ème|ый|ий|ой|ая|ое|ье|ья|ого|ом";
     (text.len() <= 40).then_some(())?;
     let text = without(text.trim(), "in |the |der |die |das |el |la |le |il |o |a ");
-    let text = before_end(text, " place| position| platz| puesto| lugar| place|名|位").unwrap_or(text);
+    let text =
+        before_end(text, " place| position| platz| puesto| lugar| place|名|位").unwrap_or(text);
     if let Some(number) = text.strip_prefix('第') {
         return number.parse().ok().or_else(|| u64::try_from(number_word(number)?).ok());
     }
     let digits = before_end(text, SUFFIXES).and_then(|number| number.trim_end().parse().ok());
     let stem = |stems: &'static str| {
-        let at = each(stems).position(|stem| {
-            text.strip_prefix(stem).is_some_and(|end| is_one_of(end, ENDINGS))
-        })?;
+        let at = each(stems)
+            .position(|stem| text.strip_prefix(stem).is_some_and(|end| is_one_of(end, ENDINGS)))?;
         Some(at as u64 + 1)
     };
-    digits
-        .or_else(|| ordinal(&text.replace(' ', "-")))
-        .or_else(|| STEMS.into_iter().find_map(stem))
+    digits.or_else(|| ordinal(&text.replace(' ', "-"))).or_else(|| STEMS.into_iter().find_map(stem))
 }
 
 /// Symbols of elements.

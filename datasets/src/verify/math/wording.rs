@@ -21,8 +21,8 @@ type Rule = fn(&str) -> Option<String>;
 
 /// The rules, one after another, each on what the ones before it have made of the text.
 const RULES: [Rule; 16] = [
-    mapping, counted, named, change, below_zero, accounting, money, phasor, vectors, part_of, and_a_half,
-    out_of, mixed, compound, directed, operation,
+    mapping, counted, named, change, below_zero, accounting, money, phasor, vectors, part_of,
+    and_a_half, out_of, mixed, compound, directed, operation,
 ];
 
 /// The text in signs, where it is a wording of a value.

@@ -4,8 +4,8 @@ use super::super::alphabet::is_function;
 use super::super::calendar::{date, same_date};
 use super::super::languages::{CONSEQUENCES, no_solution};
 use super::super::scan::{
-    are_digits, before_end, begins, behind_last, each, has_digits, holds, is_letter, is_one_of,
-    past, pattern, without,
+    are_digits, before_end, begins, behind_last, each, has_digits, holds, is_digit, is_letter,
+    is_one_of, past, pattern, without,
 };
 use super::super::spelled::spelled;
 use super::super::standing::{is_doubted, is_unstated, without_reason};
@@ -103,42 +103,41 @@ pub(super) fn without_cause(last: &str) -> &str {
 /// A sentence up to a clause or purpose whose numbers only say when, why or for what: "Alex has 70 left after giving 20
 /// away", "He pays $64 for 16 glasses". None where what stands behind may conclude with another value.
 pub(super) fn main_clause(last: &str) -> Option<&str> {
+    const RESULTS: &str =
+        "to find |to obtain |to give |to yield |to make |to be |to the |to a |to about |to one ";
     let clause = pattern!(
         r"(?x)\ (?:(after|before|when|whenever|if|given|because|since|while|although|compared|once|assuming|considering)\b
-        |than\ [A-Z]\w*['’]s\ |than\ [A-Z]\w*\ (?:has|who|did)|for\ (?:(?:the|his|her|their|its|all|each\ of\ the)\ )?[0-9]
-        |(?:over|with|from|across)\ (?:the|his|her|their|its)\ 
-        |by\ (?:the\ |\w+ing\ )|(?:selling|buying|working|eating|using|paying|running|reading|driving|baking)\ |to\ (?:get|reach)\ to\ |to\ [a-z]+\ )"
+        |than\ [A-Z]\w*(?:['’]s|\ has|\ who|\ did)\ |for\ (?:(?:the|his|her|their|its|all|each\ of\ the)\ )?[0-9]
+        |(?:over|with|from|across)\ (?:the|his|her|their|its)\s|by\ (?:the|\w+ing)\s|to\ (?:get\ to|[a-z]+)\s
+        |(?:selling|buying|working|eating|using|paying|running|reading|driving|baking)\s)"
     );
     let concluding = pattern!(
-        r"[=:;]|, \D|(?i)\b(?:but|or|totals?|totall?ing|altogether|leav(?:es|ing)|and (?:then |now |the |so )?(?:has|have|is|are|had|\
-        ends|gets?|it|[0-9]+ (?:if|when|for|after)))\b"
+        r"(?xi)[=:;]|,\ \D|\b(?:but|or|totals?|totall?ing|altogether|leav(?:es|ing)
+        |and\ (?:then\ |now\ |the\ |so\ )?(?:has|have|is|are|had|ends|gets?|it|[0-9]+\ (?:if|when|for|after)))\b"
     );
-    let stated = pattern!(r"\b(?:is|are|was|were|makes?|gives?|equals?|gets?|so|to be|he|she|they|we|it)\b");
+    let stated =
+        pattern!(r"\b(?:is|are|was|were|makes?|gives?|equals?|gets?|so|to be|he|she|they|we|it)\b");
     let opening = pattern!(
-        r"(?i)^(?:so,? |thus,? |hence,? |therefore,? )?(?:if|when|after|before|for|with|since|given|out|of|because|by|from|to|\
-        as|in|at|while|starting|let|suppose|using|multiply|add|divide|subtract)\b"
+        r"(?xi)^(?:(?:so|thus|hence|therefore),?\ )?(?:if|when|after|before|for|with|since|given|out|of|because|by|from|to
+        |as|in|at|while|starting|let|suppose|using|multiply|add|divide|subtract)\b"
     );
-    let first = last.find(|c: char| c.is_ascii_digit()).filter(|_| !last.contains(['=', '\\', '/']))?;
+    let first = last.find(is_digit).filter(|_| !last.contains(['=', '\\', '/']))?;
     let found = clause.captures_at(last, first)?;
-    let start = found.get(0)?.start();
-    let (main, rest) = last.split_at(start);
-    let link = &rest[1..];
+    let (main, rest) = last.split_at(found.get(0)?.start());
+    let (is_conjunction, link) = (found.get(1).is_some(), &rest[1..]);
+    let is_result = begins(link, RESULTS)
+        || begins(link, "to get ") && !begins(link, "to get to ")
+        || begins(link, "to ") && main.contains(" from ");
+    // "16 glasses for $64"
+    let is_price =
+        begins(link, "for $") || begins(link, "for ") && holds(link, " dollars| euros| cents");
     // "In conclusion, she pays $64"
-    let lead = main[..first].rsplit(", ").next().unwrap_or(main);
-    let lead = if has_digits(&main[..first]) { main } else { lead };
-    let is_purpose = begins(link, "to ");
-    let is_open = is_purpose
-        && (begins(link, "to find |to obtain |to give |to yield |to make |to be |to the |to a |to about |to one ")
-            || begins(link, "to get ") && !begins(link, "to get to ")
-            || main.contains(" from "));
-    let is_sum = |text: &str| begins(text.trim_start(), "$") || holds(text, " dollars| euros| cents");
-    let is_price = begins(link, "for ") && is_sum(&rest[4..]) && !main.contains('$');
-    let is_aside = found.get(1).is_some() || !stated.is_match(rest);
+    let lead = last[..first].rsplit(", ").next().unwrap_or(last);
     (has_digits(rest)
-        && main[..first].contains(' ')
-        && is_aside
-        && !is_open
-        && !is_price
+        && last[..first].contains(' ')
+        && (is_conjunction || !stated.is_match(rest))
+        && !is_result
+        && (main.contains('$') || !is_price)
         && !(main.ends_with(" left") && begins(link, "with |over "))
         && !concluding.is_match(rest)
         && !opening.is_match(lead)

@@ -103,7 +103,8 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 19] = [
         let (value, rule) = last_value(main_clause(e.last)?)?;
         let (lead, behind) = e.last.split_at(offset_in(e.last, value));
         let behind = &behind[value.len()..];
-        let is_stated = !is_unstated(lead, behind) && !is_bound(lead, behind) && !is_doubted(e.last);
+        let is_stated =
+            !is_unstated(lead, behind) && !is_bound(lead, behind) && !is_doubted(e.last);
         is_stated.then(|| (with_unit(e.last, value), rule))
     },
     |e| Some((concluded(e.last)?, Rule::Conclusion)),
@@ -377,7 +378,10 @@ fn bold(line: &str) -> Option<&str> {
         let mut clauses = after.splitn(2, [',', ';', '(', '—']);
         let (unit, remark) = (clauses.next().unwrap_or_default(), clauses.next());
         let is_remark = remark.is_some_and(|text| begins(text, " i.e.| that is"));
-        let is_aside = || main_clause(&line.replace("**", "")).is_some_and(|main| main.len() < line[..close].len());
+        let is_aside = || {
+            main_clause(&line.replace("**", ""))
+                .is_some_and(|main| main.len() < line[..close].len())
+        };
         let is_last =
             !has_digits(after) || unit.is_empty() || is_remark && !has_digits(unit) || is_aside();
         let is_pair =

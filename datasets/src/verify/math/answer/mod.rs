@@ -89,7 +89,8 @@ const HTML: [(&str, &str); 6] = [
 /// struck out, `~~5~~`; none where it has nothing of these.
 fn with_plain_digits(text: &str) -> Option<String> {
     if ["</sup>", "</sub>", "</b>"].iter().any(|mark| text.contains(mark)) {
-        let plain = HTML.iter().fold(text.to_owned(), |text, (mark, plain)| text.replace(mark, plain));
+        let plain =
+            HTML.iter().fold(text.to_owned(), |text, (mark, plain)| text.replace(mark, plain));
         return Some(with_plain_digits(&plain).unwrap_or(plain));
     }
     let (mut out, mut rest) = (String::new(), text);
