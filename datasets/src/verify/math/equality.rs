@@ -280,7 +280,7 @@ pub(super) fn is_readable(gold: &str) -> bool {
     parse(gold).is_some()
         || calendar::date(gold).is_some()
         || is_numbered(gold)
-        || worded::same_judgement(gold, gold).is_some()
+        || word_meanings::same_judgement(gold, gold).is_some()
         || !readings(gold).is_empty()
         || words::after_choice(gold).and_then(parse).is_some()
         || right_side(gold).is_some()

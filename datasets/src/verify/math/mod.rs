@@ -197,7 +197,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     };
     let polar = is_polar.then(|| languages::polar(&scan::folded(gold))).flatten();
     let polar = polar.and_then(|gold| Some(gold == said()?));
-    let polar = worded::same_judgement(gold, &found.text).or(polar);
+    let polar = word_meanings::same_judgement(gold, &found.text).or(polar);
     if let Some(is_same) = polar {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "words" };
     }
