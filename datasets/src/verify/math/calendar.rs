@@ -112,8 +112,8 @@ fn clock(text: &str) -> Option<Answer> {
     const LATER: &str = "下午|傍晚|晚上|中午|午后|午後|오후|pm|p.m|in the afternoon|in the evening|at night|de la tarde|\
         de la noche|da tarde|da noite|du soir|de l'après-midi|del pomeriggio|della sera|di sera|nachmittags|abends|дня|\
         вечера|po południu|wieczorem";
-    const SIGNS: &str = ":|uhr|Uhr|h|时|時|点|點|시";
-    holds(text, SIGNS).then_some(())?;
+    let is_likely = has_digits(text) || text.contains(['半', '点', '點', '时', '時']);
+    (is_likely && holds(text, ":|uhr|Uhr|h|时|時|点|點|시")).then_some(())?;
     let lower = bare(text).to_lowercase();
     let clock = pattern!(
         r"(?x)^(at|around|um|gegen|a\ las?|las?|alle\ ore|alle|ore|às|à|в|o\ godzinie|godz\.?|saat|pukul|jam|om|kl\.?)?\ ?
@@ -134,8 +134,7 @@ fn clock(text: &str) -> Option<Answer> {
     let is_time = match (part(4), part(6)) {
         (":", _) => !is_plain || half.is_some(),
         (".", _) => is_one_of(part(9), "uhr|uur"),
-        ("h", _) => true,
-        (_, "uhr") => true,
+        ("h", _) | (_, "uhr") => true,
         _ => part(7).is_empty() || part(7) == "半" || !part(8).is_empty(),
     };
     let number = |word: &str| word.parse().ok().or_else(|| u32::try_from(number_word(word)?).ok());

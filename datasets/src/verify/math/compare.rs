@@ -132,20 +132,10 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Value(_), Answer::Set(b) | Answer::List(b)) => {
             unordered(&expanded(std::slice::from_ref(gold)), &expanded(b), fuel)
         }
-        (Answer::Time(h, m, half), Answer::Time(i, n, other)) => {
-            let is_open = half.is_some() != other.is_some() && h == i;
-            m == n && (is_open || of_day(*h, *half) == of_day(*i, *other))
+        (Answer::Time(..), Answer::Time(..) | Answer::Ratio(_) | Answer::Value(_)) => {
+            same_time(gold, answer, fuel)
         }
-        (Answer::Time(hours, 0, None), Answer::Value(number))
-        | (Answer::Value(number), Answer::Time(hours, 0, None)) => {
-            number.as_integer() == Some(i64::from(*hours))
-        }
-        (Answer::Time(hours, minutes, half), Answer::Ratio(parts))
-        | (Answer::Ratio(parts), Answer::Time(hours, minutes, half)) => {
-            let value = |n: u32| Answer::integer(n.into());
-            in_order(&[value(*hours), value(*minutes)], parts, fuel)
-                || in_order(&[value(of_day(*hours, *half)), value(*minutes)], parts, fuel)
-        }
+        (Answer::Ratio(_) | Answer::Value(_), Answer::Time(..)) => same_time(answer, gold, fuel),
         (Answer::Words(a), Answer::Set(items)) | (Answer::Set(items), Answer::Words(a))
             if items.is_empty() =>
         {
@@ -213,6 +203,22 @@ fn cases(a: &[(Answer, Answer)], b: &[(Answer, Answer)], fuel: &mut Fuel) -> boo
         });
         place.map(|place| left.swap_remove(place)).is_some()
     })
+}
+
+/// Whether a time is another one, the ratio that it is written as, or an hour by its number.
+fn same_time(time: &Answer, other: &Answer, fuel: &mut Fuel) -> bool {
+    let Answer::Time(hours, minutes, half) = time else { return false };
+    let value = |n: u32| Answer::integer(n.into());
+    match other {
+        Answer::Time(i, n, other) => {
+            let is_open = half.is_some() != other.is_some() && hours == i;
+            minutes == n && (is_open || of_day(*hours, *half) == of_day(*i, *other))
+        }
+        Answer::Ratio(parts) => [*hours, of_day(*hours, *half)]
+            .iter()
+            .any(|hours| in_order(&[value(*hours), value(*minutes)], parts, fuel)),
+        other => *minutes == 0 && half.is_none() && *other == value(*hours),
+    }
 }
 
 /// The hour of a day of 24.

@@ -91,15 +91,14 @@ pub(super) fn half_of_integers(answer: &Answer) -> Option<(&str, i64, bool)> {
     let [Answer::Value(Expr::Variable(name)), Answer::Value(bound)] = sides.as_slice() else {
         return None;
     };
-    let bound = bound.as_integer()?;
-    let (bound, is_above) = match relations[..] {
-        [Relation::AtLeast] => (bound, true),
-        [Relation::More] => (bound.checked_add(1)?, true),
-        [Relation::AtMost] => (bound, false),
-        [Relation::Less] => (bound.checked_sub(1)?, false),
+    let (more, is_above) = match relations[..] {
+        [Relation::AtLeast] => (0, true),
+        [Relation::More] => (1, true),
+        [Relation::AtMost] => (0, false),
+        [Relation::Less] => (-1, false),
         _ => return None,
     };
-    Some((name, bound, is_above))
+    Some((name, bound.as_integer()?.checked_add(more)?, is_above))
 }
 
 /// Whether both run through the same values, all integers: those of multiples of pi, or where the gold says so.
@@ -153,11 +152,9 @@ const CONSTANTS: &str = "a|b|c|d|k|m|A|B|C|K|D|M|\\lambda|\\alpha|\\beta";
 /// single one only where its letter is mostly a constant's. A letter that both have is the same.
 pub(super) fn with_free_constants(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     let (of_gold, of_answer) = (variables(gold), variables(answer));
-    let mut letters = of_answer.difference(&of_gold).chain(of_gold.difference(&of_answer));
-    let count = letters.clone().count();
-    let is_known = letters.clone().all(|name| is_one_of(name, CONSTANTS));
-    is_known
-        && (count > 2 || letters.any(|name| is_one_of(name, "c|k|C|K|A|m|\\lambda")))
+    let letters: Vec<&String> = of_answer.symmetric_difference(&of_gold).collect();
+    letters.iter().all(|name| is_one_of(name, CONSTANTS))
+        && (letters.len() > 2 || letters.iter().any(|name| is_one_of(name, "c|k|C|K|A|m|\\lambda")))
         && with_constants((gold, &|name| !of_answer.contains(name)), answer, fuel)
 }
 

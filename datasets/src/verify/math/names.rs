@@ -2,7 +2,7 @@
 
 use super::links::linked;
 use super::members::MAX_MEMBERS;
-use super::scan::past;
+use super::scan::{holds, past, pattern};
 use super::tree::{Answer, Expr, Relation};
 use super::values::variables;
 
@@ -87,6 +87,19 @@ pub(super) fn assignments(text: &str) -> Option<String> {
         equations.push(format!("{name}={value}"));
     }
     (names.len() > 1).then(|| equations.join(", "))
+}
+
+/// `f: x \mapsto 2x` as `f(x) = 2x`; without a name as the value.
+pub(super) fn mapping(text: &str) -> Option<String> {
+    holds(text, "mapsto|↦").then_some(())?;
+    let map = pattern!(
+        r"^(?:([A-Za-z]) ?(?::|\\colon) ?)?([a-z]) ?(?:\\mapsto|\\longmapsto|↦) ?([^↦]+)$"
+    );
+    let found = map.captures(text)?;
+    Some(match found.get(1) {
+        Some(name) => format!("{}({})={}", name.as_str(), &found[2], &found[3]),
+        None => found[3].to_owned(),
+    })
 }
 
 /// The members of a list or tuple of values; `Some(None)` where they have no order, or are an interval.

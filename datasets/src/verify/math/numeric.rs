@@ -153,21 +153,11 @@ fn circular(name: &str, z: &Complex) -> Option<Complex> {
             let (a, b) = (z.exp()?, z.times(-1.0).exp()?);
             a.sub(&b).div(&a.add(&b))
         }
-        "coth" | "sech" | "csch" => {
-            let whole = match name {
-                "coth" => "tanh",
-                "sech" => "cosh",
-                _ => "sinh",
-            };
-            one().over(&circular(whole, z)?)
-        }
+        "coth" => one().over(&circular("tanh", z)?),
+        "sech" => one().over(&circular("cosh", z)?),
+        "csch" => one().over(&circular("sinh", z)?),
         "arcsinh" => Some(Complex::i().mul(&arcsine(&Complex::i().mul(z))?).times(-1.0)),
-        // sqrt(z - 1) sqrt(z + 1), which z = 1 has as well.
-        "arccosh" if z.sub(&one()).is_rounding() => Some(one().times(0.0)),
-        "arccosh" => {
-            let root = |z: Complex| z.ln()?.times(0.5).exp();
-            z.add(&root(z.sub(&one()))?.mul(&root(z.add(&one()))?)).ln()
-        }
+        "arccosh" => z.add(&root(&z.mul(z).sub(&one()))?).ln(),
         "arctanh" => Some(one().add(z).over(&one().sub(z))?.ln()?.times(0.5)),
         "arccot" => Some(quarter().sub(&circular("arctan", z)?)),
         "arcsec" => circular("arccos", &one().over(z)?),
@@ -201,13 +191,14 @@ fn cosine(z: &Complex) -> Option<Complex> {
     Some(a.add(&b).times(0.5))
 }
 
+/// A square root, of nothing but rounding 0.
+fn root(square: &Complex) -> Option<Complex> {
+    if square.is_rounding() { Some(square.times(0.0)) } else { square.ln()?.times(0.5).exp() }
+}
+
 /// -i ln(iz + sqrt(1 - z^2))
 fn arcsine(z: &Complex) -> Option<Complex> {
-    let square = Complex::of_f64(1.0).sub(&z.mul(z));
-    let root = match square.is_rounding() {
-        true => square.times(0.0),
-        false => square.ln()?.times(0.5).exp()?,
-    };
+    let root = root(&Complex::of_f64(1.0).sub(&z.mul(z)))?;
     Some(Complex::i().times(-1.0).mul(&Complex::i().mul(z).add(&root).ln()?))
 }
 

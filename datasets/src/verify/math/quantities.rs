@@ -51,9 +51,9 @@ pub(super) fn marked(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
 
 /// The currency of a sum for each of something: "dollar per hour".
 fn rate(unit: &str) -> Option<&str> {
-    let (money, _) = unit.split_once(" per ").or_else(|| unit.split_once('/'))?;
+    let (money, of) = unit.split_once(" per ").or_else(|| unit.split_once('/'))?;
     let is_money = conversion("dollar", money).is_some() || is_one_of(money, "€|£|¥|₹|euro|euros");
-    is_money.then_some(money)
+    (is_money && (is_unit(of) || !of.contains(' '))).then_some(money)
 }
 
 /// Ways in which a value with a mark may be compared with another; no way where the other's mark is of another kind,

@@ -99,7 +99,9 @@ fn parity(words: &str) -> Option<Answer> {
     let has = |table| words.clone().any(|word| is_one_of(word, table));
     let (is_odd, is_set) = (has("odd"), has("integers|integer|natural|numbers"));
     (is_odd != has("even") && (is_set || has("n|m|k|x|N|a|b|p"))).then_some(())?;
-    let parity = Answer::Congruence(Expr::integer(i64::from(is_odd)), Expr::integer(2));
+    // By residues that no number is given for.
+    let residue = if is_odd { -1 } else { -2 };
+    let parity = Answer::Congruence(Expr::integer(residue), Expr::integer(2));
     let domain = match has("positive|natural") {
         true => 'N',
         false if has("integers|numbers") => 'Z',

@@ -12,7 +12,7 @@ const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å å ån
     см centimeter centimetre centimètre centímetro centimetro zentimeter centimetri centymetr centymetrów santimetre \
     сантиметр 厘米 公分 センチメートル センチ 센티미터=length 1 1 100|dm дм decimeter decimetre дециметр 分米=length 1 1 10|m м метр \
     metro mètre meter metre metri metry metrów metros mét 米 公尺 メートル 미터=length 1 1 1|km км kilómetro kilomètre \
-    chilometro chilometri quilômetro quilómetro kilometrów kilometry kilometer kilometre километр 千米 公里 キロメートル キロ 킬로미터=length 1 \
+    chilometro chilometri quilômetro kilometrów kilometry kilometer kilometre километр 千米 公里 キロメートル キロ 킬로미터=length 1 \
     1000 1|in inch inche pulgada zoll дюйм 英寸=length 1 254 10000|ft foot feet pie 英尺=length 1 3048 10000|yd \
     yard=length 1 9144 10000|mi mile milla meile миля мил 英里=length 1 1609344 1000|ms millisecond=time 1 1 1000|s с \
     сек segundo seconde secondo secondi saniye detik giây sekund sekundy sekunde sekunden sec second секунд 秒 秒钟 \

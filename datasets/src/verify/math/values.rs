@@ -192,7 +192,7 @@ fn is_integer(name: &str, exprs: [&Expr; 2]) -> bool {
 }
 
 /// Equality at natural numbers of letters that stand for integers, and at fractions of others. The first numbers are
-/// those around the numbers of the expressions, beside which floors change; then all from 2 on, in turn with larger ones.
+/// those around the numbers of the expressions, beside which floors change; then all from 2 on and larger ones in turn.
 fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) -> bool {
     // Some points have no value, such as binomials with more below than above.
     const POINTS: u64 = 64;
@@ -214,8 +214,12 @@ fn at_integers(a: &Expr, b: &Expr, names: &BTreeSet<String>, fuel: &mut Fuel) ->
     let value = |point: u64, index: usize, name: &String| {
         let random = mixed(point << 8 | index as u64);
         if !is_integer(name, [a, b]) {
-            let sign = if is_signed && point % 2 == 1 { -1 } else { 1 };
-            return RBig::from_parts((sign * (1 + random % 97) as i64).into(), 7_u8.into());
+            // Near below integers, and anywhere.
+            let sign = if is_signed && point % 4 == 1 { -1 } else { 1 };
+            let is_near = point.is_multiple_of(2);
+            let (number, below) = if is_near { (1009, 1009_u16) } else { (1, 7) };
+            let above = number * (1 + random % 97) as i64 - i64::from(is_near);
+            return RBig::from_parts((sign * above).into(), below.into());
         }
         let turn = point.saturating_sub(near.len() as u64);
         RBig::from(match near.get(point as usize) {

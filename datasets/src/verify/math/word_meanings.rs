@@ -96,11 +96,10 @@ pub(super) fn same_judgement(gold: &str, answer: &str) -> Option<bool> {
     let of_gold = exact(&gold).or_else(|| polar(&gold.to_lowercase()))?;
     let answer = inner(answer);
     let last = answer.rsplit(['，', ',', '。', ' ', '：', ':', '填']).next().unwrap_or(&answer);
-    let is_open = holds(&answer, "不能|不一定|无法|是否|并非|没有|吗|?|？|或");
+    let is_open = holds(&answer, "不能|不一定|无法|是否|并非|没有|难|吗|?|？|或");
     let in_words = || {
-        let subject = before_end(last, "不正确|不对|错误").map(|subject| (subject, false));
-        let (subject, is_true) =
-            subject.or(last.strip_suffix("正确").map(|subject| (subject, true)))?;
+        let no = before_end(last, "不正确|不对|错误").map(|subject| (subject, false));
+        let (subject, is_true) = no.or_else(|| Some((last.strip_suffix("正确")?, true)))?;
         (exact(&gold).is_some() && !subject.contains(['不', '非', '无'])).then_some(is_true)
     };
     // Of a gold answer in letters only a mark is another way to say it.
@@ -119,8 +118,7 @@ pub(super) fn same_rank(gold: &str, answer: &str) -> Option<bool> {
 
 /// The rank that words are, in the languages with tables.
 fn rank(text: &str) -> Option<u64> {
-    const SUFFIXES: &str = "st|nd|rd|th|^{st}|^{nd}|^{rd}|^{th}|^st|^nd|^rd|^th|^{ st }|^{ nd }|^{ rd }|^{ th }|º|ª|ème|\
-        ère|er|e|-й|-я|-е|番目|번째|位|名";
+    const SUFFIXES: &str = "st|nd|rd|th|º|ª|ème|ère|er|e|-й|-я|-е|番目|번째|位|名";
     const STEMS: [&str; 6] = [
         "primer|segund|tercer|cuart|quint|sext|séptim|octav|noven|décim",
         "premi|deuxi|troisi|quatri|cinqui|sixi|septi|huiti|neuvi|dixi",
@@ -137,7 +135,8 @@ fn rank(text: &str) -> Option<u64> {
     if let Some(number) = text.strip_prefix('第') {
         return number.parse().ok().or_else(|| u64::try_from(number_word(number)?).ok());
     }
-    let digits = before_end(text, SUFFIXES).and_then(|number| number.trim_end().parse().ok());
+    let plain = text.replace(['^', '{', '}', ' '], "");
+    let digits = before_end(&plain, SUFFIXES).and_then(|number| number.parse().ok());
     let stem = |stems: &'static str| {
         let at = each(stems)
             .position(|stem| text.strip_prefix(stem).is_some_and(|end| is_one_of(end, ENDINGS)))?;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::amounts::{accounting, below_zero, change, money, operation};
 use super::answer::closing;
+use super::names::mapping;
 use super::program_output::closed;
 use super::scan::{
     are_digits, before_end, begins, each, holds, is_one_of, parted, past, pattern, without,
@@ -109,19 +110,6 @@ pub(super) fn without_article(text: &str) -> &str {
     const ARTICLES: &str =
         "a |an |the |it has |it is |it |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
     without(text, ARTICLES)
-}
-
-/// `f: x \mapsto 2x` as `f(x) = 2x`; without a name as the value.
-fn mapping(text: &str) -> Option<String> {
-    holds(text, "mapsto|↦").then_some(())?;
-    let map = pattern!(
-        r"^(?:([A-Za-z]) ?(?::|\\colon) ?)?([a-z]) ?(?:\\mapsto|\\longmapsto|↦) ?([^↦]+)$"
-    );
-    let found = map.captures(text)?;
-    Some(match found.get(1) {
-        Some(name) => format!("{}({})={}", name.as_str(), &found[2], &found[3]),
-        None => found[3].to_owned(),
-    })
 }
 
 /// `nine grams`.

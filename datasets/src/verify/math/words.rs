@@ -339,7 +339,8 @@ pub(super) fn opening(text: &str) -> Option<bool> {
         says(word).is_none_or(|other| other == first)
             && !is_one_of(
                 word,
-                "maybe|perhaps|possibly|or|but|if|unless|except|wait|only|actually|sometimes",
+                "maybe|perhaps|possibly|or|but|if|unless|except|wait|only|actually|sometimes|если|иначе|но|aber|wenn|sonst|\
+                si|sinon|mais|pero|ma|se|mas|senão|ale|jeśli|ama|eğer|tapi|jika|maar|als",
             )
             && !(first && word == "not")
     });

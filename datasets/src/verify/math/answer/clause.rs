@@ -87,18 +87,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     {
         return Some(value);
     }
-    // "la vitesse moyenne est de 45 km/h"
-    const VERBS: &str = " est de | est d'| est égale à | est égal à | est | es de | es igual a | es | è di | è uguale a | è pari a | è | é \
-        de | é igual a | é | ist gleich | ist | beträgt | равна | равно | равен | составляет | wynosi | bedraagt ";
-    if let Some(at) = behind_last(clause, VERBS)
-        && let value = trimmed(&clause[at..])
-        && !standing::is_unstated(&clause[..at], "")
-        && !holds(&clause[..at], " no | non | não | nicht | не ")
-        && clause.starts_with(char::is_alphabetic)
-        && is_value(value)
-        && is_answer(value)
-        && has_digits(value)
-    {
+    if let Some(value) = predicate(clause) {
         return Some(value);
     }
     // "choice C, which is 12"
@@ -121,6 +110,18 @@ pub(super) fn stated(text: &str) -> Option<&str> {
         // "The answer is that she has 12 eggs": the only value.
         .or_else(|| if is_operation() { None } else { only() });
     Some(found.unwrap_or(clause))
+}
+
+/// The value that a clause of another language says of its subject: "la vitesse moyenne est de 45 km/h".
+fn predicate(clause: &str) -> Option<&str> {
+    const VERBS: &str = " est de | est d'| est égale à | est égal à | est | es de | es igual a | es | è di | è uguale a | è pari a | è | é \
+        de | é igual a | é | ist gleich | ist | beträgt | равна | равно | равен | составляет | wynosi | bedraagt ";
+    let (subject, value) = clause.split_at(behind_last(clause, VERBS)?);
+    let value = trimmed(value);
+    let is_denied =
+        standing::is_unstated(subject, "") || holds(subject, " no | non | não | nicht | не ");
+    let is_plain = clause.starts_with(char::is_alphabetic) && has_digits(value);
+    (is_plain && !is_denied && is_value(value) && is_answer(value)).then_some(value)
 }
 
 /// Leads from a calculation in words to what it comes to, and from a value to the same in another unit.

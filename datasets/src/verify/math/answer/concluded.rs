@@ -139,6 +139,8 @@ pub(super) fn main_clause(last: &str) -> Option<&str> {
         && !is_result
         && (main.contains('$') || !is_price)
         && !(main.ends_with(" left") && begins(link, "with |over "))
+        // "divisible by the", "reduced by the"
+        && !(before_end(main, "ible|ed").is_some() && begins(link, "by "))
         && !concluding.is_match(rest)
         && !opening.is_match(lead)
         && !holds(main, " would | could | might "))

@@ -75,23 +75,15 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     Some(Found { text: Cow::Owned(found.text.into_owned()), span, rule: found.rule })
 }
 
-/// Marks of HTML, and what stands for them with as many characters.
-const HTML: [(&str, &str); 6] = [
-    ("<sup>", "^{   "),
-    ("</sup>", "}     "),
-    ("<sub>", "_{   "),
-    ("</sub>", "}     "),
-    ("<b>", "   "),
-    ("</b>", "    "),
-];
-
 /// A text with the digits of other scripts as those of ASCII, raised and lowered text as in TeX, and without what is
 /// struck out, `~~5~~`; none where it has nothing of these.
 fn with_plain_digits(text: &str) -> Option<String> {
     if ["</sup>", "</sub>", "</b>"].iter().any(|mark| text.contains(mark)) {
-        let plain =
-            HTML.iter().fold(text.to_owned(), |text, (mark, plain)| text.replace(mark, plain));
-        return Some(with_plain_digits(&plain).unwrap_or(plain));
+        // With as many characters.
+        let text = text.replace("<sup>", "^{   ").replace("<sub>", "_{   ").replace("<b>", "   ");
+        let text =
+            text.replace("</sup>", "}     ").replace("</sub>", "}     ").replace("</b>", "    ");
+        return Some(with_plain_digits(&text).unwrap_or(text));
     }
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, blanks, after)) = struck_out(rest) {
