@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::super::answer::{
     Found, Rule, by_marks, is_value, last_sentence, offset_in, says_how, unmarked,
 };
-use super::super::languages::revocation;
-use super::super::scan::{begins, head, holds, lowered, without};
+use super::super::languages::{no_solution, revocation};
+use super::super::scan::{begins, behind_last, has_digits, head, holds, is_digit, lowered, without};
 use super::super::words::is_choice;
 use super::super::{Outcome, equality};
 use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
@@ -46,10 +46,25 @@ tables! {
     )?(?:correct|right|fine|ok)\\b|(?:was|were) (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|\
     [.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|needed)|\\bholds\\b|\
     consistent|checks out|verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
+    /// Begins a check of what stands before it.
+    CHECK: "^(?:(?:now|but|however|let us|let['’]s|quick|sanity|to|as a|when|if we|we),? )*(?:(?:double[- ])?check|verif|substitut|plug|test\\b|testing|probe\\b|kontroll|überprüf|comprob|vérif|prova\\b|провер|sprawdz|sağlama|kontrol|pemeriksaan|kiểm tra|thử lại|检验|檢驗|验|驗|検算|確認|확인|검산|代入)";
+    /// Says that it does not come out.
+    FAILURE: "\\b(?:does|do|did)(?: not|n['’]t) (?:satisfy|check|work|hold|fit|match|agree|solve|add up|verify|balance|meet|equal|come out)\\b|\\bfails\\b|\\b(?:check|verification|test)(?: has)? failed\\b|\\bviolates\\b|\\bcontradict(?:s|ion)\\b|\\b(?:is|are)(?: not|n['’]t) (?:an? |the )?(?:valid |correct |actual )?(?:solution|root|answer|equal|satisfied)\\b|[✗✘❌✖]|(?:≠|\\\\neq?\\b|\\\\not ?=) *[$]?-?[1-9]|矛盾|不成立|不符|不满足|stimmt nicht|geht nicht auf|ne (?:convient|vérifie) pas|no (?:se )?cumple|non (?:soddisfa|verifica)|não (?:satisfaz|confere)|не (?:подходит|удовлетворяет)|満たさない|成り立たない|만족하지|성립하지";
+    /// What it may say so of: the value before, or the check.
+    CHECKED: "(?:^|[^a-z])(?:this|that|it|which|(?:the|our|my|this|that) (?:\\w+ )?(?:answer|value|result|number|solution|check|verification|candidate|equation|equality|condition|test|sides?)|[lr]hs|(?:both|two) sides|check|verification)[ :*]*$";
+    SIDES: "(?:[lr]hs|\\bsides?|substitut(?:ing|e)|plug(?:ging)?)(?: it)?(?: back)?(?: in)?,? *(?:=|is\\b|gives|yields|equals|:|we get)";
+    CONDITION: "^ (?:the|our|this|that|a|any|both|all) (?:\\w+ ){0,2}(?:conditions?|constraints?|equations?|requirements?|inequality|inequalities|problem|restrictions?|domain|hypothes[ie]s|fact)\\b";
+    /// Says that there is nothing of the kind.
+    NOTHING: "\\bno such \\w+(?: \\w+)?(?: exists?| is possible)?$|\\b(?:the|this|that|such an?) (?:\\w+ )?\\w+ (?:does not|doesn['’]t|cannot|can['’]t|can not) (?:actually |even |possibly )?exist$|\\bno (?:solution|answer)s?$";
     /// Says what the result is.
     ASSERTION: "\\bshould (?:be|read)\\b|\\b(?:we )?need \\W?[0-9]|\\b(?:correct|right|true|new|revised) \\w+:|\\bround(?:s|ed|ing)?\\b|\\b(?:it|that|there)['’]s |\\b(?:answer|value|result|total|number|probability|count|sum|product|area|volume|length|perimeter|remainder|solution|ratio|price|age|it|there|which)s?\
     (?: [\\w']+){0,6}? (?:is|are|becomes?|be|equals?|gives?|takes|costs|to)\\b|\\b(?:so|thus|hence|therefore|giving|leaving|i\\.e|a total of|namely|we (?:get|pay|have))\\b";
 }
+
+/// Most sentences behind a mark that are looked at.
+const MAX_SENTENCES: usize = 12;
+/// Signs of what is worked out.
+const OPERATORS: [char; 10] = ['=', '+', '-', '−', '*', '·', '×', '/', '^', '\\'];
 
 const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (?:over|again|afresh|fresh|from scratch)|\
     (?:try|redo|recomput|retry)ing|wait|hm+|hold on|actually|sorry|i(?:['’]m| am) sorry|on second thought|i (?:now \
@@ -78,6 +93,69 @@ pub(in super::super) fn corrects(text: &str) -> bool {
 const FALSE: &str = " is wrong| is too | is incorrect| is not correct| is not right| is false| is extraneous| is invalid| \
     is impossible|cannot be right| can't be right| does not work| doesn't work| must be rejected";
 
+/// Where a text goes on behind a check of the value before it that fails, or says that there is no solution: "Check: 15 · 2
+/// = 30 ≠ 32", "However, no solution exists". Of another candidate it may say so.
+fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
+    const CONTRASTS: &str = "but |but, |however|though |although |yet |unfortunately|alas|aber |leider |mais |pero |ma |\
+        mas |но |jednak |ama |但|しかし|그러나|하지만";
+    const OTHERS: &str = " if | for | when | other| another| over | larger| smaller| general| then|closed| real";
+    // What is asked for may be what fails.
+    if holds(lead, " not |n't |n’t |fail|ontradict|ounterexample|no sol") {
+        return None;
+    }
+    let value = mark.rsplit('=').next().unwrap_or(mark).trim_matches(['$', ' ']).to_lowercase();
+    let is_own = |clause: &str| {
+        let mut places = clause.match_indices(&*value);
+        places.any(|(at, _)| {
+            let (before, after) = (&clause[..at], &clause[at + value.len()..]);
+            !before.ends_with(|c: char| c.is_alphanumeric() || "-−.".contains(c))
+                && !after.starts_with(|c: char| c.is_alphanumeric())
+                && !after.strip_prefix('.').is_some_and(|rest| rest.starts_with(is_digit))
+        })
+    };
+    let is_nothing = matches!(&*value, "0" | "\\emptyset" | "\\varnothing") || !is_value(&value);
+    let mut is_check = false;
+    let mut sentences =
+        small.split(['\n', ';', '。']).flat_map(|line| line.split(". ")).take(MAX_SENTENCES);
+    sentences.find_map(|sentence| {
+        let (at, end) = (offset_in(small, sentence), offset_in(small, sentence) + sentence.len());
+        let bare = sentence.trim_matches(|c: char| !c.is_alphanumeric());
+        is_check |= CHECK.find_small(bare).is_some();
+        let is_contrast = begins(bare, CONTRASTS);
+        if is_contrast && !is_nothing && !has_digits(bare) && !holds(bare, OTHERS)
+            && (NOTHING.find_small(bare).is_some() || no_solution(bare).is_some())
+        {
+            return Some(at);
+        }
+        let fails = FAILURE.expression.find_iter(sentence).any(|found| {
+            let lead = sentence[..found.start()].trim_end_matches([' ', ',', '*', '$', '(']);
+            let start = behind_last(lead, ", |: |,|：|✓| but | whereas | while ").unwrap_or(0);
+            let (clause, word) = (&lead[start..], found.as_str());
+            let is_word = word.ends_with(char::is_alphabetic) && word.is_ascii() && word != "contradiction";
+            // The numbers of a check are those of the value, or of its two sides.
+            let is_bare = !has_digits(clause);
+            let is_about = || {
+                SIDES.find_small(clause).is_some()
+                    || is_bare
+                        && (!has_digits(lead) || is_own(lead) || SIDES.find_small(lead).is_some())
+            };
+            let is_of_it = match (is_own(clause), is_word) {
+                (true, true) => clause.ends_with(&*value),
+                (true, false) => (is_check || is_contrast) && clause.contains(OPERATORS),
+                (false, false) => is_check && is_about(),
+                (false, true) => {
+                    let is_known = || CONDITION.find_small(&sentence[found.end()..]).is_some();
+                    is_bare
+                        && CHECKED.find_small(clause).is_some()
+                        && (holds(clause, "check|verification") || is_check && is_about() || is_known())
+                }
+            };
+            is_of_it && !AFFIRMATION.is_match(&small[at + found.end()..])
+        });
+        fails.then_some(end)
+    })
+}
+
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> {
     let behind = head(&text[mark.span.end..], MAX_BEHIND);
@@ -88,6 +166,13 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let is_first =
         holds(first, "irst|ntermediate|egin|ubtotal|artial|tep ") && INTERMEDIATE.is_match(first);
     let small = lowered(behind);
+    if let Some(at) = refuted(&small, first, &mark.text) {
+        let rest = &behind[at..];
+        let is_same = |other: Found<'_>| {
+            equality::compared(&mark.text, &other.text).0 == Outcome::Correct
+        };
+        return (!by_marks(rest).is_some_and(is_same)).then_some(rest);
+    }
     let of_it = REVOCATION_OF_IT.find_small(&small).map(|found| found.start);
     // "3 is valid, -3 is extraneous" says nothing of the 3.
     let is_other = |c: char| c.is_alphanumeric() || ".-−".contains(c);
