@@ -3,7 +3,7 @@
 use memchr::{memmem, memrchr_iter};
 
 use super::super::scan::{head, is_digit, strip_prefix};
-use super::super::standing::{self, corrects, is_denied, is_unstated, without_reason};
+use super::super::standing::{self, corrects, is_denied, is_foreign, is_unstated, without_reason};
 use super::super::words::opening;
 use super::clause::{comes_to, leading, stated};
 use super::numbers::formula_in;
@@ -116,7 +116,10 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         let is_first = !text[..at].ends_with('#');
         let rest = head(text[at..].trim_start_matches('#').trim_start(), MAX_LINE);
         let line = rest.lines().next().unwrap_or_default().trim();
-        (is_first && !line.is_empty() && !line.starts_with('#')).then_some((at, line))
+        // `Finish with "#### 42"`
+        let is_shown = || text[..at].ends_with(['"', '“', '`']) && is_foreign(&text[..at], "");
+        (is_first && !line.is_empty() && !line.starts_with('#') && !is_shown())
+            .then_some((at, line))
     };
     memmem::find_iter(text.as_bytes(), "####").take(MAX_MARKS).filter_map(line)
 }

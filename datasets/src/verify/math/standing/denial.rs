@@ -81,11 +81,15 @@ tables! {
     to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\
     wrong|forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|\
     can) be (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely \
-    )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|is out \
+    )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|\
+    is what (?:the|an?) (?:\\w+ )?(?:template|format|box|answer)|is how (?:one|an?|you|the) |is (?:just|only|\
+    merely) an? (?:\\w+ )?(?:example|template|placeholder|format|illustration|sample)|is (?:the|\
+    an?) (?:\\w+ )?(?:format|template|placeholder|sample)|is out \
     of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as \
     (?:wrong|incorrect|false))\\b|is (?:the|a) (?:result of (?:an? |the )?)?(?:common |typical |usual )?(?:mistake|\
     error|trap|misprint|guess)\\b)|^[^.\n]*\\b(?:so|hence|therefore|thus) (?:it|this|that) (?:is|must be) (?:wrong|\
-    incorrect|false|rejected|discarded|excluded|not (?:right|correct|valid))\\b|^, which is (?:a misprint|a mistake|\
+    incorrect|false|rejected|discarded|excluded|not (?:right|correct|valid))\\b|^ is an? (?:mere )?example[.,;:]|\
+    ^, which is (?:a misprint|a mistake|\
     an error|wrong|absurd)";
     /// The same in languages whose verb is last.
     DENIED: "^['’]?[a-zçğıöşü]{0,3} ?(?:は不|は適さ|是错|是錯|错误|錯誤|不正确|不正確|不对|不對|では?な|じゃな|ではあり|번?[이가은는] 아[니닙]|일 수 없|değil|olamaz|नहीं|নয়)";

@@ -34,7 +34,11 @@ const MAX_BEHIND: usize = 4000;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
 /// somebody says to a value; people.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: [(&str, &str); 6] = [
+    (
+        "INTO",
+        "(?:in|into|inside|within|as|using|with|between|like|by|innerhalb|als|dans|sous|entre|en|dentro de|em|tra)(?: the (?:format|form))?[ \"“'`*$]*$",
+    ),
     (
         "CLAIM",
         "(?:claim|statement|assertion|conjecture|proposition|hypothesis|conclusion|sentence)",
@@ -72,8 +76,12 @@ tables! {
     даёт|podaje))VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$|\
     (?:^|[，。；：\n ])(?:小.|他|她|他们|同学|老师|学生|有人|网友|朋友|某人|甲|乙|丙).{0,2}(?:说|認為|认为|觉得|以为|写道|声称|算得)[^，。,]{0,12}$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
-    OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
+    OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| else)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
+    /// The same of a solution that another one may improve on.
+    OF_ATTEMPTS: "\\b(?:an?|the|one|another|some|this|that|(?:my|his|her|their) (?:previous|earlier|first)) (?:(?:other|more|very) )?(?:(?:naive|previous|earlier|quick|hasty|common|typical|tempting|careless|simple|other|alternative|obvious|official|published|wrong|flawed|incorrect|standard|direct) )*(?:solution|attempt|approach|method|argument|calculation|count|answer|reasoning|analysis)s? (?:gave|gives?|yields?|yielded|got|gets|obtain(?:s|ed)|arrives? at|produces?d?|was)VALUE";
+    /// Says what is wrong with it.
+    FLAWS: "(?:^|[.,;!—] *)(?:(?:but|however|and|yet),? )?(?:i (?:think|believe|suspect|fear)(?: that)? )?(?:it|he|she|they|this|that|which|(?:this|that|their|his|her|its|the) (?:attempt|model|solver|solution|reasoning|argument|approach|method|work|answer|count|student))(?: \\w+ly)? (?:(?:made|makes|commits|committed|contains|contained|has|had) (?:an?|some|the same) (?:\\w+ )?(?:error|mistake|slip|flaw|gap|bug)|(?:is|was|seems|looks) (?:\\w+ly )?(?:flawed|faulty|unsound|sloppy|invalid|unjustified|wrong|incorrect|mistaken|based on an? (?:false|wrong|error|mis\\w+))(?: *$|[.,;!—]| (?:because|since|as|assum)\\w*)|err(?:s|ed)\\b|(?:neglect|ignore|omit|overlook|overcount|double-?count|miscount|misread|disregard)(?:s|ed)?\\b|miss(?:es|ed) (?:the|an?|some|that|two|one|out|cases?|symmetr)\\w*\\b|forg[eo]ts?\\b|fail(?:s|ed) to\\b)";
     /// Somebody said what stands in quotation marks before: `"The answer is 9," said Tom.`
     SAID_BEHIND: "(?-i)^[^\"”\\n]{0,12}[\"”],? (?:said|says|wrote|writes|claim|thought|(?:he|she|they|[A-Z]\\w+|the \\w+) (?:said|says|wrote|writes|claim|thought|insist))";
     /// Agrees with what somebody else says.
@@ -85,6 +93,8 @@ tables! {
     such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|\
     with)\\b[^\"“”]{0,24}[ :][\"“'`]+(?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\\b(?:should|would|must|might|\
     could) look like(?: this| that)?[ :,]*[$*]*$";
+    /// An instruction, or what the question is said to want: "Put your final answer in".
+    INSTRUCTION: "\\b(?:your|deine|ihre|ta|votre|tu|su|sua|tua) (?:final |own |complete |numeric(?:al)? |finale |endgültige )*(?:answers?|results?|solutions?|response|reply|antwort|réponse|respuesta|resposta|risposta)(?: final[e]?)?\\b[^.:]{0,24} INTO|\\b(?:please|remember to|make sure to|be sure to|(?:asks?|wants?|tells?|told) (?:me|us|you)(?: to)?|says? to|you (?:should|must|have to|need to)|^) *(?:put|write|give|place|enclose|present|state|provide|report|box|return|enter|wrap|submit|output|type|format|express|respond with|reply with)\\b[^.:]{0,16}\\b(?:answer|result|response)\\b[^.:]{0,16} INTO|\\b(?:problem|question|task|prompt|instructions?|format|user|template)s? (?:wants?|asks? for|requires?|demands?|expects?|calls? for)\\b[^.:]{0,12}\\banswer\\b[^.:]{0,16} INTO|^[^a-z]*(?:finish|end|conclude|close|reply|respond)\\b[^.:]{0,24}\\bwith(?: the)?(?: words?| line| sentence| phrase)? ?[\"“'`]+(?:the (?:final )?answer(?: is|:) ?)?[*$# ]*$|请[^。,，]{0,16}(?:答案|结果)[^。,，]{0,8}[在用于入到成为][ $]*$|\\b(?:свой|ваш) (?:окончательный )?ответ в[ $]*$";
     /// Supposes another case.
     SUPPOSITION: "\\b(?:wäre|würden?|serait|sería|seria|sarebbe|был[оа]? бы|if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b|如果|假如|若";
     /// Supposes an answer, or names that of the graders.
@@ -180,11 +190,11 @@ pub(super) fn is_step(before: &str, after: &str) -> bool {
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
-    let sentence = sentence(before);
+    let sentence = sentence(before).trim_end_matches("\\boxed{").trim_end_matches("<answer>");
     // Made small once, for all the tables.
     let small = &*lowered(sentence);
     let behind = head(after, MAX_SENTENCE);
-    let has_quote = sentence.contains(['"', '“']);
+    let has_quote = sentence.contains(['"', '“', '`']);
     let is_said = || {
         let found = BY_OTHERS.expression.captures(sentence);
         let found = found.or_else(|| QUOTED.expression.captures(sentence));
@@ -206,11 +216,14 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
                     || holds(text, " not|n't|=| so | no | nicht| pas|non "))
         })
     };
+    let is_flawed = || FLAWS.is_match(behind);
     is_said()
         || is_listed()
         || PREMISE.is_match(small)
-        || OF_OTHERS.is_match(sentence) && MISTAKES.is_match(behind)
+        || OF_OTHERS.is_match(sentence) && (MISTAKES.is_match(behind) || is_flawed())
+        || OF_ATTEMPTS.is_match(small) && is_flawed()
         || FORM.is_match(small)
+        || INSTRUCTION.is_match(small)
         || INVERSION.is_match(small)
         || SUPPOSITION.is_match(small) && is_supposed()
         || is_one_of_cases(before, after)

@@ -23,7 +23,9 @@ tables! {
     double[- ]counted|now replace|mixed up|used the wrong|should have|meant)\\b|\\b(?:that|this|it) (?:was|is) for \
     (?:the|a|an) (?:wrong|other|different)\\b|(?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|\
     was|wrong|instead|not)\\b|\\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
-    \\boops|\\bi (?:was lying|lied)\\b|(?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
+    \\boops|\\b(?:that|this|the above) (?:was|is) (?:just |only |merely )?(?:an?|the) (?:\\w+ )?(?:example|\
+    illustration|placeholder|template|format)[.,;:!]|\\bthis is how (?:one|an?|you|the) |\\bi (?:was lying|lied)\\b|\
+    (?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
     no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is \
     (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|\
@@ -49,7 +51,12 @@ tables! {
     /// Begins a check of what stands before it.
     CHECK: "^(?:(?:now|but|however|let us|let['’]s|quick|sanity|to|as a|when|if we|we),? )*(?:(?:double[- ])?check|verif|substitut|plug|test\\b|testing|probe\\b|kontroll|überprüf|comprob|vérif|prova\\b|провер|sprawdz|sağlama|kontrol|pemeriksaan|kiểm tra|thử lại|检验|檢驗|验|驗|検算|確認|확인|검산|代入)";
     /// Says that it does not come out.
-    FAILURE: "\\b(?:does|do|did)(?: not|n['’]t) (?:satisfy|check|work|hold|fit|match|agree|solve|add up|verify|balance|meet|equal|come out)\\b|\\bfails\\b|\\b(?:check|verification|test)(?: has)? failed\\b|\\bviolates\\b|\\bcontradict(?:s|ion)\\b|\\b(?:is|are)(?: not|n['’]t) (?:an? |the )?(?:valid |correct |actual )?(?:solution|root|answer|equal|satisfied)\\b|[✗✘❌✖]|(?:≠|\\\\neq?\\b|\\\\not ?=) *[$]?-?[1-9]|矛盾|不成立|不符|不满足|stimmt nicht|geht nicht auf|ne (?:convient|vérifie) pas|no (?:se )?cumple|non (?:soddisfa|verifica)|não (?:satisfaz|confere)|не (?:подходит|удовлетворяет)|満たさない|成り立たない|만족하지|성립하지";
+    FAILURE: "\\b(?:does|do|did)(?: not|n['’]t) (?:satisfy|check|work|hold|fit|match|agree|solve|add up|verify|\
+    balance|meet|equal|come out)\\b|\\bfail(?:s|ed)\\b|\\bviolates\\b|\\bcontradict(?:s|ion)\\b|\\b(?:is|are)(?: not|\
+    n['’]t) (?:an? |the )?(?:valid |correct |actual )?(?:solution|root|answer|equal|satisfied)\\b|[✗✘❌✖]|(?:≠|\
+    \\\\neq?\\b|\\\\not ?=) *[$]?-?[1-9]|矛盾|不成立|不符|不满足|stimmt nicht|geht nicht auf|ne (?:convient|vérifie) pas|\
+    no (?:se )?cumple|non (?:soddisfa|verifica)|não (?:satisfaz|confere)|не (?:подходит|удовлетворяет)|満たさない|成り立たない|\
+    만족하지|성립하지";
     /// What it may say so of: the value before, or the check.
     CHECKED: "(?:^|[^a-z])(?:this|that|it|which|(?:the|our|my|this|that) (?:\\w+ )?(?:answer|value|result|number|solution|check|verification|candidate|equation|equality|condition|test|sides?)|[lr]hs|(?:both|two) sides|check|verification)[ :*]*$";
     SIDES: "(?:[lr]hs|\\bsides?|substitut(?:ing|e)|plug(?:ging)?)(?: it)?(?: back)?(?: in)?,? *(?:=|is\\b|gives|yields|equals|:|we get)";
@@ -78,7 +85,8 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (
     correct))|(?:cannot|can['’]t) be (?:right|correct)|(?:does not|doesn['’]t) (?:work|fit|check))\\b|\\b(?:must|have \
     to|has to|needs? to) (?:also |still |now )?(?:add|subtract|double|halve|round|exclude|include|remove|be \
     (?:doubled|tripled|halved|squared|added|multiplied|divided|subtracted))\\b|\\b(?:over|under|double|mis)[- ]?count|\
-    \\b(?:check|verification)(?: has)? fail(?:s|ed)|\\b(?:added|subtracted|multiplied|divided) instead|\\b(?:correct|\
+    \\b(?:check|verification)(?: has)? fail(?:s|ed)|\\b(?:mine|my (?:(?:own|actual|real|final) )*(?:answer|result|\
+    value|solution|total|choice))(?: is\\b|:)|\\b(?:added|subtracted|multiplied|divided) instead|\\b(?:correct|\
     right|true|new|revised) (?:value|answer|result|total|count):|\\b(?:the|corrected|final|revised) (?:final |\
     corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe \
     (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|\
@@ -135,12 +143,13 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
             // The numbers of a check are those of the value, or of its two sides.
             let is_bare = !has_digits(clause);
             let is_about = || {
-                SIDES.find_small(clause).is_some()
+                !holds(lead, "other")
+                    && (SIDES.find_small(clause).is_some()
                     || is_bare
-                        && (!has_digits(lead) || is_own(lead) || SIDES.find_small(lead).is_some())
+                        && (!has_digits(lead) || is_own(lead) || SIDES.find_small(lead).is_some()))
             };
             let is_of_it = match (is_own(clause), is_word) {
-                (true, true) => clause.ends_with(&*value),
+                (true, true) => clause.ends_with(&*value) && word != "failed",
                 (true, false) => (is_check || is_contrast) && clause.contains(OPERATORS),
                 (false, false) => is_check && is_about(),
                 (false, true) => {
