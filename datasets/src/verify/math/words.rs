@@ -7,7 +7,8 @@ use super::answer::REFUSED;
 use super::languages::{REASONS, no_solution, polar};
 use super::read::parse;
 use super::scan::{
-    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
+    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, pattern,
+    without,
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
@@ -380,8 +381,29 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
             && standing::has_word(clause, standing::SENTENCE)
             && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
                 .is_none();
-    let begin = [2, 3, 0].iter().find_map(|at| polar(words.get(*at)?));
-    begin.or_else(|| opening(last.trim_start())).filter(|_| !is_both)
+    // "Yes if n is even, no if n is odd."
+    let by_cases = pattern!(
+        r"(?i)\b(?:yes|true)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)\b.*(?:\b(?:no|false|not)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)|\b(?:otherwise|else|but|in which case)[, *]+(?:no|false|not))\b|\b(?:no|false)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)\b.*(?:\b(?:yes|true)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)|\b(?:otherwise|else|but|in which case)[, *]+(?:yes|true))\b"
+    );
+    // "No counterexample exists, so the statement is true."
+    let determiner = pattern!(r"^\W*[Nn]o (?:one|[a-z]{4,}) ");
+    const VERBS: &str = "exist|pued|tien|siempre|todo|toda|cumpl|neces|sirve|vale|conv|importa|because|since|they|this|that|there|\
+        these|those|however|unless|when";
+    let is_determiner = |sentence: &str| {
+        determiner.find(sentence).is_some_and(|found| {
+            !begins(
+                &found.as_str().to_lowercase().trim_start_matches(|c: char| !c.is_alphabetic())
+                    [3..],
+                VERBS,
+            )
+        }) && !is_none(&folded(sentence))
+    };
+    let is_word = |at: &&usize| **at == 3 || !is_determiner(if **at == 0 { end } else { last });
+    let is_both = is_both || by_cases.is_match(end);
+    let begin = [2, 3, 0].iter().filter(is_word).find_map(|at| polar(words.get(*at)?));
+    let before = || end[..super::answer::offset_in(end, last)].trim();
+    let earlier = || if is_determiner(last) { polarity(before()) } else { None };
+    begin.or_else(|| opening(last.trim_start())).or_else(earlier).filter(|_| !is_both)
 }
 
 /// Whether a gold answer that is no mathematics is a name or words, with marks that no formula has, and at most

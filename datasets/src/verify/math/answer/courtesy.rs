@@ -1,7 +1,9 @@
 //! What is no answer: courtesies and programs at the end of a text, and a refusal.
 
+use super::super::super::tail;
 use super::super::languages::{is_courtesy, is_undecided};
-use super::super::scan::{begins, has_digits, holds, is_one_of, without};
+use super::super::scan::{before_end, begins, has_digits, holds, is_one_of, pattern, without};
+use super::last_sentence;
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
 pub(super) fn without_courtesy(text: &str) -> &str {
@@ -88,7 +90,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
         continued|not finish|n't finish|stop here|can't be deduced|cannot be deduced|can't be determined|cannot be determined";
     const MAX_REFUSAL: usize = 400;
     if text.len() > MAX_REFUSAL {
-        return false;
+        return gives_up(&tail(text, MAX_REFUSAL).to_lowercase());
     }
     let lower = text.to_lowercase().replace('’', "'");
     let bare = lower.trim_matches(|c: char| !c.is_alphanumeric());
@@ -117,7 +119,7 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
                 && !rest.starts_with(char::is_alphanumeric)
                 && (is_last || is_all(rest) || is_one_of(words, "please provide|as an ai"))
                 && !is_choice(before)
-                && !holds(rest, LINKS)
+                && (rest.starts_with(", but ") || !holds(rest, LINKS))
                 && !holds(rest, "therefore| = ")
         })
     });
@@ -128,6 +130,30 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
         || holds(last, OPEN)
         || is_undecided(last)
         || holds(&lower, ANYWHERE)
+        || gives_up(&lower)
+}
+
+/// Whether the last sentence of a text in small letters says that something is not found or known: "I could not determine
+/// the number of boys." No other value, and no error, may be found all the same.
+fn gives_up(lower: &str) -> bool {
+    let last = last_sentence(lower.trim_end()).replace('’', "'");
+    let unable = pattern!(
+        r"(^|[^a-z])(?:i|we)(?:'m| am| was| are| were)?(?: still| just| simply| really| also)*(?:(?: could(?: not|n't)| can(?: ?not|'t))| (?:not |un)able to| failed to| did(?: not|n't) manage to)(?: \w+ly)? (?:find|determine|solve|compute|calculate|figure|work|obtain|give|derive|deduce|evaluate|complete|finish|decide|provide)\b(.*)$"
+    );
+    let unknown = pattern!(
+        r"(?:^|;)[^0-9;]*\b(?:(?:is|are|remains?) (?:still )?(?:unknown|not known|undetermined)|can(?:not|'t) be (?:found|determined|computed|calculated|known|solved|worked out))$"
+    );
+    const FOUND: &str = " other|another| more| smaller| larger| greater| fewer| less| better| shorter| simpler| error| mistake| further| \
+        additional| counter| any |, so |, but |, hence |, thus |, therefore ";
+    const REASONS: &str = "because |since |as |for |that |if |where |which |when |and ";
+    unknown.is_match(&last)
+        || unable.captures(&last).is_some_and(|found| {
+            let object = found[2].split(" although ").next().unwrap_or_default();
+            let start = found.get(1).map_or(0, |end| end.end());
+            !holds(object, FOUND)
+                && !has_digits(object)
+                && before_end(&last[..start], REASONS).is_none()
+        })
 }
 
 /// Whether a text breaks off behind an operator, "which gives 18 +", in a fraction, or behind the number of a step.
@@ -151,7 +177,16 @@ pub(super) fn is_unfinished(text: &str) -> bool {
         return true;
     }
     // "the number of arrangements is", but not "Yes, it is".
-    const OPEN: &str = "is|are|equals|be|the|of|to|and|by|gives|with";
+    const OPEN: &str = "is|are|equals|be|gives";
+    // "which means that the", "and then add", but not "I think so".
+    let open = pattern!(
+        r"(?:^| )(?:the|of|to|and|by|with|from|our|but|because|since|which|(?:[^ ]*,|that|next|then) (?:so|we|that|i)|have that|(?:then|to|we|now|next) (?:add|subtract|multiply|divide|compute|calculate|evaluate))$"
+    );
+    // The last box is one without an answer.
+    let blank = pattern!(r"\\boxed\{(?:\\[lc]?dots|[^\p{L}\p{N}\\])*\}[.$ ]*$");
+    if text.contains(' ') && (open.is_match(text) || blank.is_match(text)) {
+        return true;
+    }
     const SUBJECTS: &str = "it|they|there|he|she|that|this|we|you|what";
     let mut words = text.rsplit(' ');
     let (last, before) = (words.next().unwrap_or(text), words.next());

@@ -242,6 +242,13 @@ pub(super) fn is_label(before: &str) -> bool {
         return true;
     }
     let name = bare.trim_end_matches([':', '=', ' ']);
+    // `{"gold": 15}`
+    let key = pattern!(
+        r#"["']\w*(?:gold|expected|reference|target|truth|score|tokens|seed|index|step|(?:_|\b)id)\w*["']:$"#
+    );
+    if key.is_match(bare) {
+        return true;
+    }
     let noun = name.rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or(name).to_lowercase();
     is_one_of(&noun, if name.len() < bare.len() { NUMBERED } else { LABELS })
 }

@@ -74,8 +74,8 @@ tables! {
     to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|\
     equal)|unlikely|hardly|no longer|any(?:thing|one) but|(?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|\
     should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|every(?:thing|one) (?:except|but)|\
-    differ(?:s|ent) from|none of)(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
-    option|choice|equals?|of|total|result|solution|number|sum|[a-z])\\b)?)*$";
+    differ(?:s|ent) from|none of|avoid(?: (?:answering|saying|writing|giving))?|beware(?: of)?|(?:n['’]t|not|never|to) fall (?:for|into)|fooled by|(?:never|not to|temptation to) (?:answer|say|write))(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
+    option|choice|equals?|of|total|result|solution|number|sum|tempting|obvious|usual|wrong|trap|answering|[a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
     MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|\
     to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\

@@ -99,7 +99,7 @@ tables! {
     SUPPOSITION: "\\b(?:wäre|würden?|serait|sería|seria|sarebbe|был[оа]? бы|if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b|如果|假如|若";
     /// Supposes an answer, or names that of the graders.
     PREMISE: "\\b(?:suppose|assume|imagine|pretend|if|unless|whether|(?:must|have to|need to) (?:show|prove))(?: that)? (?:the |my |our )?(?:\\w+ )?(?:answer|result|value|solution)\\b[^,;.:\\n]*$|\
-    (?:^|[ ,;:(])(?:si|wenn|falls|ob|se|если|jeśli|eğer|jika|nếu) [^,;.:\\n]{0,24}(?:resp|antwort|risp|rép|ответ|odpow|cevap|jawaban|đáp)[^,;.:\\n]*$|(?:如果|假设|假如|要是|倘若|是否|若)[^，。,]{0,12}$|\\b(?:reference|gold(?:en)?|ground[- ]truth)(?:['’]s)? (?:answer|solution)\\b[^.\\n]*$";
+    (?:^|[ ,;:(])(?:si|wenn|falls|ob|se|если|jeśli|eğer|jika|nếu) [^,;.:\\n]{0,24}(?:resp|antwort|risp|rép|ответ|odpow|cevap|jawaban|đáp)[^,;.:\\n]*$|(?:如果|假设|假如|要是|倘若|是否|若)[^，。,]{0,12}$|\\b(?:reference|gold(?:en)?|ground[-_ ]truth)(?:['’]s)?[ _](?:answer|solution)\\b[^.\\n]*$|\\bexpected_answer[^.\\n]*$";
     /// What follows an equation that is solved in the same sentence.
     SOLVED: "^[$ ]*,? *(?:and )?(?:so|thus|hence|therefore|then|which (?:means|gives|yields)|giving|i\\.e)[^.\\n]* ?=";
     /// A box that is a part of what a sentence calculates: "the probability is $1 - \boxed{x} =".
@@ -194,7 +194,7 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     // Made small once, for all the tables.
     let small = &*lowered(sentence);
     let behind = head(after, MAX_SENTENCE);
-    let has_quote = sentence.contains(['"', '“', '`']);
+    let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
         let found = BY_OTHERS.expression.captures(sentence);
         let found = found.or_else(|| QUOTED.expression.captures(sentence));

@@ -6,7 +6,9 @@ use super::super::answer::{
     Found, Rule, by_marks, is_value, last_sentence, offset_in, says_how, unmarked,
 };
 use super::super::languages::{no_solution, revocation};
-use super::super::scan::{begins, behind_last, has_digits, head, holds, is_digit, lowered, without};
+use super::super::scan::{
+    begins, behind_last, has_digits, head, holds, is_digit, lowered, without,
+};
 use super::super::words::is_choice;
 use super::super::{Outcome, equality};
 use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
@@ -106,7 +108,8 @@ const FALSE: &str = " is wrong| is too | is incorrect| is not correct| is not ri
 fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
     const CONTRASTS: &str = "but |but, |however|though |although |yet |unfortunately|alas|aber |leider |mais |pero |ma |\
         mas |но |jednak |ama |但|しかし|그러나|하지만";
-    const OTHERS: &str = " if | for | when | other| another| over | larger| smaller| general| then|closed| real";
+    const OTHERS: &str =
+        " if | for | when | other| another| over | larger| smaller| general| then|closed| real";
     // What is asked for may be what fails.
     if holds(lead, " not |n't |n’t |fail|ontradict|ounterexample|no sol") {
         return None;
@@ -130,7 +133,10 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
         let bare = sentence.trim_matches(|c: char| !c.is_alphanumeric());
         is_check |= CHECK.find_small(bare).is_some();
         let is_contrast = begins(bare, CONTRASTS);
-        if is_contrast && !is_nothing && !has_digits(bare) && !holds(bare, OTHERS)
+        if is_contrast
+            && !is_nothing
+            && !has_digits(bare)
+            && !holds(bare, OTHERS)
             && (NOTHING.find_small(bare).is_some() || no_solution(bare).is_some())
         {
             return Some(at);
@@ -139,14 +145,17 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
             let lead = sentence[..found.start()].trim_end_matches([' ', ',', '*', '$', '(']);
             let start = behind_last(lead, ", |: |,|：|✓| but | whereas | while ").unwrap_or(0);
             let (clause, word) = (&lead[start..], found.as_str());
-            let is_word = word.ends_with(char::is_alphabetic) && word.is_ascii() && word != "contradiction";
+            let is_word =
+                word.ends_with(char::is_alphabetic) && word.is_ascii() && word != "contradiction";
             // The numbers of a check are those of the value, or of its two sides.
             let is_bare = !has_digits(clause);
             let is_about = || {
                 !holds(lead, "other")
                     && (SIDES.find_small(clause).is_some()
-                    || is_bare
-                        && (!has_digits(lead) || is_own(lead) || SIDES.find_small(lead).is_some()))
+                        || is_bare
+                            && (!has_digits(lead)
+                                || is_own(lead)
+                                || SIDES.find_small(lead).is_some()))
             };
             let is_of_it = match (is_own(clause), is_word) {
                 (true, true) => clause.ends_with(&*value) && word != "failed",
@@ -156,7 +165,9 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
                     let is_known = || CONDITION.find_small(&sentence[found.end()..]).is_some();
                     is_bare
                         && CHECKED.find_small(clause).is_some()
-                        && (holds(clause, "check|verification") || is_check && is_about() || is_known())
+                        && (holds(clause, "check|verification")
+                            || is_check && is_about()
+                            || is_known())
                 }
             };
             is_of_it && !AFFIRMATION.is_match(&small[at + found.end()..])
@@ -177,9 +188,8 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let small = lowered(behind);
     if let Some(at) = refuted(&small, first, &mark.text) {
         let rest = &behind[at..];
-        let is_same = |other: Found<'_>| {
-            equality::compared(&mark.text, &other.text).0 == Outcome::Correct
-        };
+        let is_same =
+            |other: Found<'_>| equality::compared(&mark.text, &other.text).0 == Outcome::Correct;
         return (!by_marks(rest).is_some_and(is_same)).then_some(rest);
     }
     let of_it = REVOCATION_OF_IT.find_small(&small).map(|found| found.start);
