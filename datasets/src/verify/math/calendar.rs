@@ -157,12 +157,25 @@ fn half_of_day(text: &str) -> Option<bool> {
     }
 }
 
+/// The same of words behind a time whose hour says at night which half it is: "in the morning", "at night".
+fn part_of_day(text: &str, hours: u32) -> Option<bool> {
+    let is_late = (6..12).contains(&hours);
+    match folded(text).as_str() {
+        "in morning" | "in early morning" | "this morning" | "before noon" => Some(false),
+        "in afternoon" | "this afternoon" | "in evening" | "this evening" | "after noon" => {
+            Some(true)
+        }
+        "at night" | "tonight" | "in night" => Some(is_late),
+        _ => None,
+    }
+}
+
 /// `noon`, `19h30`, `half past seven`, `quarter to four in the afternoon`, `20 past 8`.
 fn time_in_words(text: &str) -> Option<Answer> {
     if let Some((hours, minutes)) = text.split_once('h')
         && minutes.len() == 2
     {
-        let (hours, minutes) = (hours.trim().parse().ok()?, minutes.parse().ok()?);
+        let (hours, minutes) = half_of_day(&rest[2..]).or_else(|| part_of_day(&rest[2..], hours))?;
         return (hours < 24 && minutes < 60).then_some(Answer::Time(hours, minutes, None));
     }
     match text {

@@ -18,7 +18,8 @@ const REVOCATIONS: &str = "iese Aussage ist falsch|iese Behauptung ist falsch|et
             lupa |забыл|упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è \
             falso|sto é falso|so es incorrecto|so está mal|'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
             orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış hesapla|\
-            üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|정정합|잘못 계산|틀렸습니다";
+            üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|ที่ถูกคือ|ที่ถูกต้องคือ|\
+    ไม่ใช่ครับ|ไม่ใช่ค่ะ|ผิดครับ|ผิดค่ะ|정정합|잘못 계산|틀렸습니다";
 
 /// Apologise, or ask to wait; the later ones in scripts without blanks between words.
 fn apologies() -> &'static Regex {
@@ -29,7 +30,8 @@ fn apologies() -> &'static Regex {
         desculp[ae]|perdão|me enganei|quis dizer|lamento|peço desculpa|excuses|foutje|ik bedoel|neem me niet kwalijk|\
         wacht,|извини|прости|прошу прощения|ошибка|опечатка|виноват|я имела? в виду|ой|стоп|погоди|özür dilerim|\
         kusura bakma|affedersiniz|bekle|xin lỗi|nhầm|sửa lại|khoan|maaf|mohon maaf|falsch gerechnet|ich nehme das \
-        zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|tunggu|क्षमा|माफ़|माफ|দুঃখিত|\
+        zurück|error mío|błąd|typo|i made a typo|forgive me|i apologi[sz]e|сорри|ralat|tunggu|samahani|nilikosea|\
+    nimekosea|hapana|क्षमा|माफ़|माफ|দুঃখিত|\
         عذرا|المعذرة|آسف|أعتذر|خطأ";
     const UNSPACED: &str = "抱歉|对不起|不好意思|失误|[写算说搞弄]错|纠正|哦不|笔误|口误|すみません|失礼しました|申し訳|ごめん|正しくは|間違え|待って|죄송|미안|실수|아니, |\
         잠깐|ขอโทษ|ขออภัย|ผิดพลาด|แก้ไข";

@@ -68,6 +68,11 @@ fn in_one_measure(
         (Mark::Percent, Some(Mark::Unit(unit))) if unit == "bps" => {
             vec![(a.clone(), hundredth(b))]
         }
+        (Mark::Percent, Some(Mark::Unit(unit))) if of_percent(unit).is_some() => {
+            let parts = Expr::integer(of_percent(unit)?);
+            let Answer::Value(b) = b else { return Some(vec![]) };
+            vec![(a.clone(), Answer::Value(Expr::quotient(b.clone(), parts)))]
+        }
         (Mark::Percent, Some(Mark::Unit(unit))) if conversion("dollar", unit).is_some() => vec![],
         (Mark::Percent, _) => vec![as_they_stand, (hundredth(a), b.clone())],
         (Mark::Degree, Some(Mark::Unit(unit))) if is_angle(unit) => with_b(in_radians(a)),
@@ -79,6 +84,16 @@ fn in_one_measure(
         (Mark::Unit(unit), None) if unit == "times" => vec![(a.clone(), without_x(b))],
         _ => return None,
     })
+}
+
+/// How many of a unit make a percent.
+fn of_percent(unit: &str) -> Option<i64> {
+    match unit.to_lowercase().as_str() {
+        "per mille" | "per mil" | "permille" | "promille" | "per thousand" | "‰" => Some(10),
+        "ppm" | "parts per million" | "per million" => Some(10_000),
+        "ppb" | "parts per billion" | "per billion" => Some(10_000_000),
+        _ => None,
+    }
 }
 
 fn in_radians(degrees: &Answer) -> Answer {

@@ -45,10 +45,25 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
         (last.start, last.end) = (last.start - 2, last.end + 2);
     }
     let at = last.start;
+    if let Some(outer) = outside(text, &last) {
+        let whole = text[outer.inner.clone()].replace("\\boxed", "");
+        return Some((
+            outer.start,
+            Found { text: whole.into(), span: outer.inner, rule: Rule::Box },
+        ));
+    }
     if let Some(whole) = around(text, &last) {
         return Some((at, whole));
     }
     Some((at, list(text, &last, boxes).unwrap_or_else(|| single(text, &last))))
+}
+
+/// The box around a box with another number: `\boxed{\boxed{14}\boxed{15}}`.
+fn outside(text: &str, last: &Boxed) -> Option<Boxed> {
+    text[last.end..].contains('}').then_some(())?;
+    let outer =
+        closed_boxes(text).find(|outer| outer.start < last.start && outer.end > last.end)?;
+    has_digits(&text[outer.inner.start..last.start]).then_some(outer)
 }
 
 /// The contents of the last closed box, with the unit behind it.

@@ -18,7 +18,8 @@ const MAX_PHRASES: usize = 64;
 /// "Answer" in other languages, up to three words, and the verb or mark that the answer follows: in the group, for denials.
 const OTHERS: &str = "(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|jibu|đáp \
     số|đáp án|উত্তর|उत्तर|సమాధానం|జవాబు|คำตอบ|الإجابة|الجواب|答案|答え|答|정답|답)((?: [^ .,:;!?0-9]+){0,3}?[ \
-    \u{a0}]*(?:[:：】]|(?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|не|dir|si|ni|to|jest|là|है|হলো|হল|হবে|هو|\
+    \u{a0}]*(?:[:：】]|(?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|не|dir|si[oy]?o?|ni|to|jest|là|है|হলো|হল|হবে|\
+    هو|\
     هي)(?:[ \u{a0}]|:)|不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";
 
 /// The answer behind the last "final answer", and where the phrase begins.
@@ -61,7 +62,12 @@ fn chinese_choice(text: &str) -> Option<&str> {
     let is_stated = |letters: &&&str| {
         let behind = &text[super::offset_in(text, letters) + letters.len()..];
         let behind = behind.trim_start_matches([')', '）', ' ']);
-        !behind.starts_with(['错', '錯', '不', '有', '误'])
+        // "故选:C?不确定"
+        let is_guess = pattern!(
+            "^[吗嗎?？]|^[^A-J]{0,4}或|不确定|不確定|猜|也许|或许|不知道|不会做|没把握|大概|说不准|(?:^|[^不])可能"
+        );
+        !is_guess.is_match(head(behind, 90))
+            && !behind.starts_with(['错', '錯', '不', '有', '误'])
             && !behind.starts_with(|c: char| c.is_ascii_alphanumeric())
     };
     letters.iter().rev().find(is_stated).copied()

@@ -6,24 +6,29 @@ use std::ops::Range;
 use super::super::super::tail;
 use super::super::answer::{is_integer, is_value};
 use super::super::links::{TIGHT_AND, TIGHT_OR};
-use super::super::scan::{begins, head, is_digit};
+use super::super::scan::{begins, head, is_digit, lowered, without};
 use super::super::units::is_unit;
 use super::super::words::is_choice;
 
 tables! {
     /// Denies what follows, as a part of the verb or behind it.
-    NO_VERB: "(?:^| )(?:no|non|não|не|nie|không|bukan|si)(?: |$)|n['’]|不";
+    NO_VERB: "(?:^| )(?:no|non|não|не|nie|không|bukan|si|siy?o)(?: |$)|n['’]|不";
     /// At the beginning of what is stated: it is denied.
     NO_VALUE: "^[ $(\"*]*(?:\\\\text\\{ *)?(?:(?:not|n['’]t|no es|nicht|(?:ce )?n['’]est pas|non pas|pas|niet|nie|не|\
     bukan|não|não é|không phải(?: là)?|rather than|instead of|statt|anstatt|вместо)\\b|不是|并非|(?:no|non|si|không)[ \
     $(]+-?[0-9])";
+    /// Leads to values of which any may be it; words before it are the answer.
+    ANY_OF: "^((?:[ $(\"*,]|\\\\text\\{)*(?:[^0-9.;$]{3,30}?[ ,(]+)??)(?:including|e\\.g\\.|for (?:example|instance)|\
+    such as|among (?:them|others)|one of|any of|some of|z\\.\\s?b\\.|zum beispiel|por ejemplo|par exemple|per esempio|\
+    por exemplo|например|例如|比如)[^a-z].*?[0-9]";
     /// Leads from what is denied to what is stated.
     BUT: "[,;，]? *(?:\\\\text\\{ *)?(?:\\b(?:but(?: rather)?|it is|it['’]s|sino|sondern|mais|mas(?: sim)?|e sim|bensì|\
     ma|maar|lecz|ale|tylko|mà là|melainkan|tetapi|tapi|bali(?: ni)?|а|но)\\b|而是|[，,] ?是|we (?:get|have)|获得) *\\}?";
     /// Between what is stated and what it is not.
     NOT: "[,;，、]? *\\(?(?:\\\\text\\{[ (]*)?(?:\\b(?:and not|not|rather than|instead of|as opposed to|y no|et non(?: \
     pas)?|non pas|e non|e não|und nicht|nicht|en niet|niet|a nie|nie|а не|не|statt|anstatt|anstelle von|au lieu de|en \
-    lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|dan bukan|bukan|và không phải)\\b|而不是|而非|不是)";
+    lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|dan bukan|bukan|siy?o|si|và không phải)\\b|\
+    而不是|而非|不是)";
     /// A value that is denied behind it, in languages whose verb is last: "14ではなく".
     NOT_BEHIND: "^[^。.\n]{0,24}?(?:ではな[くい]て?|では?あり(?:ません|[え得]ない|[え得]ません)|の?はずがない|にはならない|じゃな[くい]て?|でない|[이가은는] 아[니닙][^ .]*|일 수 없[^ .]*| (?:değil(?:dir)?|olamaz)\\b|['’][a-zçğıöşü]+ (?:değil|olamaz)\\b| नहीं[^।]*)[、,]?";
     /// What stands before is a bound.
@@ -72,6 +77,14 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     let is_verb = !verb.is_empty() && NO_VERB.is_match(verb);
     if !is_verb && text.is_ascii() && !text.trim().contains(' ') {
         return Some(text);
+    }
+    if let Some(found) = ANY_OF.expression.captures(&lowered(text)) {
+        let start = found.get(1).map_or(0, |words| words.end());
+        let words = without(&text[..start], "\\text{").trim_matches([' ', ',', '(', '$']);
+        // The words that leave it open are an answer that equals none.
+        let hedge = text[start..].trim_end_matches(|c: char| !c.is_alphabetic());
+        let hedge = &hedge[..hedge.find(is_digit).unwrap_or(hedge.len())];
+        return Some(if words.contains(char::is_alphabetic) { words } else { hedge.trim() });
     }
     if let Some(denied) = (!text.is_ascii()).then(|| NOT_BEHIND.find(text)).flatten() {
         let rest = text[denied.end..].trim_start();
@@ -175,7 +188,8 @@ const WORDS: &str = "(?:and|or) (?:up|above|over|below|under|beyond|counting|mor
 /// The same in scripts without blanks, some behind the word for what is counted.
 const UNSPACED: &str = "[点點][零一二三四五六七八九0-9]|又[零一二三四五六七八九十0-9]|分之|分の|분의|[^0-9 .,$]{0,2} ?(?:以[上下内外后後]|未[满満]|이상|이하|미만|\
     초과|之[前后])|보다|を?超|[余多几]|倍多|个半|[成割折半](?:$|です|[^\\p{L}])|より|[加减減乘除乗]|次方|次幂|阶乘|階乗|(?:左右|并)?不[對对是正成]|是?[错錯误誤]|为假|有误|\
-    [的の](?:[平立]方|阶乘|階乗|倒数|一半|[0-9])|의 ?(?:제곱|[0-9])|제곱(?:$|[근이입])|점 ?[영일이삼사오육칠팔구0-9]|더하기|빼기|곱하기|나누기|팩토리얼|(?:では?|じゃ)な|\
+    [的の](?:[平立]方|阶乘|階乗|倒数|一半|[0-9])|의 ?(?:제곱|[0-9])|제곱(?:$|[근이입])|점 ?[영일이삼사오육칠팔구0-9]|ผิด|ไม่ถูก|ไม่ใช่(?:[^0-9]*$|\
+    ครับ|ค่ะ)|더하기|빼기|곱하기|나누기|팩토리얼|(?:では?|じゃ)な|\
     では?あり|は?(?:間違|誤)|[은는이가]? ?(?:틀|아[니닙님])";
 
 tables! {
