@@ -92,9 +92,9 @@ pub(super) fn time(text: &str) -> Option<Answer> {
     let plain = colon.map(|colon| text.replacen(colon, ":", 1));
     let text = plain.as_deref().unwrap_or(text);
     let clock = pattern!(r"(?s)^\s*([0-9]+)\s*(?::([0-9]{2})(.*)|([^:]*))$");
-    if text.contains(['m', 'M'])
+    if text.contains(['m', 'M', 'n'])
         && let Some(found) = clock.captures(text)
-        && let Some(half) = half_of_day(found.get(3).or(found.get(4))?.as_str())
+        && let Some(half) = half_of_day(found.get(3).or(found.get(4))?.as_str(), &found[1])
     {
         let minutes = found.get(2).map(|minutes| minutes.as_str());
         let most = if minutes.is_some() { 23 } else { 12 };
@@ -147,25 +147,15 @@ fn clock(text: &str) -> Option<Answer> {
     (is_time && hours <= 24 && minutes < 60).then_some(Answer::Time(hours, minutes, half))
 }
 
-/// Whether `p.m.` or `a.m.` stands behind a time.
-fn half_of_day(text: &str) -> Option<bool> {
+/// Whether `p.m.` or `a.m.` stands behind a time, or words of that kind; at night the hour says which it is.
+fn half_of_day(text: &str, hour: &str) -> Option<bool> {
     let letters: String = text.chars().filter(|c| c.is_alphabetic()).collect();
     match letters.to_ascii_lowercase().trim_start_matches("text") {
-        "am" => Some(false),
-        "pm" => Some(true),
-        _ => None,
-    }
-}
-
-/// The same of words behind a time whose hour says at night which half it is: "in the morning", "at night".
-fn part_of_day(text: &str, hours: u32) -> Option<bool> {
-    let is_late = (6..12).contains(&hours);
-    match folded(text).as_str() {
-        "in morning" | "in early morning" | "this morning" | "before noon" => Some(false),
-        "in afternoon" | "this afternoon" | "in evening" | "this evening" | "after noon" => {
-            Some(true)
+        "am" | "inthemorning" | "intheearlymorning" | "thismorning" | "beforenoon" => Some(false),
+        "pm" | "intheafternoon" | "thisafternoon" | "intheevening" | "thisevening" => Some(true),
+        "atnight" | "tonight" | "inthenight" => {
+            Some(is_one_of(hour.trim_start_matches('0'), "6|7|8|9|10|11"))
         }
-        "at night" | "tonight" | "in night" => Some(is_late),
         _ => None,
     }
 }
@@ -175,7 +165,7 @@ fn time_in_words(text: &str) -> Option<Answer> {
     if let Some((hours, minutes)) = text.split_once('h')
         && minutes.len() == 2
     {
-        let (hours, minutes) = half_of_day(&rest[2..]).or_else(|| part_of_day(&rest[2..], hours))?;
+        let (hours, minutes) = (hours.trim().parse().ok()?, minutes.parse().ok()?);
         return (hours < 24 && minutes < 60).then_some(Answer::Time(hours, minutes, None));
     }
     match text {

@@ -80,6 +80,25 @@ pub(super) fn polar(word: &str) -> Option<bool> {
     (is_yes || is_one_of(word, NO)).then_some(is_yes)
 }
 
+/// Whether a text says yes in one case and no in another: "Yes if n is even, no if n is odd."
+pub(super) fn is_by_cases(text: &str) -> bool {
+    let said = pattern!(
+        r"(?i)\b((?:otherwise|else|but|in which case)[, *]+)?(?:(yes|true)|no|false|not)\b([ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)\b)?"
+    );
+    let cases = said.captures_iter(text).filter(|said| said.get(1).or(said.get(3)).is_some());
+    let (yes, no): (Vec<bool>, Vec<bool>) =
+        cases.map(|said| said.get(2).is_some()).partition(|is_yes| *is_yes);
+    !yes.is_empty() && !no.is_empty()
+}
+
+/// Whether a sentence begins with a "no" that belongs to a noun: "No counterexample exists, so the statement is true."
+pub(super) fn is_no_of_noun(sentence: &str) -> bool {
+    const OTHERS: &str = "exist|pued|tien|siempre|todo|toda|cumpl|neces|sirve|vale|conv|importa|because|since|they|this|\
+        that|there|these|those|however|unless|when";
+    let noun = pattern!(r"^\W*[Nn]o (one|[a-z]{4,}) ").captures(sentence);
+    noun.is_some_and(|noun| !begins(noun.get(1).map_or("", |word| word.as_str()), OTHERS))
+}
+
 /// Words that a reason begins with, behind yes or no.
 pub(super) const REASONS: &str = "because |since |as |for |denn |weil |da |car |puisque |pues |porque |perché |poiché |omdat |want |так как|потому|因为";
 

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use super::alphabet::is_formula;
 use super::answer::REFUSED;
-use super::languages::{REASONS, no_solution, polar};
+use super::languages::{REASONS, is_by_cases, is_no_of_noun, no_solution, polar};
 use super::read::parse;
 use super::scan::{
-    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, pattern,
-    without,
+    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
@@ -202,9 +201,8 @@ pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) 
     is_range(answer).then(|| plain_dashes(gold) == plain_dashes(answer))
 }
 
-/// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left
-/// to work
-/// out, `10-4`, `3 - 5`.
+/// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to
+/// work out, `10-4`, `3 - 5`.
 fn is_range(text: &str) -> bool {
     if !text.starts_with(is_digit) {
         return false;
@@ -374,35 +372,18 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     let clause = last.rsplit(',').next().unwrap_or(last);
     let bare = folded(last);
     let is_alone = says(without(&bare, "it is |so |therefore |hence ")).is_some();
-    let is_both = !is_alone && holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
+    let is_both = is_by_cases(end)
+        || !is_alone && holds(&whole, "yes and no|yes or no|no doubt|not true|not false")
         || clause.contains(' ')
             // "If n is odd then yes."
             && !clause.rsplit_once(' ').is_some_and(|(before, _)| before.ends_with(" then"))
             && standing::has_word(clause, standing::SENTENCE)
             && says(&folded(clause.split(' ').find(|word| !word.is_empty()).unwrap_or_default()))
                 .is_none();
-    // "Yes if n is even, no if n is odd."
-    let by_cases = pattern!(
-        r"(?i)\b(?:yes|true)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)\b.*(?:\b(?:no|false|not)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)|\b(?:otherwise|else|but|in which case)[, *]+(?:no|false|not))\b|\b(?:no|false)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)\b.*(?:\b(?:yes|true)[ ,*(]+(?:if|when|for|in|over|on|unless|whenever|provided|among|otherwise)|\b(?:otherwise|else|but|in which case)[, *]+(?:yes|true))\b"
-    );
-    // "No counterexample exists, so the statement is true."
-    let determiner = pattern!(r"^\W*[Nn]o (?:one|[a-z]{4,}) ");
-    const VERBS: &str = "exist|pued|tien|siempre|todo|toda|cumpl|neces|sirve|vale|conv|importa|because|since|they|this|that|there|\
-        these|those|however|unless|when";
-    let is_determiner = |sentence: &str| {
-        determiner.find(sentence).is_some_and(|found| {
-            !begins(
-                &found.as_str().to_lowercase().trim_start_matches(|c: char| !c.is_alphabetic())
-                    [3..],
-                VERBS,
-            )
-        }) && !is_none(&folded(sentence))
-    };
+    let is_determiner = |text| is_no_of_noun(text) && !is_none(&folded(text));
     let is_word = |at: &&usize| **at == 3 || !is_determiner(if **at == 0 { end } else { last });
-    let is_both = is_both || by_cases.is_match(end);
     let begin = [2, 3, 0].iter().filter(is_word).find_map(|at| polar(words.get(*at)?));
-    let before = || end[..super::answer::offset_in(end, last)].trim();
-    let earlier = || if is_determiner(last) { polarity(before()) } else { None };
+    let earlier = || polarity(is_determiner(last).then_some(end.strip_suffix(last)?)?);
     begin.or_else(|| opening(last.trim_start())).or_else(earlier).filter(|_| !is_both)
 }
 

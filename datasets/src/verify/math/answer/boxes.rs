@@ -63,7 +63,8 @@ fn outside(text: &str, last: &Boxed) -> Option<Boxed> {
     text[last.end..].contains('}').then_some(())?;
     let outer =
         closed_boxes(text).find(|outer| outer.start < last.start && outer.end > last.end)?;
-    has_digits(&text[outer.inner.start..last.start]).then_some(outer)
+    let before = text[outer.inner.start..last.start].replace(&text[last.inner.clone()], "");
+    has_digits(&before).then_some(outer)
 }
 
 /// The contents of the last closed box, with the unit behind it.

@@ -18,8 +18,10 @@ tables! {
     bukan|não|não é|không phải(?: là)?|rather than|instead of|statt|anstatt|вместо)\\b|不是|并非|(?:no|non|si|không)[ \
     $(]+-?[0-9])";
     /// Leads to values of which any may be it; words before it are the answer.
-    ANY_OF: "^((?:[ $(\"*,]|\\\\text\\{)*(?:[^0-9.;$]{3,30}?[ ,(]+)??)(?:including|e\\.g\\.|for (?:example|instance)|\
-    such as|among (?:them|others)|one of|any of|some of|z\\.\\s?b\\.|zum beispiel|por ejemplo|par exemple|per esempio|\
+    ANY_OF: "^((?:[ $(\"*,]|\\\\text\\{)*[^0-9.;$]{3,30}?[ ,(]+)(?:including|e\\.g\\.|such as|among (?:them|\
+    others))[^a-z].*?[0-9]|^((?:[ $(\"*,]|\\\\text\\{)*)(?:including|e\\.g\\.|\
+    such as|among (?:them|others)|for (?:example|instance)|one of|any of|some of|z\\.\\s?b\\.|zum beispiel|\
+    por ejemplo|par exemple|per esempio|\
     por exemplo|например|例如|比如)[^a-z].*?[0-9]";
     /// Leads from what is denied to what is stated.
     BUT: "[,;，]? *(?:\\\\text\\{ *)?(?:\\b(?:but(?: rather)?|it is|it['’]s|sino|sondern|mais|mas(?: sim)?|e sim|bensì|\
@@ -79,7 +81,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
         return Some(text);
     }
     if let Some(found) = ANY_OF.expression.captures(&lowered(text)) {
-        let start = found.get(1).map_or(0, |words| words.end());
+        let start = found.get(1).or(found.get(2)).map_or(0, |words| words.end());
         let words = without(&text[..start], "\\text{").trim_matches([' ', ',', '(', '$']);
         // The words that leave it open are an answer that equals none.
         let hedge = text[start..].trim_end_matches(|c: char| !c.is_alphabetic());

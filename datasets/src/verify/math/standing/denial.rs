@@ -53,7 +53,8 @@ tables! {
     lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
     n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
     nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ليس|ไม่ใช่|siy?o|jibu (?:\\w+ )?si|ha(?:li|i)wezi kuwa|inte|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ليس|ไม่ใช่|\
+    siy?o|jibu (?:\\w+ )?si|ha(?:li|i)wezi kuwa|inte|\
     ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|unmöglich|\
     (?:impossible que|imposible que|impossibile che|impossível que)(?: [^ 0-9.,;:!?$]+){1,2}|\
     ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
@@ -74,8 +75,11 @@ tables! {
     to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|\
     equal)|unlikely|hardly|no longer|any(?:thing|one) but|(?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|\
     should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|every(?:thing|one) (?:except|but)|\
-    differ(?:s|ent) from|none of|avoid(?: (?:answering|saying|writing|giving))?|beware(?: of)?|(?:do(?:n['’]t| not)|never|to) fall (?:for|into)|fooled by|(?:never|not to|temptation to) (?:answer|say|write))(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
-    option|choice|equals?|of|total|result|solution|number|sum|tempting|obvious|usual|wrong|trap|answering|[a-z])\\b)?)*$";
+    differ(?:s|ent) from|none of|avoid(?: (?:answering|saying|writing|giving))?|beware(?: of)?|(?:do(?:n['’]t| not)|\
+    never|to) fall (?:for|into)|fooled by|(?:never|not to|temptation to) \
+    (?:answer|say|write))(?:[^a-z0-9]+(?:(?:that|it|is|to|be|say|the|an?|final|correct|right|answer|value|\
+    option|choice|equals?|of|total|result|solution|number|sum|tempting|obvious|usual|wrong|trap|answering|\
+    [a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
     MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|\
     to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\

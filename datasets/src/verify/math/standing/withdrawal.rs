@@ -26,7 +26,8 @@ tables! {
     (?:the|a|an) (?:wrong|other|different)\\b|(?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|\
     was|wrong|instead|not)\\b|\\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
     \\boops|\\b(?:that|this|the above) (?:was|is) (?:just |only |merely )?(?:an?|the) (?:\\w+ )?(?:example|\
-    illustration|placeholder|template|format)[.,;:!]|\\bthis is how (?:one|an?|you|the) |\\bi (?:was lying|lied)\\b|\
+    illustration|placeholder|template|format)[.,;:!]|\\bthis is how (?:one|an?|you|the) [^.]*(?:typeset|box|format|\
+    looks?|write)\\b|\\bi (?:was lying|lied)\\b|\
     (?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
     no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is \
@@ -62,7 +63,9 @@ tables! {
     /// What it may say so of: the value before, or the check.
     CHECKED: "(?:^|[^a-z])(?:this|that|it|which|(?:the|our|my|this|that) (?:\\w+ )?(?:answer|value|result|number|solution|check|verification|candidate|equation|equality|condition|test|sides?)|[lr]hs|(?:both|two) sides|check|verification)[ :*]*$";
     SIDES: "(?:[lr]hs|\\bsides?|substitut(?:ing|e)|plug(?:ging)?)(?: it)?(?: back)?(?: in)?,? *(?:=|is\\b|gives|yields|equals|:|we get)";
-    CONDITION: "^ (?:the|our|this|that|a|any|both|all) (?:\\w+ ){0,2}(?:conditions?|constraints?|equations?|requirements?|inequality|inequalities|problem|restrictions?|domain|hypothes[ie]s|fact)\\b";
+    CONDITION: "^ (?:the|our|this|that|a|any|both|all) (?:\\w+ ){0,2}(?:conditions?|constraints?|equations?|\
+    requirements?|inequality|inequalities|problem|restrictions?|domain|hypothes[ie]s|fact)\\b|^ (?:any|\
+    one) of the (?:\\w+ )?(?:options|choices)\\b";
     /// Says that there is nothing of the kind.
     NOTHING: "\\bno such \\w+(?: \\w+)?(?: exists?| is possible)?$|\\b(?:the|this|that|such an?) (?:\\w+ )?\\w+ (?:does not|doesn['’]t|cannot|can['’]t|can not) (?:actually |even |possibly )?exist$|\\bno (?:solution|answer)s?$";
     /// Says what the result is.
