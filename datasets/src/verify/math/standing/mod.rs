@@ -37,7 +37,7 @@ const MAX_BEHIND: usize = 4000;
 const PARTS: [(&str, &str); 6] = [
     (
         "INTO",
-        "(?:in|into|inside|within|as|using|with|between|like|by|innerhalb|als|dans|sous|entre|en|dentro de|em|tra)(?: the (?:format|form))?[ \"“'`*$]*$",
+        "(?:in|into|inside|within|using|with|between|like|by|innerhalb|als|dans|sous|entre|en|dentro de|em|tra)(?: the (?:format|form))?[ \"“'`*$]*$",
     ),
     (
         "CLAIM",
@@ -94,7 +94,7 @@ tables! {
     with)\\b[^\"“”]{0,24}[ :][\"“'`]+(?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\\b(?:should|would|must|might|\
     could) look like(?: this| that)?[ :,]*[$*]*$";
     /// An instruction, or what the question is said to want: "Put your final answer in".
-    INSTRUCTION: "\\b(?:your|deine|ihre|ta|votre|tu|su|sua|tua) (?:final |own |complete |numeric(?:al)? |finale |endgültige )*(?:answers?|results?|solutions?|response|reply|antwort|réponse|respuesta|resposta|risposta)(?: final[e]?)?\\b[^.:]{0,24} INTO|\\b(?:please|remember to|make sure to|be sure to|(?:asks?|wants?|tells?|told) (?:me|us|you)(?: to)?|says? to|you (?:should|must|have to|need to)|^) *(?:put|write|give|place|enclose|present|state|provide|report|box|return|enter|wrap|submit|output|type|format|express|respond with|reply with)\\b[^.:]{0,16}\\b(?:answer|result|response)\\b[^.:]{0,16} INTO|\\b(?:problem|question|task|prompt|instructions?|format|user|template)s? (?:wants?|asks? for|requires?|demands?|expects?|calls? for)\\b[^.:]{0,12}\\banswer\\b[^.:]{0,16} INTO|^[^a-z]*(?:finish|end|conclude|close|reply|respond)\\b[^.:]{0,24}\\bwith(?: the)?(?: words?| line| sentence| phrase)? ?[\"“'`]+(?:the (?:final )?answer(?: is|:) ?)?[*$# ]*$|请[^。,，]{0,16}(?:答案|结果)[^。,，]{0,8}[在用于入到成为][ $]*$|\\b(?:свой|ваш) (?:окончательный )?ответ в[ $]*$";
+    INSTRUCTION: "\\b(?:your|deine|ihre|ta|votre|tu|su|sua|tua) (?:final |own |complete |numeric(?:al)? |finale |endgültige )*(?:answers?|results?|solutions?|response|reply|antwort|réponse|respuesta|resposta|risposta)(?: final[e]?)?\\b[^.:]{0,24} INTO|\\b(?:please|remember to|make sure to|be sure to|(?:asks?|wants?|tells?|told) (?:me|us|you)(?: to)?|says? to|you (?:should|must|have to|need to)|^) *(?:put|write|give|place|enclose|present|state|provide|report|box|return|enter|wrap|submit|output|type|format|express|respond with|reply with)\\b[^.:]{0,16}\\b(?:answer|result|response)\\b[^.:]{0,16}(?: INTO| as[ $]*$)|\\b(?:problem|question|task|prompt|instructions?|format|user|template)s? (?:wants?|asks? for|requires?|demands?|expects?|calls? for)\\b[^.:]{0,12}\\banswer\\b[^.:]{0,16}(?: INTO| as[ $]*$)|^[^a-z]*(?:finish|end|conclude|close|reply|respond)\\b[^.:]{0,24}\\bwith(?: the)?(?: words?| line| sentence| phrase)? ?[\"“'`]+(?:the (?:final )?answer(?: is|:) ?)?[*$# ]*$|请[^。,，]{0,16}(?:答案|结果)[^。,，]{0,8}[在用于入到成为][ $]*$|\\b(?:свой|ваш) (?:окончательный )?ответ в[ $]*$";
     /// Supposes another case.
     SUPPOSITION: "\\b(?:wäre|würden?|serait|sería|seria|sarebbe|был[оа]? бы|if|had|were|without|only if|assum(?:ing|ption)|suppos(?:e|ing)|would (?:expect|think|guess|be|have been|get|give))\\b|如果|假如|若";
     /// Supposes an answer, or names that of the graders.
