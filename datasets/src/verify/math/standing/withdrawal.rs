@@ -122,7 +122,8 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
         let mut places = clause.match_indices(&*value);
         places.any(|(at, _)| {
             let (before, after) = (&clause[..at], &clause[at + value.len()..]);
-            !before.ends_with(|c: char| c.is_alphanumeric() || "-−.".contains(c))
+            (value.starts_with('\\')
+                || !before.ends_with(|c: char| c.is_alphanumeric() || "-−.".contains(c)))
                 && !after.starts_with(|c: char| c.is_alphanumeric())
                 && !after.strip_prefix('.').is_some_and(|rest| rest.starts_with(is_digit))
         })
@@ -162,15 +163,16 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
             };
             let is_of_it = match (is_own(clause), is_word) {
                 (true, true) => clause.ends_with(&*value) && word != "failed",
-                (true, false) => (is_check || is_contrast) && clause.contains(OPERATORS),
+                (true, false) => {
+                    (is_check || is_contrast) && clause.replace("**", "").contains(OPERATORS)
+                }
                 (false, false) => is_check && is_about(),
                 (false, true) => {
                     let is_known = || CONDITION.find_small(&sentence[found.end()..]).is_some();
                     is_bare
                         && CHECKED.find_small(clause).is_some()
                         && (holds(clause, "check|verification")
-                            || is_check && is_about()
-                            || is_known())
+                            || (is_check || is_known()) && is_about())
                 }
             };
             is_of_it && !AFFIRMATION.is_match(&small[at + found.end()..])
