@@ -114,10 +114,11 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
     const OTHERS: &str =
         " if | for | when | other| another| over | larger| smaller| general| then|closed| real";
     // What is asked for may be what fails.
-    if holds(lead, " not |n't |n’t |fail|ontradict|ounterexample|no sol") {
+    let is_of_failure = holds(lead, " not |n't |n’t |fail|ontradict|ounterexample|no sol");
+    let value = mark.rsplit('=').next().unwrap_or(mark).trim_matches(['$', ' ']).to_lowercase();
+    if is_of_failure || value.is_empty() {
         return None;
     }
-    let value = mark.rsplit('=').next().unwrap_or(mark).trim_matches(['$', ' ']).to_lowercase();
     let is_own = |clause: &str| {
         let mut places = clause.match_indices(&*value);
         places.any(|(at, _)| {
