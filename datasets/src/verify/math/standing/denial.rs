@@ -86,7 +86,7 @@ tables! {
     wrong|forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|\
     can) be (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely \
     )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|\
-    is what (?:the|an?) (?:\\w+ )?(?:template|format|box|answer)|is how (?:one|an?|you|the) |is (?:just|only|\
+    is what (?:the|an?) (?:\\w+ )?(?:template|format|box|answer)|is how (?:one|an?|you|the) |(?:is|was) (?:just|only|\
     merely) an? (?:\\w+ )?(?:example|template|placeholder|format|illustration|sample)|is (?:the|\
     an?) (?:\\w+ )?(?:format|template|placeholder|sample)|is out \
     of the question|would only be|(?:as|is) only (?:half|part|a third)|is (?:half|a part) of the answer|squared is|as \

@@ -34,7 +34,12 @@ const MAX_BEHIND: usize = 4000;
 
 /// What is put into the tables for the words in capitals: what may stand behind a verdict on a value; from what
 /// somebody says to a value; people.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
+    (
+        "TRIED",
+        "(?:naive|previous|earlier|older|old|quick|hasty|common|typical|tempting|careless|simple|other|alternative|\
+        obvious|official|published|wrong|flawed|incorrect|standard|usual|direct)",
+    ),
     (
         "INTO",
         "(?:in|into|inside|within|using|with|between|like|by|innerhalb|als|dans|sous|entre|en|dentro de|em|tra)(?: the (?:format|form))?[ \"“'`*$]*$",
@@ -79,7 +84,7 @@ tables! {
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| else)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\
     \\b(?:PEOPLE)(?:['’]s (?:\\w+ )?(?:answer|result|solution|value))? (?:is|was))VALUE";
     /// The same of a solution that another one may improve on.
-    OF_ATTEMPTS: "\\b(?:an?|the|one|another|some|this|that|(?:my|his|her|their) (?:previous|earlier|first)) (?:(?:other|more|very) )?(?:(?:naive|previous|earlier|quick|hasty|common|typical|tempting|careless|simple|other|alternative|obvious|official|published|wrong|flawed|incorrect|standard|direct) )*(?:solution|attempt|approach|method|argument|calculation|count|answer|reasoning|analysis)s? (?:gave|gives?|yields?|yielded|got|gets|obtain(?:s|ed)|arrives? at|produces?d?|was)VALUE";
+    OF_ATTEMPTS: "\\b(?:(?:one|another|some) (?:TRIED )*|(?:TRIED )+)(?:solution|attempt|approach|method|argument|calculation|count|answer|reasoning|analysis)s? (?:gave|gives?|yields?|yielded|got|gets|obtain(?:s|ed)|arrives? at|produces?d?)VALUE|\\b(?:TRIED )+(?:solution|answer|guess|result)s? (?:is|was)VALUE";
     /// Says what is wrong with it.
     FLAWS: "(?:^|[.,;!—] *)(?:(?:but|however|and|yet),? )?(?:i (?:think|believe|suspect|fear)(?: that)? )?(?:it|he|she|they|this|that|which|(?:this|that|their|his|her|its|the) (?:attempt|model|solver|solution|reasoning|argument|approach|method|work|answer|count|student))(?: \\w+ly)? (?:(?:made|makes|commits|committed|contains|contained|has|had) (?:an?|some|the same) (?:\\w+ )?(?:error|mistake|slip|flaw|gap|bug)|(?:is|was|seems|looks) (?:\\w+ly )?(?:flawed|faulty|unsound|sloppy|invalid|unjustified|wrong|incorrect|mistaken|based on an? (?:false|wrong|error|mis\\w+))(?: *$|[.,;!—]| (?:because|since|as|assum)\\w*)|err(?:s|ed)\\b|(?:neglect|ignore|omit|overlook|overcount|double-?count|miscount|misread|disregard)(?:s|ed)?\\b|miss(?:es|ed) (?:the|an?|some|that|two|one|out|cases?|symmetr)\\w*\\b|forg[eo]ts?\\b|fail(?:s|ed) to\\b)";
     /// Somebody said what stands in quotation marks before: `"The answer is 9," said Tom.`
