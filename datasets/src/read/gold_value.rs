@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::json_array;
+use super::no_answers::why_no_answer;
 use crate::verify::math::{self, answer};
 use crate::verify::short;
 use crate::{judge, thinking};
@@ -91,54 +92,22 @@ fn one_of(items: &[Value]) -> Gold {
     }
 }
 
-/// Why a text that stands in the place of an answer is none; nothing where it may be one.
-pub fn why_no_answer(text: &str) -> Option<&'static str> {
-    let trimmed = text.trim().trim_matches('$');
-    let inner = trimmed.strip_prefix("\\text{").and_then(|rest| rest.strip_suffix('}'));
-    let trimmed = inner.unwrap_or(trimmed).trim_end_matches(['.', '\u{3002}']).trim();
-    match trimmed.to_lowercase().as_str() {
-        ""
-        | "null"
-        | "nan"
-        | "none"
-        | "n/a"
-        | "#n/a"
-        | "<na>"
-        | "no answer"
-        | "not applicable"
-        | "\u{65e0}\u{7b54}\u{6848}" => Some("there is no answer"),
-        // As tables write a missing value; `Na` is sodium.
-        _ if trimmed == "NA" => Some("there is no answer"),
-        "proof" | "qed" | "q.e.d" | "proof omitted" | "\u{8bc1}\u{660e}" => {
-            Some("a proof is asked for, which has no answer to compare")
-        }
-        "notfound" | "not found" | "not_found" | "[invalid]" | "answer not found" => {
-            Some("the dataset says that it found no answer")
-        }
-        // The last ones say: omitted, see the explanation, the proof is omitted or in the explanation.
-        "omitted"
-        | "see solution"
-        | "see explanation"
-        | "\u{7565}"
-        | "\u{89c1}\u{89e3}\u{6790}"
-        | "\u{89e3}\u{6790}\u{7565}"
-        | "\u{8bc1}\u{660e}\u{7565}"
-        | "\u{8bc1}\u{660e}\u{89c1}\u{89e3}\u{6790}" => Some("the dataset leaves the answer out"),
-        _ => None,
-    }
-}
-
-/// Why a text is no gold answer for the verifier of mathematics: there is none, or it is a sentence, a proof, a program.
+/// Why a text is no gold answer for the verifier of mathematics: it is a sentence, a proof or a program, or none.
 pub fn why_no_gold(text: &str) -> Option<&'static str> {
-    match of_text(text) {
-        Gold::Missing { why, .. } => Some(why),
-        _ => None,
-    }
+    let Gold::Missing { why, .. } = of_text(text) else { return None };
+    Some(why)
 }
 
-/// Whether a text is a program, and no solution with one in it: it begins with a line of code, or ends with one that
-/// prints.
+fn has_mark(text: &str) -> bool {
+    ["####", "\\box", "\\fbox"].iter().any(|mark| text.contains(mark))
+}
+
+/// Whether a text is a program, and no solution with one in it or with a mark: it begins with a line of code, or ends
+/// with one that prints.
 fn is_program(text: &str) -> bool {
+    if has_mark(text) {
+        return false;
+    }
     let text = text.trim();
     let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     let inner = fenced.and_then(|rest| rest.split_once('\n')).map_or(text, |(_, inner)| inner);
@@ -193,11 +162,10 @@ fn of_text(text: &str) -> Gold {
     let Some(text) = thinking::parts(text, false).answer else {
         return missing(text, "it ends within a thought");
     };
-    let has_mark = ["####", "\\box", "\\fbox"].iter().any(|mark| text.contains(mark));
-    if !has_mark && is_program(text) {
+    if is_program(text) {
         return missing(text, CODE);
     }
-    let marked = if has_mark { marked(text) } else { None };
+    let marked = if has_mark(text) { marked(text) } else { None };
     let marked = marked.unwrap_or_else(|| math::gold(text));
     let gold = without_unit(&marked);
     if gold.is_empty() {
@@ -255,8 +223,7 @@ pub(super) fn worked(text: &str) -> Gold {
     let Some(text) = thinking::parts(text, false).answer else {
         return missing(text, "the solution ends within a thought");
     };
-    let has_mark = ["####", "\\box", "\\fbox"].iter().any(|mark| text.contains(mark));
-    if !has_mark && is_program(text) {
+    if is_program(text) {
         return missing(text, CODE);
     }
     match marked(text) {

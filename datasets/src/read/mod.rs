@@ -53,12 +53,12 @@ pub use better_answer::REFERENCES;
 pub use chat::known_role;
 pub(crate) use folder::files_in;
 pub(crate) use gold_value::is_same;
-pub use gold_value::{why_no_answer, why_no_gold};
+pub use gold_value::why_no_gold;
 pub use json::with_long_numbers;
 pub use judgement::VERDICTS;
 pub use known_columns::{ANSWERS, SOLUTIONS};
 pub use names::words;
-pub use no_answers::other_kind;
+pub use no_answers::{other_kind, why_no_answer};
 pub use records::{Records as ParquetRecords, records as parquet_records};
 
 /// How a file is read: which columns hold what, and what checks answers; `None` is detected. A dot

@@ -220,7 +220,7 @@ impl<'a> Known<'a> {
         Ok(())
     }
 
-    /// Refuses records that count from 1 where the dataset counts from 0: each would be judged by the next problem's gold.
+    /// Refuses records that count from 1 where the dataset counts from 0: the next problem's gold would judge each.
     pub(super) fn check_count(&self) -> Result<()> {
         if self.names_next && self.by_id.contains_key("0") && !self.seen.contains("0") {
             bail!(
@@ -303,8 +303,8 @@ fn place(prompt: &Prompt, problem: &Problem) -> Option<usize> {
     places.max()
 }
 
-/// A choice that a record and a problem list by different letters, as the two show it: the record under keys of its own,
-/// or in its prompt.
+/// A choice that a record and a problem list by different letters, as the two show it: the record in its prompt, or
+/// under keys of its own. The first word says where.
 fn other_order<'l>(line: &'l Line, problem: &Problem) -> Option<(&'static str, String, String)> {
     let own = asked(&problem.prompt);
     let (above, below) = own.rsplit_once("\n\nA. ").map(|(above, _)| own.split_at(above.len()))?;

@@ -58,8 +58,8 @@ impl Repeats {
     }
 
     /// The held samples, if their numbers mean nothing: a good part of those that come again have other texts, and they
-    /// are more than what a run that was resumed wrote twice; of numbers that come three times and more, or that are one
-    /// in each problem, a small part.
+    /// are more than what a run that was resumed wrote twice; a small part, of numbers that come three times and more,
+    /// or that are one in each problem.
     pub(super) fn release(&mut self) -> Vec<Task> {
         let Self { numbered, repeated, changed, problems, .. } = *self;
         let is_many = 4 * changed >= repeated && 8 * repeated >= numbered;

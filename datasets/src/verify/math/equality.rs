@@ -65,7 +65,7 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
         // `B) 12` is read by its letter and by its value.
         None if pair.read_gold.is_none() && words::after_choice(gold).and_then(parse).is_none() => {
             // Neither is mathematics, and the texts differ: `O'Brien`, `J. K. Rowling`, `C++`.
-            let is_name = words::is_name(gold);
+            let is_name = word_meanings::is_name(gold);
             (if is_name { Outcome::Wrong } else { Outcome::UnparsableGold }, "parse")
         }
         None if pair.read_answer.is_none() => (Outcome::UnparsableAnswer, "parse"),
@@ -284,7 +284,7 @@ pub(super) fn is_readable(gold: &str) -> bool {
         || !readings(gold).is_empty()
         || words::after_choice(gold).and_then(parse).is_some()
         || right_side(gold).is_some()
-        || words::is_name(gold)
+        || word_meanings::is_name(gold)
 }
 
 /// Whether both are the same text, the same letters of choices, or the same words.

@@ -386,17 +386,3 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     let earlier = || polarity(is_determiner(last).then_some(end.strip_suffix(last)?)?);
     begin.or_else(|| opening(last.trim_start())).or_else(earlier).filter(|_| !is_both)
 }
-
-/// Whether a gold answer that is no mathematics is a name or words, with marks that no formula has, and at most
-/// one number: "7 times 47 is 329" is a working.
-pub(super) fn is_name(gold: &str) -> bool {
-    let is_formula = |c: char| "\\=^_<>{}[]|*≤≥≠≈∞∪∩√×÷±−→∈".contains(c);
-    let letters = gold.chars().filter(|c| c.is_alphabetic()).count();
-    let digits = gold.chars().filter(|c| c.is_numeric()).count();
-    let numbers = gold.split(|c: char| !c.is_numeric()).filter(|run| !run.is_empty()).count();
-    letters > 0
-        && letters >= digits
-        && (letters > 1 || digits == 0)
-        && numbers <= 1
-        && !gold.contains(is_formula)
-}

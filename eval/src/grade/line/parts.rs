@@ -53,7 +53,7 @@ fn is_said(value: &Value, answers: &[Completion]) -> bool {
 }
 
 /// Notes what tells the problem of a line apart: of one without an id every part of the question, of others what the
-/// problem belongs to. `is_question` says that its id is its question, `completion` under which key its completions are.
+/// problem belongs to. `is_question` says that its id is its question, `completion` is the key of its completions.
 pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion: Option<&str>) {
     let is_named = line.id.is_some() && !is_question;
     let is_read = |name: &str| {
