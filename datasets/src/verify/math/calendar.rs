@@ -109,7 +109,7 @@ pub(super) fn time(text: &str) -> Option<Answer> {
 fn clock(text: &str) -> Option<Answer> {
     const MORNING: &str = "上午|早上|凌晨|清晨|早晨|午前|오전|am|a.m|in the morning|de la mañana|da manhã|du matin|del mattino|\
         di mattina|morgens|vormittags|früh|утра|rano|’s morgens";
-    const LATER: &str = "下午|傍晚|晚上|中午|午后|午後|오후|pm|p.m|in the afternoon|in the evening|at night|de la tarde|\
+    const LATER: &str = "下午|傍晚|晚上|中午|午后|午後|오후|pm|p.m|in the afternoon|in the evening|de la tarde|\
         de la noche|da tarde|da noite|du soir|de l'après-midi|del pomeriggio|della sera|di sera|nachmittags|abends|дня|\
         вечера|po południu|wieczorem";
     let is_likely = has_digits(text) || text.contains(['半', '点', '點', '时', '時']);
