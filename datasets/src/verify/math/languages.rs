@@ -174,7 +174,8 @@ pub(super) fn is_undecided(last: &str) -> bool {
 
 /// Words that a check of the answer begins with, before a colon.
 const CHECKS: &str = "check|checking|quick check|sanity check|double check|to check|to verify|as a check|let's \
-    check|let us check|let's double check|let's double-check|let's verify|let us verify|we verify|we can verify|we check|we can check|comprobamos|comprobemos|\
+    check|let us check|let's double check|let's double-check|let's verify|let us verify|we verify|we can verify|\
+    we check|we can check|comprobamos|comprobemos|\
     zur kontrolle|zur probe|überprüfung|verifichiamo|проверяем|verification|verifying|proof|probe|kontrolle|\
     comprobación|verificación|vérification|vérifions|verifica|prova|controle|verificação|проверка|проверим|\
     sprawdzenie|sağlama|kontrol|pemeriksaan|kiểm tra|thử lại|检验|檢驗|验证|验算|驗算|检查|検算|確認|확인|검산";

@@ -78,8 +78,10 @@ tables! {
     website|internet|online solution|forum|manuel|corrigé|solucionario|libro(?: de texto| di testo)?|gabarito|\
     lehrbuch|im buch|lösungsheft|buch|учебник\\w*|podręcznik\\w*)(?:(?:['’]s)? answer is|(?: app)? (?:gives?|\
     says?|lists?|states?|claims?|prints?|donne|indique|dit|da|dice|dá|diz|gibt|sagt|steht|nennt|дает|\
-    даёт|podaje))VALUE|\\b(?:selon|d['’]après|laut|según|secondo|segundo|согласно) (?:\\w+ ){0,2}?(?:manuel|corrigé|livre|\
-    solucionario|libro|gabarito|lehrbuch|buch|учебник\\w*),?(?: [\\p{L}]+){0,4}VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$|\
+    даёт|podaje))VALUE|\\b(?:selon|d['’]après|laut|según|secondo|segundo|согласно) (?:\\w+ ){0,2}?(?:manuel|\
+    corrigé|livre|\
+    solucionario|libro|gabarito|lehrbuch|buch|учебник\\w*),?(?: [\\p{L}]+){0,4}VALUE|(?:课本|課本|教材|书上|书后|参考答案|标准答案|\
+    网上|教科書|解答欄)[^。,，]{0,10}[$ ]*$|\
     (?:^|[，。；：\n ])(?:小.|他|她|他们|同学|老师|学生|有人|网友|朋友|某人|甲|乙|丙).{0,2}(?:说|認為|认为|觉得|以为|写道|声称|算得)[^，。,]{0,12}$";
     /// Of what somebody "gets" or "writes", and of what is in a book, only a contrast behind it says that it is not the answer.
     OF_OTHERS: "(?-i)(?:\\b(?:PEOPLE|[A-Z]\\w+|[Hh]e|[Ss]he|[Tt]hey)(?: app| else)? (?:would |will |often )?(?:gets?|got|shows?|found|finds|obtain(?:s|ed)?|printed|gave|gives?|writes?|wrote|answer(?:s|ed)?)|\

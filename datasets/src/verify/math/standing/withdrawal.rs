@@ -24,8 +24,10 @@ tables! {
     \\b(?:i|we)(?: have)? (?:forgot|miscounted|misread|misunderstood|miscalculated|misapplied|overlooked|left out|\
     double[- ]counted|now replace|mixed up|used the wrong|should have|meant)\\b|\\b(?:that|this|it) (?:was|is) for \
     (?:the|a|an) (?:wrong|other|different)\\b|(?:^|[.!?\\n] *)(?:edit|update|erratum)s?:[^.\\n]*\\b(?:meant|should|is|\
-    was|wrong|instead|not|replace[ds]?)\\b|\\b(?:so|thus|hence|therefore),? (?:the|this|that|my|our) (?:answer|result|value) (?:is|\
-    was|must be) (?:wrong|incorrect|not (?:right|correct))\\b|\\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|right|correct)|nein\\b|non\\b)|\
+    was|wrong|instead|not|replace[ds]?)\\b|\\b(?:so|thus|hence|therefore),? (?:the|this|that|my|our) (?:answer|\
+    result|value) (?:is|\
+    was|must be) (?:wrong|incorrect|not (?:right|correct))\\b|\\n[a-z]+ *: *(?:no\\b|wrong|incorrect|not (?:quite|\
+    right|correct)|nein\\b|non\\b)|\
     \\boops|\\b(?:that|this|the above) (?:was|is) (?:just |only |merely )?(?:an?|the) (?:\\w+ )?(?:example|\
     illustration|placeholder|template|format)[.,;:!]|\\bthis is how (?:one|an?|you|the) [^.]*(?:typeset|box|format|\
     looks?|write)\\b|\\bi (?:was lying|lied)\\b|\
