@@ -197,31 +197,7 @@ impl Notes {
 
     /// Which problems records are of.
     fn of_problems(&self, problems: &Problems<'_>, job: &GradeJob<'_>) -> Vec<String> {
-        let mut notes = Vec::new();
-        if let Some((id, own)) = &problems.shared_ids.first {
-            notes.push(format!(
-                "{} ids are shared by several problems, which their prompts distinguish: another problem `{id}` is \
-                 renamed `{own}` (a key such as `lang`, `task` or `split` counts as a part of the prompt)",
-                problems.shared_ids.count
-            ));
-        }
-        if let Some(keys) = &problems.by_parts.first {
-            notes.push(format!(
-                "{} with the prompt and gold answer of another, told apart by other keys that belong to the question \
-                 ({keys}): if these belong to the completion, give each record the \"id\" of its problem",
-                counted(problems.by_parts.count, "problem")
-            ));
-        }
-        if problems.grouped > 0 {
-            let ids = match problems.has_sample_ids {
-                true => "each id comes with every prompt, so ids number the samples",
-                false => {
-                    "every record has its own id and prompts repeat, so ids number the records"
-                }
-            };
-            let records = counted(problems.grouped, "record");
-            notes.push(format!("{ids}; {records} are grouped by their prompts"));
-        }
+        let mut notes = of_ids(problems);
         if let Some(example) = &problems.other_golds.first {
             notes.push(format!(
                 "{} have different gold answers in the file and in the dataset; the dataset's is used: {example}",
@@ -283,6 +259,34 @@ impl Notes {
         }
         notes
     }
+}
+
+/// What tells problems apart.
+fn of_ids(problems: &Problems<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some((id, own)) = &problems.shared_ids.first {
+        notes.push(format!(
+            "{} ids are shared by several problems, which their prompts distinguish: another problem `{id}` is \
+             renamed `{own}` (a key such as `lang`, `task` or `split` counts as a part of the prompt)",
+            problems.shared_ids.count
+        ));
+    }
+    if let Some(keys) = &problems.by_parts.first {
+        notes.push(format!(
+            "{} with the prompt and gold answer of another, told apart by other keys that belong to the question \
+             ({keys}): if these belong to the completion, give each record the \"id\" of its problem",
+            counted(problems.by_parts.count, "problem")
+        ));
+    }
+    if problems.grouped > 0 {
+        let ids = match problems.has_sample_ids {
+            true => "each id comes with every prompt, so ids number the samples",
+            false => "every record has its own id and prompts repeat, so ids number the records",
+        };
+        let records = counted(problems.grouped, "record");
+        notes.push(format!("{ids}; {records} are grouped by their prompts"));
+    }
+    notes
 }
 
 fn count(names: &mut BTreeMap<String, usize>, name: &str) {

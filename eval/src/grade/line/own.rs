@@ -130,11 +130,27 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         sample: sample_of(value),
         ..Line::default()
     };
-    let error = error_of(value);
-    let chat = chat_of(value);
     let other = is_solution.then_some(&"solution").or(is_text.then_some(&"text"));
     let completion_key = one.or(several).or(other).copied();
-    let found = completion_key.and_then(|key| get(value, key));
+    read_answers(&mut line, value, completion_key, is_several)?;
+    refuse_answers(&mut line, value);
+    line.remarks.extend(conflict.map(|which| (TWO_GOLDS, which)));
+    line.remarks.extend(one.and_then(|key| unread(value, key)).map(|which| (TWO_TEXTS, which)));
+    let is_whole =
+        [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
+    let mut prompts = prompts_of(value, line.prompt.as_ref());
+    prompts.retain(|prompt| is_whole || !is_code(prompt));
+    line.cut_prompts(&prompts);
+    let is_question = line.id.is_some() && line.id == first_id(value, &["problem"]);
+    parts::set(&mut line, value, is_question, completion_key);
+    Ok(line)
+}
+
+/// The completions of a record under `key`, or where formats have them without one.
+fn read_answers(line: &mut Line, value: &Value, key: Option<&str>, is_several: bool) -> Result<()> {
+    let error = error_of(value);
+    let chat = chat_of(value);
+    let found = key.and_then(|key| get(value, key));
     // A server's response as a client returned it, or the choices of one.
     let response = found.unwrap_or(value);
     let choices = get(response, "choices").and_then(Value::as_array);
@@ -147,7 +163,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         (Some(found), Some(error)) if is_empty(found) => {
             line.answers = vec![Completion::failed(reason(error)); requests(found)];
         }
-        (Some(found), _) => completions(&mut line, value, found, several.is_some())?,
+        (Some(found), _) => completions(line, value, found, is_several)?,
         (None, Some(error)) => line.answers.push(Completion::failed(reason(error))),
         (None, None) if ONE.iter().chain(&SEVERAL).any(|key| get(value, key).is_some()) => {
             line.push(Reading::from_text(None, Each::of(value, 1)?.ending(0)));
@@ -168,17 +184,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             keys_of(value)
         ),
     }
-    refuse_answers(&mut line, value);
-    line.remarks.extend(conflict.map(|which| (TWO_GOLDS, which)));
-    line.remarks.extend(one.and_then(|key| unread(value, key)).map(|which| (TWO_TEXTS, which)));
-    let is_whole =
-        [one, several].into_iter().flatten().any(|key| key.starts_with("generated_text"));
-    let mut prompts = prompts_of(value, line.prompt.as_ref());
-    prompts.retain(|prompt| is_whole || !is_code(prompt));
-    line.cut_prompts(&prompts);
-    let is_question = line.id.is_some() && line.id == first_id(value, &["problem"]);
-    parts::set(&mut line, value, is_question, completion_key);
-    Ok(line)
+    Ok(())
 }
 
 /// A record whose keys have the names that are known, where spreadsheets write them with capitals: `Model Response`.
