@@ -45,8 +45,9 @@ impl EngineWeights {
 }
 
 impl EngineOptions {
-    /// Refuses options without a server.
+    /// Refuses options without a server, and settings of one that have no such key or value.
     pub fn check(&self, rounds: bool) -> Result<()> {
+        self.remote.kwargs()?;
         if self.remote.engine.is_none() {
             if !self.remote.engine_kwargs.is_empty() || self.max_staleness > 0 {
                 bail!("--engine-kwargs and --max-staleness have no effect without --engine");

@@ -26,6 +26,11 @@ pub(super) fn letter_of(gold: &str, value: &Value, prompt: Option<&Prompt>) -> O
 
 /// The choices that a record has under keys of their own, by their letters.
 pub(super) fn of(value: &Value) -> Option<Vec<(String, String)>> {
+    // One pass: most records have none, and this is asked of every one.
+    let is_key = |key: &String| {
+        LISTS.contains(&key.as_str()) || matches!(key.as_str(), "A" | "choice1" | "option1")
+    };
+    value.as_object()?.keys().any(is_key).then_some(())?;
     let list = |key: &&str| get(value, key).filter(|found| !is_response(found)).and_then(listed);
     LISTS.iter().find_map(list).or_else(|| in_columns(value))
 }

@@ -138,6 +138,9 @@ pub(super) struct Table {
     is_cased: bool,
 }
 
+/// Most bytes of a table's automaton; it is built anew where it grows beyond, which takes longer than a search.
+const DFA: usize = 4 << 20;
+
 impl Table {
     pub(super) fn new(table: &str) -> Self {
         let table =
@@ -149,8 +152,10 @@ impl Table {
         // What matches no other characters is made of bytes, which takes a tenth of the time.
         let is_plain = table.is_ascii() && !table.contains("[^") && !table.contains('.');
         let flags = if is_plain { "-u" } else { "u" };
-        let expression =
-            Regex::new(&format!("(?{flags}:{table})")).expect("a table of expressions");
+        let expression = regex::RegexBuilder::new(&format!("(?{flags}:{table})"))
+            .dfa_size_limit(DFA)
+            .build()
+            .expect("a table of expressions");
         Self { expression, is_cased }
     }
 
