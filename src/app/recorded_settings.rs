@@ -5,17 +5,13 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use tealight_system::files::{MAX_SETTINGS, own_file, read_limited};
+use crate::app::folder_settings;
 
 /// Refuses to go on in `output` with other settings than it was begun with; nothing there yet is fine.
 pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> Result<()> {
-    let path = output.join("config.toml");
-    if !path.exists() {
-        return Ok(());
-    }
-    let text = String::from_utf8(read_limited(&own_file(output, &path)?, MAX_SETTINGS)?)
-        .with_context(|| path.display().to_string())?;
-    let before: toml::Table = text.parse().with_context(|| path.display().to_string())?;
+    let Some(text) = folder_settings::read(output)? else { return Ok(()) };
+    let shown = || output.join("config.toml").display().to_string();
+    let before: toml::Table = text.parse().with_context(shown)?;
     let now = toml::Table::try_from(options)?;
     let shown = |value: Option<&toml::Value>| value.map_or("unset".into(), ToString::to_string);
     let changed: Vec<String> = before

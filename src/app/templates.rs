@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,6 +11,7 @@ use crate::app::folder_settings;
 use tealight_core::ranks::Ranks;
 use tealight_nn::tokenizer::{Rendering, TemplateDate};
 use tealight_system::files::read_text;
+use tealight_system::key_values;
 
 /// Largest template, in bytes.
 pub(super) const MAX_TEMPLATE: u64 = 1 << 20;
@@ -52,31 +53,25 @@ impl TemplateOptions {
 
     /// The date of `--template-kwargs`, where there is one.
     fn date(&self) -> Result<Option<TemplateDate>> {
-        let date = self.template_kwargs.iter().find_map(|text| date_in(text));
-        date.map(|date| date.parse().context("--template-kwargs strftime_now")).transpose()
+        let date = self.pairs()?.into_iter().find(|(key, _)| *key == DATE);
+        date.map(|(_, date)| date.parse().context("--template-kwargs strftime_now")).transpose()
+    }
+
+    /// The keys and values of `--template-kwargs`.
+    fn pairs(&self) -> Result<Vec<(&str, &str)>> {
+        key_values::read("--template-kwargs", "enable_thinking=false", &self.template_kwargs)
     }
 
     /// The variables of `--template-kwargs`, but for the date.
     pub(crate) fn variables(&self) -> Result<Map<String, Value>> {
-        let mut variables = Map::new();
-        for text in &self.template_kwargs {
-            let Some((key, value)) = text.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-                bail!(
-                    "--template-kwargs `{text}`: expected KEY=VALUE, such as enable_thinking=false"
-                );
-            };
-            let value = match value {
-                "True" => true.into(),
-                "False" => false.into(),
-                "None" => Value::Null,
-                value => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
-            };
-            if variables.insert(key.to_owned(), value).is_some() {
-                bail!("--template-kwargs sets `{key}` twice");
-            }
-        }
-        variables.remove(DATE);
-        Ok(variables)
+        let value = |value: &str| match value {
+            "True" => true.into(),
+            "False" => false.into(),
+            "None" => Value::Null,
+            value => serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)),
+        };
+        let variables = self.pairs()?.into_iter().filter(|(key, _)| *key != DATE);
+        Ok(variables.map(|(key, text)| (key.to_owned(), value(text))).collect())
     }
 
     /// Whether chats are rendered in another way than the model's files say, which a server knows nothing of.
@@ -85,14 +80,16 @@ impl TemplateOptions {
         self.chat_template.is_some() || self.template_kwargs.iter().any(is_variable)
     }
 
-    /// Sets the date, where none is given, of what is written to `output`: the one that was recorded there, else today.
-    /// All ranks have that of the first.
+    /// Sets the date of what is written to `output`: the one that is given, else the one that was recorded there, else
+    /// today. All ranks have that of the first. It stands last, so that the same settings are the same list.
     pub(crate) fn set_date(&mut self, output: Option<&Path>, ranks: &Ranks) -> Result<()> {
-        if self.date()?.is_none() {
-            let recorded = || output.map_or(Ok(None), recorded_date);
-            let date = ranks.first(|| Ok(recorded()?.unwrap_or_else(TemplateDate::today)))?;
-            self.template_kwargs.push(format!("{DATE}={date}"));
-        }
+        let recorded = || output.map_or(Ok(None), recorded_date);
+        let date = match self.date()? {
+            Some(date) => date,
+            None => ranks.first(|| Ok(recorded()?.unwrap_or_else(TemplateDate::today)))?,
+        };
+        self.template_kwargs.retain(|text| date_in(text).is_none());
+        self.template_kwargs.push(format!("{DATE}={date}"));
         Ok(())
     }
 }

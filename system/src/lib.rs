@@ -11,6 +11,7 @@ pub mod claim;
 pub mod files;
 pub mod hf_home;
 pub mod http;
+pub mod key_values;
 pub mod keys_once;
 pub mod machine;
 pub mod one_or_many;

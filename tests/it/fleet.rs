@@ -23,6 +23,7 @@ pub(crate) fn arguments<'a>(engine: &'a str, output: &'a str, more: &[&'a str]) 
 /// differ by far more.
 pub(crate) fn rows_sampled_from_policy(output: &str) -> Vec<serde_json::Value> {
     let found = rows(Path::new(output));
+    assert!(!found.is_empty());
     for row in &found {
         assert!(number(row, "sampling/engine_logp_difference/max") < 1e-4, "{row}");
     }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tealight_core::display::shortened;
+use tealight_datasets::read::words;
 
 /// How a completion ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +42,18 @@ const FAILED: &str = "\
     unload";
 /// Words of which one says so of a reason that is none of these: `reached_max_length`, `{'type': 'length'}`.
 const LIMITS: [&str; 6] = ["length", "max", "limit", "truncated", "truncation", "cutoff"];
+/// Words beside which they say that a request was refused, and most words of a reason.
+const OTHER_LIMITS: [&str; 4] = ["rate", "quota", "credit", "credits"];
+const MOST_WORDS: usize = 6;
 const UNKNOWN: [&str; 7] = ["", "unknown", "null", "none", "other", "unspecified", "nan"];
+
+/// Whether the words of a reason say that a length was reached.
+fn is_at_limit(reason: &str) -> bool {
+    let words = || reason.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words().count() <= MOST_WORDS
+        && words().any(|word| LIMITS.contains(&word))
+        && !words().any(|word| OTHER_LIMITS.contains(&word))
+}
 
 /// A reason in small letters with underscores, without what stands before it: `FinishReason.MAX_TOKENS`, `maxTokens`.
 fn folded(text: &str) -> String {
@@ -64,25 +76,28 @@ fn folded(text: &str) -> String {
     }
 }
 
-/// The keys of a finish reason, or of a list of them, the first with a value counts; before these others that are
-/// called the reason of an end.
+/// Keys of a finish reason whose name has no such word, the last ones; of the last three only [`STATUSES`] are one.
 const KEYS: [&str; 4] = ["stop_type", "finish", "stop", "status"];
 
 /// The values of `status`, `finish` and `stop` that say how a completion ended (slime); others say something else.
 const STATUSES: [&str; 6] = ["completed", "truncated", "aborted", "incomplete", "length", "eos"];
 
-/// The place of a key among those of a finish reason: `finish_reason`, `stopReason`, `response_end_reasons`, then
-/// [`KEYS`].
+/// The place of a key among those of a finish reason, or of a list of them, of which the first with a value counts: the
+/// reason of an end in any words (`finish_reason`, `stopReason`, `response_end_reasons`), then [`KEYS`].
 fn place(key: &str) -> Option<usize> {
-    /// vLLM has the stop string under `stop_reason` beside its `finish_reason`.
+    // vLLM has the stop string under `stop_reason` beside its `finish_reason`.
     const ENDS: [&str; 5] = ["finish", "done", "stop", "end", "terminat"];
-    let of_reason = || {
-        let key = key.to_ascii_lowercase();
-        let at = key.find("reason").filter(|at| !key[*at..].starts_with("reasoning"))?;
-        ENDS.iter().position(|end| key[..at].contains(end))
+    const FORMS: [&str; 7] = ["", "ed", "ing", "ped", "ping", "ion", "reason"];
+    let end = |word: &String| {
+        let is_form = |rest: &str| FORMS.contains(&rest);
+        ENDS.iter().position(|end| word.strip_prefix(end).is_some_and(is_form))
     };
-    let of_word = || Some(ENDS.len() + KEYS.iter().position(|known| *known == key)?);
-    if key.contains("eason") { of_reason() } else { of_word() }
+    if !key.contains("eason") {
+        return Some(ENDS.len() + KEYS.iter().position(|known| *known == key)?);
+    }
+    let words = words(key);
+    let has_reason = words.iter().any(|word| word.ends_with("reason") || word == "reasons");
+    words.iter().find_map(end).filter(|_| has_reason)
 }
 
 /// Keys of a text.
@@ -97,7 +112,7 @@ impl Ending {
             let found = record.as_object()?.iter().filter(|(_, value)| !value.is_null());
             let is_ending =
                 |value: &Value| value.as_str().is_some_and(|text| STATUSES.contains(&text));
-            let is_one = |key: &str| matches!(key, "status" | "finish" | "stop");
+            let is_one = |key: &str| KEYS[1..].contains(&key);
             let found = found.filter(|(key, value)| !is_one(key) || is_ending(value));
             let found = found.filter_map(|(key, value)| Some((place(key)?, value)));
             found.min_by_key(|(place, _)| *place).map(|(_, value)| value)
@@ -128,7 +143,7 @@ impl Ending {
             Self::Failed(lower)
         } else if UNKNOWN.contains(&lower.as_str()) {
             Self::Unknown
-        } else if lower.split(|c: char| !c.is_alphanumeric()).any(|word| LIMITS.contains(&word)) {
+        } else if is_at_limit(&lower) {
             Self::Truncated
         } else {
             Self::Other(shortened(text, 40))
@@ -166,6 +181,11 @@ mod tests {
             (json!("content-filter"), Ending::Failed("content_filter".into())),
             (json!({"reason": "max_output_tokens"}), Ending::Truncated),
             (json!("got_bored"), Ending::Other("got_bored".into())),
+            (json!("rate_limit_exceeded"), Ending::Other("rate_limit_exceeded".into())),
+            (
+                json!("it says that the limit is four"),
+                Ending::Other("it says that the limit is four".into()),
+            ),
             (json!("FINISH_LENGTH"), Ending::Truncated),
             (json!("reached_max_length"), Ending::Truncated),
             (json!("{'type': 'length', 'length': 4096}"), Ending::Truncated),

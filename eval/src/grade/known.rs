@@ -123,7 +123,10 @@ impl<'a> Known<'a> {
                     );
                 }
                 self.is_by_number |= self.has_row_numbers && line.prompt.is_none();
-                let next = self.last.filter(|_| line.prompt.is_none()).map(|last| last + 1);
+                let next = self
+                    .last
+                    .filter(|_| line.prompt.is_none())
+                    .and_then(|last| last.checked_add(1));
                 self.names_next |= next.is_some_and(|next| id.parse() == Ok(next));
                 if let (Some(prompt), Some(problem)) = (&line.prompt, of_id) {
                     self.check_prompt(prompt, problem)?;
@@ -311,10 +314,18 @@ fn other_order<'l>(line: &'l Line, problem: &Problem) -> Option<(&'static str, S
     let text = line.prompt.as_ref().map_or("", asked);
     // Examples before the question may have the same choices.
     let shown = text.rfind(above.trim()).map_or("", |at| &text[at + above.trim().len()..]);
-    let own = |(label, text): &'l (String, String)| Some((label.chars().next()?, text.trim()));
-    let mut shown: Vec<(char, &str)> = shown.lines().filter_map(choice).collect();
-    let which = if shown.is_empty() { "record" } else { "prompt" };
-    shown.extend(line.choices.iter().filter(|_| which == "record").filter_map(own));
+    let shown: Vec<(char, &str)> = shown.lines().filter_map(choice).collect();
+    // Of numbers and names as labels nothing is known.
+    let lettered = |(label, text): &'l (String, String)| match label.as_bytes() {
+        [letter] if letter.is_ascii_alphabetic() => {
+            Some((char::from(letter.to_ascii_uppercase()), text.trim()))
+        }
+        _ => None,
+    };
+    let (which, shown) = match shown.is_empty() {
+        true => ("record", line.choices.iter().filter_map(lettered).collect()),
+        false => ("prompt", shown),
+    };
     let differ = |(letter, text): (char, &str)| {
         let other = shown.iter().find(|(_, other)| *other == text)?;
         let is_here = shown.contains(&(letter, text));

@@ -58,8 +58,9 @@ pub(super) struct Problems<'a> {
     pub(super) grouped: usize,
     /// Problems with another gold answer in the file than in the dataset.
     pub(super) other_golds: Noted,
-    /// Of problems that ids alone name, those whose gold answers were compared, and those of them that differ.
-    golds_of_ids: [usize; 2],
+    /// Problems that ids alone name and whose gold answers were compared, and those of them that differ.
+    compared_by_id: usize,
+    other_by_id: Noted,
     /// Records with another prompt than an earlier one of their document.
     pub(super) other_prompts: Noted,
 }

@@ -36,7 +36,7 @@ pub(super) struct Repeats {
     pub(super) numbered: usize,
     repeated: usize,
     changed: usize,
-    /// Problems with a numbered sample.
+    /// Problems of the file.
     pub(super) problems: usize,
     /// Hashes of the texts of each problem, in the order of the file.
     texts: Vec<Vec<u32>>,
@@ -64,7 +64,8 @@ impl Repeats {
         let Self { numbered, repeated, changed, problems, .. } = *self;
         let is_many = 4 * changed >= repeated && 8 * repeated >= numbered;
         let is_often = 20 * changed >= repeated && 3 * repeated >= 2 * numbered;
-        let is_constant = numbered - repeated == problems && 20 * changed >= repeated;
+        let is_constant =
+            numbered - repeated == problems && 8 * repeated >= numbered && 20 * changed >= repeated;
         let is_nothing = changed >= LEAST_CHANGED && (is_many || is_often)
             || changed > 0 && is_constant && problems > 1;
         self.meaning = if is_nothing { Meaning::Nothing } else { Meaning::Repeated };

@@ -8,12 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use tealight_system::key_values;
 use tealight_system::range::{Range, at_least};
 
 use super::Dialect;
 
 /// All keys, for a message.
 const KEYS: &str = "model, dialect, concurrency, timeout, retries, folder";
+
+/// One of them, for messages.
+const EXAMPLE: &str = "timeout=60";
 
 /// The kind of number that a count is.
 const COUNT: &str = "a whole number";
@@ -45,23 +49,16 @@ impl EngineKwargs {
             retries: 8,
             folder: None,
         };
-        let mut seen = Vec::new();
-        for text in texts {
-            let Some((key, value)) = text.split_once('=').filter(|(_, value)| !value.is_empty())
-            else {
-                bail!("--engine-kwargs `{text}`: expected KEY=VALUE, such as timeout=60");
-            };
-            if seen.contains(&key) {
-                bail!("--engine-kwargs sets `{key}` twice");
-            }
-            seen.push(key);
-            kwargs.set(key, value).with_context(|| format!("--engine-kwargs {text}"))?;
+        for (key, value) in key_values::read("--engine-kwargs", EXAMPLE, texts)? {
+            let shown = || format!("--engine-kwargs {key}={value}");
+            kwargs.set(key, value).with_context(shown)?;
         }
         Ok(kwargs)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
+            _ if value.is_empty() => bail!("expected KEY=VALUE, such as {EXAMPLE}"),
             "model" => self.model = Some(value.into()),
             "dialect" => {
                 let dialect = Dialect::from_str(value, false).ok();

@@ -48,11 +48,12 @@ pub struct RemoteOptions {
     /// takes one or several vLLM or SGLang servers, separated by commas. The API key is OPENAI_API_KEY.
     #[arg(long, help_heading = "Engine")]
     pub engine: Option<String>,
-    /// How the server is asked, several separated by commas: model=NAME on the server (default: --model), dialect=vllm,
-    /// sglang, llama.cpp or openai, the kind of server (default: detected), concurrency=N requests at a time (default:
-    /// 32), timeout=SECONDS of one request (default: 600), retries=N of a failed request before the run ends (default:
-    /// 8), and for `train` folder=DIR, from which the servers load the adapter or all weights before every step, the
-    /// same path on all machines (default: a directory in --output).
+    /// Settings of the server, separated by commas. model=NAME: the model's name on the server (default: --model).
+    /// dialect=vllm, sglang, llama.cpp or openai: the kind of server (default: detected). concurrency=N: requests at a
+    /// time (default: 32). timeout=SECONDS: the time of one request (default: 600). retries=N: further tries of a failed
+    /// request before the run ends (default: 8). folder=DIR, for `train`: where the servers load the adapter or all
+    /// weights from before every step, the same path on all machines (default: a directory in --output). A value has no
+    /// comma.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', help_heading = "Engine")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engine_kwargs: Vec<String>,
@@ -83,8 +84,8 @@ impl Remote {
     /// An address that is none or where nothing answers, settings that make no sense, filters that this kind of server
     /// has not.
     pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
-        let EngineKwargs { model: name, concurrency, retries, .. } = options.kwargs()?;
-        let client = Client::new(engine, &options.kwargs()?)?;
+        let kwargs = options.kwargs()?;
+        let client = Client::new(engine, &kwargs)?;
         if !client.is_up() {
             bail!("--engine {engine}: no server answers there");
         }
@@ -94,6 +95,7 @@ impl Remote {
                  min_p, penalties) cannot be turned off; for vLLM, SGLang or llama.cpp, set --engine-kwargs dialect=NAME"
             );
         }
+        let EngineKwargs { model: name, concurrency, retries, .. } = kwargs;
         let model = name.unwrap_or_else(|| model.to_owned());
         let is_failure_named = AtomicBool::new(false);
         Ok(Self { client, model, concurrency, retries, seed, is_failure_named })

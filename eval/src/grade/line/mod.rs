@@ -190,7 +190,7 @@ pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
         Value::Array(messages) => vec![harnesses::conversation(messages)?],
         _ => bail!("a record is a JSON object, not {}", short(&value.to_string())),
     };
-    for line in lines.iter_mut().filter(|_| has_lost) {
+    if has_lost && let Some(line) = lines.first_mut() {
         line.remarks.push((LOST, line.shown()));
     }
     Ok(lines)

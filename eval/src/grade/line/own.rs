@@ -2,6 +2,7 @@
 //! and what people write by hand.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -103,8 +104,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     if id.is_none() && prompt.is_none() {
         refuse_collection(value)?;
         bail!(
-            "no `id` and no `prompt` (nor `custom_id`, nor `resps`), so that it is of no problem: give each record one of them \
-             as a text or chat, and remove records of settings or totals; this one has {}",
+            "no `id` and no `prompt` (nor `custom_id`, nor `resps`), so its problem is unknown: add an `id` or a `prompt` (a \
+             text or a chat) to each record, and remove records of settings or totals; this one has {}",
             keys_of(value)
         );
     }
@@ -193,14 +194,17 @@ fn lowered(value: &Value) -> Option<Value> {
     let map = value.as_object()?;
     let is_title =
         |name: &str| name.len() > 1 && name.starts_with(|c: char| c.is_ascii_uppercase());
-    let of = |name: &String| {
-        let lower = is_title(name).then(|| name.to_lowercase().replace(' ', "_"))?;
-        let is_known = KNOWN.iter().any(|names| names.contains(&lower.as_str()));
-        (is_known && !map.contains_key(&lower)).then_some(lower)
-    };
-    let entry =
-        |(name, value): (&String, &Value)| (of(name).unwrap_or(name.clone()), value.clone());
-    map.keys().any(|name| of(name).is_some()).then(|| map.iter().map(entry).collect())
+    let lower = |name: &String| name.to_lowercase().replace(' ', "_");
+    let is_known = |name: &String| KNOWN.iter().any(|names| names.contains(&name.as_str()));
+    let titles = map.keys().filter(|name| is_title(name)).map(|name| (name, lower(name)));
+    let mut renamed: HashMap<&String, String> = titles.filter(|(_, name)| is_known(name)).collect();
+    // Of two that would have one name both stay as they are.
+    let all: Vec<String> = map.keys().map(lower).filter(|_| !renamed.is_empty()).collect();
+    renamed.retain(|_, name| all.iter().filter(|other| *other == name).count() == 1);
+    (!renamed.is_empty()).then(|| {
+        let name = |key: &String| renamed.get(key).unwrap_or(key).clone();
+        map.iter().map(|(key, value)| (name(key), value.clone())).collect()
+    })
 }
 
 /// Another completion than the one under `key`, which is no part of it.

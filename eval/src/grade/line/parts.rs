@@ -65,17 +65,21 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
     let is_short = |value: &Value| {
         words::is_scalar(value) && text_of(value).is_none_or(|text| text.len() <= MOST)
     };
-    let (mut parts, mut subsets) = (Vec::new(), Vec::new());
+    let (mut parts, mut names, mut subsets) = (Vec::new(), Vec::new(), Vec::new());
     for (name, found) in value.as_object().into_iter().flatten() {
         if found.is_null() || is_read(name) {
             continue;
         }
         let entry = || format!("{name}={found}");
+        let mut part = || {
+            parts.push(entry());
+            names.push(short(name));
+        };
         match words::kind(name) {
             Kind::Part if name == "context" && found.is_string() => {}
-            Kind::Part if !is_named && !is_response(found) => parts.push(entry()),
-            Kind::PartOrSaid if !is_named && !is_said(found, &line.answers) => parts.push(entry()),
-            Kind::System if !is_named => parts.push(entry()),
+            Kind::Part if !is_named && !is_response(found) => part(),
+            Kind::PartOrSaid if !is_named && !is_said(found, &line.answers) => part(),
+            Kind::System if !is_named => part(),
             Kind::Subset if is_short(found) => subsets.push(entry()),
             Kind::Condition | Kind::System if words::is_scalar(found) => {
                 line.conditions.push((name.clone(), found.to_string()));
@@ -90,9 +94,7 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
         all.sort_unstable();
         (!all.is_empty()).then(|| hash(all.iter().map(String::as_str)))
     };
-    let keys: Vec<String> =
-        parts.iter().filter_map(|part| Some(short(part.split_once('=')?.0))).collect();
-    line.part_keys = keys.join(", ");
+    line.part_keys = names.join(", ");
     line.parts = joined(parts);
     let own = if is_named { joined(subsets) } else { line.parts };
     let prompt = line.prompt.as_ref().map(|prompt| hash([prompt.plain().trim()]));

@@ -47,33 +47,37 @@ impl Problems<'_> {
         at: &dyn Fn() -> String,
     ) {
         let (Some(gold), Some(dataset)) = (line.golds.first(), &self.dataset) else { return };
-        let is_other = !line.golds.iter().any(|gold| is_equal(gold, &problem.answer));
-        let is_of_id = usize::from(line.prompt.is_none());
-        self.golds_of_ids[0] += is_of_id;
-        self.golds_of_ids[1] += is_of_id * usize::from(is_other);
-        if is_other {
-            self.other_golds.note(|| {
-                format!(
-                    "{}: `{}` in the record, `{}` in {}",
-                    at(),
-                    short(gold),
-                    short(&math::gold(&problem.answer)),
-                    dataset.name
-                )
-            });
+        let is_of_id = line.prompt.is_none();
+        self.compared_by_id += usize::from(is_of_id);
+        if line.golds.iter().any(|gold| is_equal(gold, &problem.answer)) {
+            return;
+        }
+        let shown = || {
+            format!(
+                "{}: `{}` in the record, `{}` in {}",
+                at(),
+                short(gold),
+                short(&math::gold(&problem.answer)),
+                dataset.name
+            )
+        };
+        self.other_golds.note(shown);
+        if is_of_id {
+            self.other_by_id.note(shown);
         }
     }
 
     /// Refuses ids that seem to name other problems of the dataset than the file's: most gold answers differ.
     pub(in crate::grade) fn check_golds_of_ids(&self) -> Result<()> {
-        let [compared, other] = self.golds_of_ids;
-        if let (Some(dataset), Some(example)) = (&self.dataset, &self.other_golds.first)
-            && other > MANY_GOLDS
-            && 2 * other > compared
+        let (compared, other) = (self.compared_by_id, &self.other_by_id);
+        if let (Some(dataset), Some(example)) = (&self.dataset, &other.first)
+            && other.count > MANY_GOLDS
+            && 2 * other.count > compared
         {
             bail!(
-                "{other} of {} that ids alone name have other gold answers in {}, so these ids seem to name other problems \
+                "{} of {} that ids alone name have other gold answers in {}, so these ids seem to name other problems \
                  there: {example}; give the records their prompts, or leave --dataset out",
+                other.count,
                 counted(compared, "problem"),
                 dataset.name
             );
