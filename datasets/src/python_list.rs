@@ -57,7 +57,7 @@ pub fn value(text: &str) -> Option<Value> {
         }
     }
     // Its own limit of depth holds.
-    serde_json::from_str(&json).ok()
+    crate::json::parse(&json).ok()
 }
 
 /// The first item, and what stands behind it.

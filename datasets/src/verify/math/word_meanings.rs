@@ -119,30 +119,33 @@ pub(super) fn same_rank(gold: &str, answer: &str) -> Option<bool> {
 /// The rank that words are, in the languages with tables.
 fn rank(text: &str) -> Option<u64> {
     const SUFFIXES: &str = "st|nd|rd|th|º|ª|ème|ère|er|e|-й|-я|-е|番目|번째|位|名";
-    const STEMS: [&str; 6] = [
-        "primer|segund|tercer|cuart|quint|sext|séptim|octav|noven|décim",
-        "premi|deuxi|troisi|quatri|cinqui|sixi|septi|huiti|neuvi|dixi",
-        "erst|zweit|dritt|viert|fünft|sechst|siebt|acht|neunt|zehnt",
-        "prim|second|terz|quart|quint|sest|settim|ottav|non|decim",
-        "primeir|segund|terceir|quart|quint|sext|sétim|oitav|non|décim",
-        "перв|втор|треть|четвёрт|пят|шест|седьм|восьм|девят|десят",
+    // Stems with their endings: "quarter" and "none" are no ranks.
+    const STEMS: [(&str, &str); 6] = [
+        ("primer|segund|tercer|cuart|quint|sext|séptim|octav|noven|décim", "o|a"),
+        ("premi|deuxi|troisi|quatri|cinqui|sixi|septi|huiti|neuvi|dixi", "er|ère|ème"),
+        ("erst|zweit|dritt|viert|fünft|sechst|siebt|acht|neunt|zehnt", "er|es|e|en"),
+        ("prim|second|terz|quart|quint|sest|settim|ottav|non|decim", "o|a"),
+        ("primeir|segund|terceir|quart|quint|sext|sétim|oitav|non|décim", "o|a"),
+        ("перв|втор|трет|четвёрт|пят|шест|седьм|восьм|девят|десят", "ый|ий|ой|ая|ое|ье|ья|ого|ом"),
     ];
-    const ENDINGS: &str = "o|a|er|es|e|en|ère|ème|ый|ий|ой|ая|ое|ье|ья|ого|ом";
     (text.len() <= 40).then_some(())?;
+    // "a third" is a part, "a terceira" a rank.
+    let is_part = text.trim().starts_with("a ");
     let text = without(text.trim(), "in |the |der |die |das |el |la |le |il |o |a ");
-    let text =
-        before_end(text, " place| position| platz| puesto| lugar| place|名|位").unwrap_or(text);
+    let text = before_end(text, " place| position| platz| puesto| lugar").unwrap_or(text);
     if let Some(number) = text.strip_prefix('第') {
+        let number = before_end(number, "名|位").unwrap_or(number);
         return number.parse().ok().or_else(|| u64::try_from(number_word(number)?).ok());
     }
     let plain = text.replace(['^', '{', '}', ' '], "");
     let digits = before_end(&plain, SUFFIXES).and_then(|number| number.parse().ok());
-    let stem = |stems: &'static str| {
+    let stem = |(stems, endings): (&'static str, &'static str)| {
         let at = each(stems)
-            .position(|stem| text.strip_prefix(stem).is_some_and(|end| is_one_of(end, ENDINGS)))?;
+            .position(|stem| text.strip_prefix(stem).is_some_and(|end| is_one_of(end, endings)))?;
         Some(at as u64 + 1)
     };
-    digits.or_else(|| ordinal(&text.replace(' ', "-"))).or_else(|| STEMS.into_iter().find_map(stem))
+    let in_english = || ordinal(&text.replace(' ', "-")).filter(|_| !is_part);
+    digits.or_else(in_english).or_else(|| STEMS.into_iter().find_map(stem))
 }
 
 /// Symbols of elements.
