@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 /// Extensions of the formats that problems are read from: those of text, which may be packed, and another one.
 const TEXTS: [&str; 5] = ["jsonl", "ndjson", "json", "csv", "tsv"];
 const PARQUET: &str = "parquet";
+/// Those that messages name.
+pub const FORMATS: &str = ".jsonl, .json, .csv or .parquet";
 /// Longest name that is taken, in bytes.
 const MAX_NAME: usize = 255;
 /// Longest path below its folder, in bytes.

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 pub mod countdown;
+mod ending;
 mod error;
 pub mod json;
 pub mod judge;
@@ -30,6 +31,7 @@ use serde_json::{Map, Value};
 use tealight_core::display::shortened;
 use tealight_core::{Message, Prompt};
 
+pub use ending::Ending;
 pub use error::{DataError, Result};
 pub use open::{open, open_files};
 use prompting::BOXED_CHOICE;

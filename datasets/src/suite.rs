@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::read::Columns;
 use crate::{DataError, Result, Rewards};
+use tealight_core::names::FORMATS;
 use tealight_core::regular;
 use tealight_core::similar::nearest;
 
@@ -116,7 +117,7 @@ pub(crate) fn instead(spec: &str) -> String {
     match nearest(name, known.filter(|_| Path::new(spec).extension().is_none())) {
         Some(meant) => format!("Did you mean `{meant}`?"),
         None => {
-            "Give the path of a .jsonl, .json, .csv or .parquet file, or a dataset on the Hub, OWNER/NAME:SPLIT".into()
+            format!("Give the path of a {FORMATS} file, or a dataset on the Hub, OWNER/NAME:SPLIT")
         }
     }
 }

@@ -95,7 +95,7 @@ pub enum Level {
 
 impl Level {
     /// All, from the finest to the coarsest.
-    pub const ALL: [Level; 4] = [Level::Text, Level::Folded, Level::Solution, Level::Value];
+    pub const ALL: &[Level] = &[Level::Text, Level::Folded, Level::Solution, Level::Value];
 
     /// The definition of one answer, in words.
     pub fn description(self) -> &'static str {
@@ -120,6 +120,7 @@ impl Level {
 
 /// How often each distinct correct answer was drawn, at every level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Classes {
     text: Counts,
     folded: Counts,
@@ -137,8 +138,8 @@ impl Classes {
         self.value.add(value.bytes());
     }
 
-    pub(crate) fn all_mut(&mut self) -> [&mut Counts; 4] {
-        [&mut self.text, &mut self.folded, &mut self.solution, &mut self.value]
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Counts> {
+        [&mut self.text, &mut self.folded, &mut self.solution, &mut self.value].into_iter()
     }
 
     /// The counts at one level.

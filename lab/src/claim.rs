@@ -26,32 +26,16 @@ pub(super) fn distinct(world: &World, table: &Table, k: f64) -> Result<Tensor> {
     Ok((found * constant(correct.collect())?)?.sum_all()?)
 }
 
-/// `f` of a log-ratio as tensor operations, by the definition.
+/// `f` of a log-ratio as tensor operations, from its formula as it is written, but for the line through its value and
+/// slope at 1, by Candle's own gradient.
 pub(super) fn generator(divergence: Divergence, x: &Tensor) -> Result<Tensor> {
     let u = x.exp()?;
-    Ok(match divergence {
-        Divergence::ForwardKl => ((&u - 1.0)? - x)?,
-        Divergence::ReverseKl => (((&u * x)? - &u)? + 1.0)?,
-        Divergence::Js => {
-            let middle = ((&u + 1.0)? * 0.5)?.log()?;
-            (((&u * x)? - ((&u + 1.0)? * middle)?)? * 0.5)?
-        }
-        Divergence::Alpha(a) => {
-            let power = (x * a)?.exp()?;
-            ((power - (u * a)?)? - (1.0 - a))?.affine(1.0 / (a * (a - 1.0)), 0.0)?
-        }
-        Divergence::TotalVariation => ((u - 1.0)?.abs()? * 0.5)?,
-        Divergence::ForwardChiSquared => ((&u - 1.0)?.sqr()? / u)?,
-        Divergence::ReverseChiSquared => (u - 1.0)?.sqr()?,
-        Divergence::Hellinger => ((u.sqrt()? - 1.0)?.sqr()? * 0.5)?,
-        Divergence::Formula(formula) => {
-            let text = Expression::parse(formula.text())?;
-            // As it is written, but for the line through its value and slope at 1, by Candle's own gradient.
-            let [value, slope] = formula.facts().removed;
-            let written = written(&text, &u, x)?;
-            ((written - (u.affine(slope, -slope))?)? - value)?
-        }
-    })
+    let [value, slope] = match divergence {
+        Divergence::Formula(formula) => formula.facts().removed,
+        _ => [0.0, 0.0],
+    };
+    let written = written(&Expression::parse(&divergence.formula())?, &u, x)?;
+    Ok(((written - (u.affine(slope, -slope))?)? - value)?)
 }
 
 /// An expression in `t` and `x` as tensor operations, as it is written: the other side of what a formula is made into.

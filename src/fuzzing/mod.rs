@@ -45,7 +45,7 @@ pub const TARGETS: [Target; 21] = [
     ("folder", run_folder::try_changed, b"\x00\x40\x00\x01\x029\x30\x01\x00\x00\x00"),
     ("readme", tealight_formats::hub::dataset::try_readme, b"---\nlicense: mit\nconfigs:\n- config_name: a\n  default: true\n  data_files:\n  - split: train\n    path: ['a/[!x]*.csv', \"**/t?.jsonl\"]\n- {config_name: b, data_dir: data}\n---\n\0a/b.csv\nt1.jsonl\ndata/train-00000-of-00001.parquet\na/test/0000.parquet\n"),
     ("math", verifiers::math, b"\\frac{1}{2}\0so \\boxed{0.5} or (1, 2]"),
-    ("countdown", verifiers::countdown, b"1,2,3=6\0<answer>(1 + 2) * 3 - 3 / 1</answer>"),
+    ("verifiers", verifiers::verifiers, b"1,2,3=6\0<answer>(1 + 2) * 3 - 3 / 1</answer>"),
     ("tasks", verifiers::tasks, b"0-1 1-2 2-0\0Answer: 0, 1, 2"),
     ("query", verifiers::query, b"COUNT(*), SUM(age) FROM pets WHERE kind IN ('dog', 'cat') GROUP BY name"),
 ];

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tealight_core::names::{extension, is_of_dataset};
+use tealight_core::names::{FORMATS, extension, is_of_dataset};
 
 use crate::{DataError, Result};
 
@@ -33,9 +33,7 @@ pub(crate) fn files_in(folder: &Path) -> Result<(Vec<PathBuf>, Option<String>)> 
             true => String::new(),
             false => format!("; name a folder or a file in it: {}", shown(&folders)),
         };
-        return Err(wrong(format!(
-            "a folder without a file .jsonl, .json, .csv or .parquet{inner}"
-        )));
+        return Err(wrong(format!("a folder without a file {FORMATS}{inner}")));
     };
     // `train-00000-of-00002.parquet` and its like belong together; `train.jsonl` and `test.jsonl` do not, nor
     // `gsm8k_train.jsonl` and `gsm8k_test.jsonl`.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Row, gold_value, names};
+use crate::Ending;
 
 /// Keys of a verdict on a completion, in a dataset and in a record of completions.
 pub const VERDICTS: [&str; 20] = [
@@ -109,7 +110,7 @@ fn says_wrong(name: &str, of: Judged) -> Option<fn(&Value) -> bool> {
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
     let is_good = has(&GOOD) || of != Judged::Solution && has(&GOOD_OF_COMPLETIONS);
     if of != Judged::Solution && REASONS.contains(&name) {
-        return Some(|value| matches!(value.as_str(), Some("length" | "max_tokens")));
+        return Some(|value| Ending::from_reason(value) == Ending::Truncated);
     }
     // `no_error`, `num_correct`, and answers such as `correct_answer`.
     if has(&UNSURE) || is_good && has(&BAD) || names::is_gold(name) {

@@ -38,7 +38,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use tealight_core::names::extension;
+use tealight_core::names::{FORMATS, extension};
 
 use crate::prompting::BOXED;
 use crate::verify::{math, sql};
@@ -241,7 +241,7 @@ fn read_rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
                 "arrow" | "feather" => {
                     "unknown format: write it with `to_parquet` of datasets or pandas"
                 }
-                _ => "unknown format: name the file .jsonl, .json, .csv or .parquet",
+                _ => &format!("unknown format: name the file {FORMATS}"),
             };
             Err(DataError::File { path: path.into(), what: remedy.into() })
         }

@@ -1,15 +1,14 @@
 //! A completion, whoever sampled it: the words of servers and harnesses for its text and its end come here.
 //!
-//! `choice` reads a choice of a server, `content` the content of a message, `ending` a finish reason. An evaluation,
+//! `choice` reads a choice of a server, `content` the content of a message, [`Ending`] a finish reason. An evaluation,
 //! `grade` and training with servers all read by these; `rules` says what a completion then counts as.
 
 mod choice;
 mod content;
-mod ending;
 
 pub use choice::{Reading, reason};
 pub(crate) use content::{Content, last_answer, role_of};
-pub use ending::Ending;
+pub use tealight_datasets::Ending;
 
 /// A completion, as an evaluation sees it.
 #[derive(Debug, Clone, Default, PartialEq)]

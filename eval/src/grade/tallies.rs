@@ -201,16 +201,15 @@ impl<'a> Tallies<'a> {
     pub(super) fn finish(self) -> Vec<Tally> {
         let mut tallies = self.list;
         tallies.par_iter_mut().for_each(|tally| {
-            counts(tally).into_iter().for_each(|counts| drop(counts.close()));
+            counts(tally).for_each(|counts| drop(counts.close()));
         });
         tallies
     }
 }
 
 /// All counts of a tally by name.
-fn counts(tally: &mut Tally) -> [&mut Counts; 5] {
-    let [text, folded, solution, value] = tally.classes.all_mut();
-    [text, folded, solution, value, &mut tally.wrong]
+fn counts(tally: &mut Tally) -> impl Iterator<Item = &mut Counts> {
+    tally.classes.all_mut().chain([&mut tally.wrong])
 }
 
 /// About the bytes of a tally's names.

@@ -304,9 +304,14 @@ fn levels_chart(set: &Aligned<'_>) -> Chart {
     let by_level = &set.summaries[0].unique_by_level;
     let line = |level: &Level| Some(curve(level.name(), by_level.get(level.name())?));
     let lines = Level::ALL.iter().filter_map(line).collect();
-    Chart::new("Distinct correct answers, by when two answers are equal", ("k", "distinct correct"), lines)
-        .caption("The same samples, counted as distinct by text, by text without white space, by solution, by final answer.")
-        .log()
+    let levels = Level::ALL.iter().map(|level| level.description()).collect::<Vec<_>>().join(", ");
+    Chart::new(
+        "Distinct correct answers, by when two answers are equal",
+        ("k", "distinct correct"),
+        lines,
+    )
+    .caption(format!("The same samples; two correct ones are distinct if these differ: {levels}."))
+    .log()
 }
 
 fn pareto(set: &Aligned<'_>, names: &[&str]) -> Chart {

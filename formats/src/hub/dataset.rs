@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use regex::Regex;
-use tealight_core::names;
+use tealight_core::names::{self, FORMATS};
 
 use super::cache::Listing;
 use super::client::NotFound;
@@ -140,7 +140,7 @@ impl HubDataset {
         match (converted, &own.offer) {
             (Some(source), Ok(offer)) if offer.splits.is_empty() => source.fetch(requested, ""),
             (None, Ok(offer)) if offer.splits.is_empty() => bail!(
-                "{}: no conversion to Parquet, and no .parquet, .jsonl, .json or .csv file that its README declares as \
+                "{}: no conversion to Parquet, and no {FORMATS} file that its README declares as \
                  a split of configuration `{}`; name a file, hub:OWNER/NAME:FILE",
                 main.shown(),
                 offer.config

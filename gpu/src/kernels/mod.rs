@@ -162,6 +162,16 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// `x sigmoid(x)`.
+    pub const SILU: Self = Self { slope: 1.0, cubic: 0.0, alone: false };
+    /// GELU by the hyperbolic tangent, a gate like SiLU: `(1 + tanh(y)) / 2 = sigmoid(2 y)` with `y = sqrt(2 / pi) (x +
+    /// 0.044715 x^3)`.
+    pub const GELU_TANH: Self = Self { slope: 1.5957691216057308, cubic: 0.044_715, alone: false };
+    /// `sigmoid(x)`.
+    pub const SIGMOID: Self = Self { alone: true, ..Self::SILU };
+    /// Every gate of a model family: what the self-check runs.
+    pub const ALL: [Self; 3] = [Self::SILU, Self::GELU_TANH, Self::SIGMOID];
+
     fn numbers(self, count: usize) -> ([usize; 2], [f64; 2]) {
         ([count, usize::from(self.alone)], [self.slope, self.cubic])
     }

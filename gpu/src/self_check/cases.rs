@@ -135,12 +135,7 @@ impl On<'_> {
 
     fn gates(&self) -> Result<()> {
         let shape = [TOKENS, self.shapes.inner];
-        let slope = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
-        for gate in [
-            Gate { slope: 1.0, cubic: 0.0, alone: false },
-            Gate { slope, cubic: 0.044_715, alone: false },
-            Gate { slope: 1.0, cubic: 0.0, alone: true },
-        ] {
+        for gate in Gate::ALL {
             let (x, up, grad) = (self.x(&shape, 0.3)?, self.x(&shape, 0.8)?, self.x(&shape, 0.2)?);
             kernels::gated(&x, &up, gate)?;
             kernels::gated_back(&x, &up, &grad, gate)?;

@@ -8,8 +8,6 @@ use tealight_gpu::kernels::{self, AdamW, Gain, Gate, Heads, Run, Runs};
 
 use crate::common::{TYPES, close, device, flat, gradients, numbers, values};
 
-const SILU: Gate = Gate { slope: 1.0, cubic: 0.0, alone: false };
-
 /// With half of 1 added to the weight.
 fn norm(x: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let scale = ((x.sqr()?.mean_keepdim(D::Minus1)? + 1e-5)?.sqrt()?).recip()?;
@@ -78,17 +76,11 @@ fn rope_gates_and_sums_equal_f64() {
         let (grad, grad64) = values(&shape, 0.21, dtype);
         let silu = |inputs: &[Tensor]| -> Result<Tensor> { silu(&inputs[0])? * &inputs[1] };
         let gelu = |inputs: &[Tensor]| -> Result<Tensor> { inputs[0].gelu()? * &inputs[1] };
-        let slope = 2.0 * (2.0 / std::f64::consts::PI).sqrt();
-        let out = check_gate(SILU, silu, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
-        let alone = Gate { alone: true, ..SILU };
+        let inputs = [(&gate, &gate64), (&up, &up64), (&grad, &grad64)];
+        let out = check_gate(Gate::SILU, silu, inputs, most);
         let open = |inputs: &[Tensor]| silu_ratio(&inputs[0])? * &inputs[1];
-        check_gate(alone, open, [(&gate, &gate64), (&up, &up64), (&grad, &grad64)], most);
-        check_gate(
-            Gate { slope, cubic: 0.044715, alone: false },
-            gelu,
-            [(&gate, &gate64), (&up, &up64), (&grad, &grad64)],
-            most,
-        );
+        check_gate(Gate::SIGMOID, open, inputs, most);
+        check_gate(Gate::GELU_TANH, gelu, inputs, most);
 
         kernels::add(&out, &grad).expect("add");
         let sum = (silu(&[gate64, up64]).expect("gate") + &grad64).expect("sum");
@@ -279,7 +271,7 @@ fn wrong_sizes_are_refused() {
     assert!(kernels::add(&wide, &x(&[4, 5], DType::F32)).is_err());
     assert!(kernels::add_norm(&wide, None, gain(&x(&[5], DType::F32))).is_err());
     assert!(kernels::add(&wide.t().expect("transposed"), &wide).is_err());
-    assert!(kernels::gated(&x(&[2], DType::F64), &x(&[2], DType::F64), SILU).is_err());
+    assert!(kernels::gated(&x(&[2], DType::F64), &x(&[2], DType::F64), Gate::SILU).is_err());
     assert!(!Heads { queries: 64, keys: 1, dim: 64 }.are_known());
     let heads = Heads { queries: 2, keys: 1, dim: 4 };
     let run = Run { first: 0, tokens: 3, sees: 1, start: 2, split: 3, rest: 0, until: 3 };

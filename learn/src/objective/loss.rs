@@ -106,7 +106,7 @@ impl Plan {
             Estimator::K3 => Some((PointwiseLoss::K3, regulariser.beta)),
             // JS is half of either KL to the mean; DPH-RL adds the policy's to one micro-batch in ten.
             Estimator::Definition => Some((PointwiseLoss::MixturePolicy, 0.05 * regulariser.beta)),
-            _ => None,
+            Estimator::Score | Estimator::Full | Estimator::Generator => None,
         }
     }
 
@@ -118,7 +118,7 @@ impl Plan {
                 Some((PointwiseLoss::Generator(regulariser.divergence), regulariser.beta))
             }
             Estimator::Definition => Some((PointwiseLoss::MixtureBase, 0.5 * regulariser.beta)),
-            _ => None,
+            Estimator::Score | Estimator::Full | Estimator::K2 | Estimator::K3 => None,
         }
     }
 

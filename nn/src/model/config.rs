@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::architecture::{Activation, Architecture, DeltaSizes, LayerKind, Rope};
 use super::config_keys;
-use super::family::{FAMILIES, Scales, Windows, family};
+use super::family::{FAMILIES, Factor, Windows, family};
 use super::keys::Keys;
 use super::layer_kinds::layers;
 use super::text_part;
@@ -82,7 +82,7 @@ impl Architecture {
             }
             ropes.push(Rope { growth: Some(growth), ..ropes[0].clone() });
         }
-        let factors = Factors::read(&keys, family.scales, (hidden_size, head_dim))?;
+        let factor = |from: Factor| from.read(&keys, head_dim);
         let max_positions = keys.size("max_position_embeddings")?;
         let vocab_size = keys.size("vocab_size")?;
         let architecture = Self {
@@ -110,10 +110,10 @@ impl Architecture {
             output_bias: family.has_output_bias && attention_bias,
             fusion: family.fusion,
             tied_embeddings: keys.flag("tie_word_embeddings")?,
-            embedding_scale: factors.embeddings,
-            residual_scale: factors.residuals,
-            attention_scale: factors.attention,
-            logits_scale: factors.logits,
+            embedding_scale: factor(family.factors.embeddings)?,
+            residual_scale: factor(family.factors.residuals)?,
+            attention_scale: factor(family.factors.attention)?,
+            logits_scale: factor(family.factors.logits)?,
             initializer_range: keys.needed_number("initializer_range")?,
         };
         architecture.check()?;
@@ -169,35 +169,15 @@ fn rotary_dim(keys: &Keys<'_>, head_dim: usize) -> Result<usize> {
     Ok(rotary_dim)
 }
 
-/// Factors of what layers compute.
-struct Factors {
-    embeddings: f64,
-    residuals: f64,
-    attention: f64,
-    logits: f64,
-}
-
-impl Factors {
-    fn read(
-        keys: &Keys<'_>,
-        scales: Scales,
-        (hidden_size, head_dim): (usize, usize),
-    ) -> Result<Self> {
-        let attention = 1.0 / (head_dim as f64).sqrt();
-        let usual = Self { embeddings: 1.0, residuals: 1.0, attention, logits: 1.0 };
-        Ok(match scales {
-            Scales::Usual => usual,
-            Scales::Gemma => Self {
-                embeddings: (hidden_size as f64).sqrt(),
-                attention: keys.needed_number("query_pre_attn_scalar")?.powf(-0.5),
-                ..usual
-            },
-            Scales::Keys => Self {
-                embeddings: keys.needed_number("embedding_multiplier")?,
-                residuals: keys.needed_number("residual_multiplier")?,
-                attention: keys.needed_number("attention_multiplier")?,
-                logits: 1.0 / keys.needed_number("logits_scaling")?,
-            },
+impl Factor {
+    fn read(self, keys: &Keys<'_>, head_dim: usize) -> Result<f64> {
+        Ok(match self {
+            Self::One => 1.0,
+            Self::OverRootOfHeadDim => 1.0 / (head_dim as f64).sqrt(),
+            Self::Key(key) => keys.needed_number(key)?,
+            Self::Over(key) => 1.0 / keys.needed_number(key)?,
+            Self::RootOf(key) => keys.needed_number(key)?.sqrt(),
+            Self::OverRootOf(key) => keys.needed_number(key)?.powf(-0.5),
         })
     }
 }

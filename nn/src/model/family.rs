@@ -20,7 +20,7 @@ pub(super) struct Family {
     pub(super) fusion: Fusion,
     /// The key of the width of a feed-forward layer.
     pub(super) width: &'static str,
-    pub(super) scales: Scales,
+    pub(super) factors: Factors,
     /// Whether positions turn heads only where `position_embedding_type` says so.
     pub(super) asks_for_rope: bool,
     pub(super) window_rope: WindowRope,
@@ -54,19 +54,46 @@ pub(super) enum WindowRope {
     Unscaled,
 }
 
-/// Where the factors of embeddings, residuals, attention and logits are from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scales {
-    /// Attention's is the root of `head_dim`, and there is no other.
-    Usual,
-    /// Embeddings have the root of the hidden size, attention that of `query_pre_attn_scalar`.
-    Gemma,
-    /// Each has a key.
-    Keys,
+/// A factor of what a layer computes: from which key of config.json.
+#[derive(Clone, Copy)]
+pub(super) enum Factor {
+    /// 1.
+    One,
+    /// `head_dim^-0.5`, whether the key is there or not.
+    OverRootOfHeadDim,
+    /// The number under this key.
+    Key(&'static str),
+    /// 1 over that number.
+    Over(&'static str),
+    /// Its root.
+    RootOf(&'static str),
+    /// 1 over its root.
+    OverRootOf(&'static str),
+}
+
+/// The factors of a family.
+#[derive(Clone, Copy)]
+pub(super) struct Factors {
+    pub(super) embeddings: Factor,
+    pub(super) residuals: Factor,
+    pub(super) attention: Factor,
+    pub(super) logits: Factor,
 }
 
 /// The row of a `model_type`.
 pub(super) fn family(name: &str) -> Option<Family> {
+    let usual = Factors {
+        embeddings: Factor::One,
+        residuals: Factor::One,
+        attention: Factor::OverRootOfHeadDim,
+        logits: Factor::One,
+    };
+    let granite = Factors {
+        embeddings: Factor::Key("embedding_multiplier"),
+        residuals: Factor::Key("residual_multiplier"),
+        attention: Factor::Key("attention_multiplier"),
+        logits: Factor::Over("logits_scaling"),
+    };
     let llama = Family {
         norms: NormPlacement::Before,
         norm_offset: 0.0,
@@ -75,7 +102,7 @@ pub(super) fn family(name: &str) -> Option<Family> {
         has_output_bias: true,
         fusion: Fusion::No,
         width: "intermediate_size",
-        scales: Scales::Usual,
+        factors: usual,
         asks_for_rope: false,
         window_rope: WindowRope::Shared,
         queries_grow: false,
@@ -84,7 +111,7 @@ pub(super) fn family(name: &str) -> Option<Family> {
     let olmo2 = Family { norms: NormPlacement::After, qk_norm: QkNorm::Whole, ..llama };
     Some(match name {
         "llama" => llama,
-        "granite" => Family { scales: Scales::Keys, ..llama },
+        "granite" => Family { factors: granite, ..llama },
         "mistral" => Family { windows: Windows::All, ..llama },
         "ministral3" => Family { windows: Windows::All, queries_grow: true, ..llama },
         "qwen2" => {
@@ -95,7 +122,7 @@ pub(super) fn family(name: &str) -> Option<Family> {
         "phi3" => Family { fusion: Fusion::All, windows: Windows::All, ..llama },
         "granitemoehybrid" => Family {
             fusion: Fusion::GateUp,
-            scales: Scales::Keys,
+            factors: granite,
             width: "shared_intermediate_size",
             asks_for_rope: true,
             ..llama
@@ -109,7 +136,11 @@ pub(super) fn family(name: &str) -> Option<Family> {
             norms: NormPlacement::Around,
             qk_norm: QkNorm::Heads,
             norm_offset: 1.0,
-            scales: Scales::Gemma,
+            factors: Factors {
+                embeddings: Factor::RootOf("hidden_size"),
+                attention: Factor::OverRootOf("query_pre_attn_scalar"),
+                ..usual
+            },
             window_rope: WindowRope::Local,
             windows: Windows::Typed,
             ..llama

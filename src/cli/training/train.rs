@@ -10,10 +10,11 @@ use std::io::Write;
 
 use anyhow::Result;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::data_file;
+use crate::app::training::held_out::HeldOutOptions;
 use crate::app::training::{self, DryRun, TrainOptions};
 use tealight_system::process::Process;
 use tealight_system::telemetry::out;
@@ -46,13 +47,14 @@ fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
     let evaluates = options.held_out.eval_steps > 0;
     let has_columns = !data_file::is_source(&options.data.dataset);
     let of_base = "an objective that trains on samples of the base";
+    // --eval-dataset without --eval-steps is refused.
+    let held_out = HeldOutOptions::augment_args(Command::default());
+    let held_out = held_out.get_arguments().map(|argument| argument.get_id().as_str());
+    let held_out: Vec<&str> =
+        held_out.filter(|id| !["eval_steps", "eval_dataset"].contains(id)).collect();
     let rows: [(bool, &str, &[&str]); 3] = [
         (samples_base, of_base, &["num_presamples", "rehearsal_batch_size"]),
-        (
-            evaluates,
-            "--eval-steps",
-            &["eval_num_samples", "eval_max_samples", "metric_for_best_model"],
-        ),
+        (evaluates, "--eval-steps", &held_out),
         (has_columns, "a dataset with columns", &["prompt_column", "answer_column"]),
     ];
     let is_typed = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);

@@ -1,7 +1,7 @@
 //! Where the metrics of a run go besides `metrics.jsonl`.
 //!
-//! To add a target, add a variant of [`ReportTo`] with its arms in [`ReportTo::open`], [`ReportTo::folder`] and
-//! [`ReportTo::is_local`], and a type that implements [`MetricsTarget`].
+//! To add a target, add a variant of [`ReportTo`]; for one with a Python package also its arm in [`ReportTo::package`] and a
+//! class in `to_wandb.py`, for another one its arm in [`ReportTo::open`] and a type that implements [`MetricsTarget`].
 
 use std::path::Path;
 
@@ -49,16 +49,21 @@ impl MetricsTarget for Reporter {
 }
 
 impl ReportTo {
+    /// The Python package that sends the metrics to another place; such a target is a process of its own.
+    fn package(self) -> Option<&'static str> {
+        match self {
+            Self::Wandb => Some("wandb"),
+            Self::Trackio => Some("trackio"),
+            Self::Tensorboard | Self::None => None,
+        }
+    }
+
     /// Whether the target can be opened, as far as that shows before there is a run.
     ///
     /// # Errors
     /// A package that cannot be imported.
     pub fn check(self) -> Result<()> {
-        match self {
-            Self::None | Self::Tensorboard => Ok(()),
-            Self::Wandb => Reporter::check("wandb"),
-            Self::Trackio => Reporter::check("trackio"),
-        }
+        self.package().map_or(Ok(()), Reporter::check)
     }
 
     /// Opens the target for the run in `output` and its steps from `first_step` on; there is none for [`Self::None`].
@@ -66,30 +71,21 @@ impl ReportTo {
     /// # Errors
     /// A folder that cannot be written, a package that cannot be imported or begins no run.
     pub fn open(self, output: &Path, first_step: usize) -> Result<Option<Box<dyn MetricsTarget>>> {
-        Ok(Some(match self {
-            Self::None => return Ok(None),
-            Self::Tensorboard => {
-                let folder = output.join(self.folder().unwrap_or_default());
-                Box::new(EventFile::create(&folder, first_step)?)
-            }
-            Self::Wandb => Box::new(Reporter::start("wandb", output)?),
-            Self::Trackio => Box::new(Reporter::start("trackio", output)?),
-        }))
+        if let Some(package) = self.package() {
+            return Ok(Some(Box::new(Reporter::start(package, output)?)));
+        }
+        let folder = self.folder().map(|folder| output.join(folder));
+        let file = folder.map(|folder| EventFile::create(&folder, first_step)).transpose()?;
+        Ok(file.map(|file| Box::new(file) as _))
     }
 
     /// The folder of a run that it writes.
     pub fn folder(self) -> Option<&'static str> {
-        match self {
-            Self::Tensorboard => Some("tensorboard"),
-            Self::Wandb | Self::Trackio | Self::None => None,
-        }
+        (self == Self::Tensorboard).then_some("tensorboard")
     }
 
     /// Whether it starts no program and sends nothing to another machine.
     pub fn is_local(self) -> bool {
-        match self {
-            Self::Tensorboard | Self::None => true,
-            Self::Wandb | Self::Trackio => false,
-        }
+        self.package().is_none()
     }
 }

@@ -162,10 +162,13 @@ def leave_folder():
     os.chdir(empty)
 
 
+PACKAGES = {"wandb": Wandb, "trackio": Trackio}
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="to-wandb", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN")
-    parser.add_argument("--to", choices=["wandb", "trackio"], default="wandb")
+    parser.add_argument("--to", choices=list(PACKAGES), default="wandb")
     parser.add_argument("--name", help="the run's name; default: its folder's and the time")
     parser.add_argument("--follow", action="store_true", help="go on until standard input ends")
     parser.add_argument("--check", action="store_true", help="only import the package, and report nothing")
@@ -197,7 +200,7 @@ def main():
     leave_folder()
     name = options.name or "%s-%s" % (os.path.basename(run), time.strftime("%Y%m%d-%H%M%S"))
     try:
-        package = {"wandb": Wandb, "trackio": Trackio}[options.to](run, name, settings(run))
+        package = PACKAGES[options.to](run, name, settings(run))
     except ImportError as error:
         fail("%s is not installed: %s" % (options.to, error))
     ended = threading.Event()

@@ -239,7 +239,11 @@ fn by_words(name: &str) -> Kind {
         return Kind::Part;
     }
     let words = words(name);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // `gold_list`; but a `label_list` has the names of classes, and a `correct_list` verdicts.
+    if words.iter().any(|word| GOLD.contains(word)) {
+        words.pop_if(|last| *last == "list");
+    }
     let any = |known: &[&str]| words.iter().any(|word| known.contains(word));
     let has = |word: &str| words.contains(&word);
     let is_gold =
@@ -288,7 +292,7 @@ mod tests {
         for (names, expected) in [
             (
                 "gold_answer groundtruth Ground_Truth expectedOutput ideal ref-answer std_answer true_answer gold_label \
-                 references correct_option answer_key target_text",
+                 references correct_option answer_key target_text ref_answer_list gold_list",
                 Kind::Gold,
             ),
             ("final_answer labels key", Kind::MaybeGold),
@@ -302,7 +306,7 @@ mod tests {
             ("system_prompt system", Kind::System),
             (
                 "correct true std is_correct reference_length gold_index generated_code task_id dataset_index source_model \
-                 answer target label final_output num_choices n",
+                 answer target label final_output num_choices n label_list correct_list",
                 Kind::Other,
             ),
         ] {

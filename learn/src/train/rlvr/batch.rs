@@ -265,7 +265,7 @@ fn stats(
 /// The regulariser's cost at every token, where it enters the advantages of earlier tokens.
 fn penalties(run: &Run<'_>, completions: &[TrainingCompletion]) -> Result<Option<Vec<Vec<f64>>>> {
     let Some(regulariser) = run.plan.penalty_to_go() else { return Ok(None) };
-    if regulariser.estimator == Estimator::K2 {
+    if regulariser.estimator != Estimator::Full {
         // One sample's estimate of the token's reverse KL.
         let ratios = |TokenValues { behavior_logp, base_logp, .. }: &TokenValues| {
             base_logp.as_ref().map(|base_logp| log_ratios(behavior_logp, base_logp))

@@ -163,7 +163,7 @@ impl Settings {
         let is_twice = self.report_to.iter().any(|one| count(*one) > 1);
         let is_mixed = count(ReportTo::None) > 0 && self.report_to.len() > 1;
         if self.report_to.is_empty() || is_twice || is_mixed {
-            bail!("--report-to takes tensorboard, wandb and trackio, each once, or none alone");
+            bail!("--report-to takes each target once, or none alone");
         }
         for (name, value) in [
             ("prompts-per-step", self.prompts_per_step),

@@ -1,7 +1,5 @@
 //! Norms, activations and delta rules in the kernels' terms, and what these do not know.
 
-use std::f64::consts::PI;
-
 use candle_core::{DType, Device, Result, bail};
 use tealight_gpu::kernels;
 
@@ -12,12 +10,11 @@ pub(super) fn gain(norm: &Norm) -> kernels::Gain<'_> {
 }
 
 pub(super) fn through(activation: Activation) -> kernels::Gate {
-    let (slope, cubic) = match activation {
-        Activation::Silu | Activation::Sigmoid => (1.0, 0.0),
-        // (1 + tanh(y)) / 2 = sigmoid(2 y): GELU is a gate like SiLU.
-        Activation::GeluTanh => (2.0 * (2.0 / PI).sqrt(), 0.044_715),
-    };
-    kernels::Gate { slope, cubic, alone: activation == Activation::Sigmoid }
+    match activation {
+        Activation::Silu => kernels::Gate::SILU,
+        Activation::GeluTanh => kernels::Gate::GELU_TANH,
+        Activation::Sigmoid => kernels::Gate::SIGMOID,
+    }
 }
 
 pub(super) fn rule(delta: &Delta) -> kernels::Delta<'_> {

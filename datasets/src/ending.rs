@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use tealight_core::display::shortened;
-use tealight_datasets::read::words;
+
+use crate::read::words;
 
 /// How a completion ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +107,7 @@ const TEXTS: [&str; 6] = ["content", "text", "message", "choices", "output", "re
 impl Ending {
     /// The finish reason of a record, or a list of them: its own, or one in an object that it has beside its text, as
     /// SGLang's `meta_info` and TGI's `details`.
-    pub(crate) fn reasons(record: &Value) -> Option<&Value> {
+    pub fn reasons(record: &Value) -> Option<&Value> {
         // One pass: records have few keys, and this is asked of every completion.
         fn of(record: &Value) -> Option<&Value> {
             let found = record.as_object()?.iter().filter(|(_, value)| !value.is_null());
