@@ -31,6 +31,8 @@ pub struct Prompting {
     pub template: Option<Template>,
     /// Worked examples, before every problem: as turns of a chat, or as text before a text.
     pub examples: Vec<Problem>,
+    /// The example in place of one that is the problem itself.
+    pub spare: Option<Problem>,
 }
 
 /// A template of minijinja's over the columns of a row.
@@ -76,7 +78,9 @@ impl Prompting {
         let examples: Vec<(Prompt, Message)> = self
             .examples
             .iter()
+            .chain(&self.spare)
             .filter(|example| example.prompt != problem.prompt)
+            .take(self.examples.len())
             .filter_map(|example| {
                 let solution = Message::new("assistant", example.solution.as_deref()?);
                 let reply = example.reply.clone().unwrap_or(solution);
@@ -144,7 +148,7 @@ impl Prompting {
     }
 }
 
-/// `count` solved problems, a random choice that is the same in every call.
+/// `count` solved problems, a random choice that is the same in every call, and one more where there is one.
 ///
 /// # Errors
 /// There are not so many with a solution.
@@ -158,11 +162,12 @@ pub fn choose(problems: &[Problem], count: usize) -> std::result::Result<Vec<Pro
         ));
     }
     let mut rng = ChaCha8Rng::seed_from_u64(0);
-    for i in 0..count {
+    let most = solved.len().min(count + 1);
+    for i in 0..most {
         let left = (solved.len() - i) as u64;
         solved.swap(i, i + (rng.next_u64() % left) as usize);
     }
-    Ok(solved.into_iter().take(count).cloned().collect())
+    Ok(solved.into_iter().take(most).cloned().collect())
 }
 
 #[cfg(test)]
@@ -195,11 +200,14 @@ mod tests {
             system_prompt: Some("Be brief.".into()),
             template: None,
             examples: vec![problem(Prompt::question("1+1?"), "2"), question.clone()],
+            spare: Some(problem(Prompt::question("3+3?"), "6")),
         };
         let expected = [
             ("system", "Be brief."),
             ("user", "1+1?\nSay it."),
             ("assistant", "2"),
+            ("user", "3+3?\nSay it."),
+            ("assistant", "6"),
             ("user", "2+2?\nSay it."),
         ];
         assert_eq!(
@@ -236,7 +244,7 @@ mod tests {
         let problems: Vec<Problem> =
             (0..20).map(|i| problem(Prompt::question(&i.to_string()), "x")).collect();
         let ids = || choose(&problems, 4).unwrap().into_iter().map(|p| p.id).collect::<Vec<_>>();
-        assert_eq!(ids(), ids());
+        assert_eq!((ids(), ids().len()), (ids(), 5));
         assert!(choose(&problems, 21).is_err());
     }
 }

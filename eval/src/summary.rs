@@ -281,7 +281,8 @@ fn majority(tallies: &[Tally], k: usize) -> Option<Estimate> {
         tally.samples.saturating_sub(known)
     };
     let is_named = tallies.iter().any(|tally| tally.wrong.distinct() > 0);
-    if !is_named && tallies.iter().any(|tally| incorrect(tally) > 0) {
+    let has_votes = is_named || tallies.iter().any(|tally| tally.correct > 0);
+    if !has_votes || !is_named && tallies.iter().any(|tally| incorrect(tally) > 0) {
         return None;
     }
     let votes = |tally: &Tally| {

@@ -93,6 +93,15 @@ pub fn align<'a>(
             let out = out.join(", ");
             notes.push(format!("{}: {problems} that all runs have; left out: {out}", set.name));
         }
+        let samples: Vec<usize> = all.iter().map(|set| set.summary.n).collect();
+        if samples.iter().any(|n| *n != samples[0]) {
+            let samples = samples.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            notes.push(format!(
+                "{}: {samples} samples a problem: with fewer samples fewer problems are solved, so the problems lost and \
+                 gained do not compare the models; Pass@k and distinct@k do",
+                set.name
+            ));
+        }
         aligned.push(one(set, &all, &shared, second.is_some())?);
     }
     if aligned.is_empty() {

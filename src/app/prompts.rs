@@ -51,7 +51,7 @@ impl PromptOptions {
             }
         };
         let bare = Prompting { instruction: Some(String::new()), template, ..Prompting::default() };
-        let examples = match (&self.few_shot_dataset, self.few_shot) {
+        let mut examples = match (&self.few_shot_dataset, self.few_shot) {
             (None, 0) => Vec::new(),
             (Some(_), 0) => bail!("--few-shot-dataset has no effect without --few-shot N"),
             (None, count) => {
@@ -61,8 +61,9 @@ impl PromptOptions {
                 choose(&open(spec, &bare)?, count).map_err(|error| anyhow!("{spec}: {error}"))?
             }
         };
+        let spare = if examples.len() > self.few_shot { examples.pop() } else { None };
         let (instruction, system_prompt) = (self.instruction.clone(), self.system_prompt.clone());
-        Ok(Prompting { instruction, system_prompt, examples, ..bare })
+        Ok(Prompting { instruction, system_prompt, examples, spare, ..bare })
     }
 
     /// The settings, with the template's text, for records of prompts; null where there are none.

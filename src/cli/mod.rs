@@ -176,15 +176,16 @@ pub fn check(arguments: &[String]) -> Result<()> {
     (commands::entry(name).context("no such command")?.check)(matches)
 }
 
-/// The error and its causes on one line, without repeating what a cause says already.
+/// The error and its causes, without repeating what a cause says already. What a library says in several lines (a TOML
+/// parser, an exception of Python) stays whole.
 fn chain(error: &anyhow::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in error.chain() {
         // Candle appends a backtrace where RUST_BACKTRACE is set.
         let text = cause.to_string();
-        let text = text.lines().next().unwrap_or_default().to_owned();
-        if !parts.iter().any(|part| part.contains(&text)) {
-            parts.push(text);
+        let text = text.split("\n   0: ").next().unwrap_or_default().trim_end();
+        if !parts.iter().any(|part| part.contains(text)) {
+            parts.push(text.to_owned());
         }
     }
     parts.join(": ")

@@ -224,18 +224,20 @@ impl Plan {
 
     /// Whether the base must be sampled before training starts.
     pub fn needs_presamples(&self) -> bool {
-        match &self.anchor {
-            Anchor::None => false,
-            Anchor::Base(regulariser) => regulariser.sampler != SampleSource::Policy,
-            Anchor::Target(matching) => {
-                matching.sampler != SampleSource::Policy || matching.partition == Partition::Fixed
-            }
-        }
+        let is_fixed = |matching: &Matching| matching.partition == Partition::Fixed;
+        self.trains_on_stored() || self.matching().is_some_and(is_fixed)
     }
 
     /// Whether prompts to rehearse are confirmed by one further sample of the base.
     pub fn wants_extra_check(&self) -> bool {
         self.regulariser().is_some_and(|regulariser| regulariser.split.extra_check)
+    }
+
+    /// Whether a step trains on stored samples of the base.
+    pub fn trains_on_stored(&self) -> bool {
+        let stored = |sampler: SampleSource| sampler != SampleSource::Policy;
+        self.regulariser().is_some_and(|regulariser| stored(regulariser.sampler))
+            || !self.is_on_policy()
     }
 
     /// Whether a step samples the policy; supervised objectives train on stored samples alone.

@@ -49,6 +49,14 @@ impl Schedule {
         }
     }
 
+    /// What is to be said where the warm-up takes all of `total` steps.
+    pub fn warning(&self, total: usize) -> Option<String> {
+        let warmup = self.warmup_steps;
+        (warmup >= total.max(2)).then(|| {
+            format!("--warmup-steps {warmup} takes all {total} steps: the learning rate only rises")
+        })
+    }
+
     /// The rate of step `step` (from 0) of `total`.
     pub fn rate(&self, step: usize, total: usize) -> f64 {
         if step < self.warmup_steps {

@@ -7,7 +7,6 @@ use tealight_eval::exact::{Exact, ListedProblem};
 use tealight_eval::{Solver, Tally};
 
 use super::EvalOptions;
-use super::p_star::{self, Scorer};
 use crate::app::lengths;
 use crate::app::session::SamplingRequest;
 use crate::app::settings::{DataOptions, ModelOptions};
@@ -139,25 +138,6 @@ impl Engine {
         };
         let scored: Vec<ListedProblem> = listed.iter().map(scored).collect::<Result<_>>()?;
         Ok(Exact::new(&scored, ks))
-    }
-
-    /// Adds to the tallies what a model's own log-probabilities say of its coverage, where the distribution that is
-    /// sampled is the model's.
-    pub(super) fn probe(
-        &self,
-        dataset: &Dataset,
-        params: &SamplingParams,
-        tallies: &mut [Tally],
-    ) -> Result<()> {
-        let Engine::Ours(base, decoder) = self else { return Ok(()) };
-        let is_models =
-            params.filters == Filters::default() && base.precision.rollout_dtype.is_none();
-        let temperature = params.temperature;
-        if temperature == 0.0 || !is_models {
-            return Ok(());
-        }
-        let scorer = Scorer { decoder, tokenizer: &base.tokenizer };
-        p_star::enumerated(&scorer, decoder, dataset, temperature, tallies)
     }
 }
 

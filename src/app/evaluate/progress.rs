@@ -1,6 +1,7 @@
 //! An evaluation as the application follows it: a progress bar, and a request to stop.
 
 use anyhow::Result;
+use tealight_datasets::Verdict;
 use tealight_eval::Sample;
 use tealight_eval::evaluate::EvalProgress;
 
@@ -40,11 +41,14 @@ impl EvalProgress for EvalBar<'_> {
 
     fn advance(&mut self, samples: &[Sample]) -> Result<()> {
         self.correct += samples.iter().filter(|sample| sample.is_correct()).count();
-        self.samples += samples.len();
+        self.samples += samples
+            .iter()
+            .filter(|sample| !matches!(sample.verdict, Verdict::Unjudged { .. }))
+            .count();
         if let Some(bar) = &mut self.bar {
             let tokens = samples.iter().map(|sample| sample.tokens).sum();
             bar.advance_with(tokens, || {
-                format!("pass@1 {:.3}", self.correct as f64 / self.samples as f64)
+                format!("pass@1 {:.3}", self.correct as f64 / self.samples.max(1) as f64)
             });
         }
         self.stop.check()

@@ -121,11 +121,7 @@ impl SetEvaluation<'_> {
             store,
             progress: Box::new(EvalBar::new(label, &self.process.stop)),
         };
-        let mut tallies = job.run()?;
-        if pass == Pass::Sampled {
-            self.engine.probe(set.dataset, &params, &mut tallies)?;
-        }
-        Ok(tallies)
+        job.run()
     }
 
     fn params(&self, temperature: f64) -> SamplingParams {

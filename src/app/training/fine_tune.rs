@@ -248,17 +248,25 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     let resolved = config.resolved()?.choices();
     tracing::info!("objective {}: {resolved}", config.objective);
     let settings = &config.settings;
+    let batch = match plan.is_on_policy() {
+        true => format!(
+            "{} prompts x {} completions of up to {} tokens",
+            settings.prompts_per_step.min(problems),
+            settings.num_generations,
+            settings.length()
+        ),
+        false => format!("{} stored completions of the base", settings.rehearsal_batch_size),
+    };
     tracing::info!(
-        "training: {} steps of {} prompts x {} completions of up to {} tokens, learning rate {}, seed {}",
+        "training: {} steps of {batch}, learning rate {}, seed {}",
         settings.max_steps,
-        settings.prompts_per_step.min(problems),
-        settings.num_generations,
-        settings.length(),
         settings.schedule.stated_rate(settings.lora.use_peft),
         config.seed
     );
+    let warning = settings.schedule.warning(settings.max_steps);
+    warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     let (all, asked) = (problems, settings.prompts_per_step);
-    if all < asked {
+    if all < asked && plan.is_on_policy() {
         tracing::warn!(
             "a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)"
         );

@@ -169,6 +169,8 @@ impl SftOptions {
             self.sft.schedule.stated_rate(self.lora.use_peft),
             self.sft.seed
         );
+        let warning = self.sft.schedule.warning(self.sft.max_steps);
+        warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     }
 
     /// Refuses settings that do not go together, and a directory to replace that holds what the run reads.

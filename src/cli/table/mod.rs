@@ -111,9 +111,6 @@ fn lines(summary: &Summary) -> Vec<String> {
     if let Some((k, coverage)) = summary.coverage.iter().next_back() {
         lines.push(format!("coverage@{k} {:.4} of all correct answers", coverage.value));
     }
-    if let Some(kl) = &summary.kl_pstar {
-        lines.push(format!("KL(p* || model) {:.3} nats ({})", kl.value, interval(kl, 3)));
-    }
     if let Some(richness) = &summary.richness {
         lines.push(format!(
             "effective number of distinct correct solutions of a solved problem: {:.2} by entropy (Hill number 1), {:.2} by how \

@@ -36,7 +36,7 @@ enum Subject {
     Default,
     /// A task that `tealight tasks` lists: [`DEFAULT`] with that task.
     ListedTask,
-    /// Countdown, or other data for the embedded model of Countdown: [`COUNTDOWN`].
+    /// Countdown, or the embedded model of Countdown without other data: [`COUNTDOWN`].
     Countdown,
     /// A model and data of the user's: no recipe.
     Own,
@@ -52,7 +52,9 @@ impl Subject {
         if named.all(|id| *id == "model" && model == hub::TASKS) {
             return Ok(Self::Default);
         }
-        let is_ours = model == hub::EMBEDDED;
+        let dataset = &given.data.dataset;
+        let is_countdown = dataset.split(['/', '-']).next() == Some(hub::EMBEDDED);
+        let is_ours = model == hub::EMBEDDED && (is_countdown || !set.contains("dataset"));
         match &given.task {
             Some(task) if task::find(task).is_some() => Ok(Self::ListedTask),
             Some(_) => Ok(Self::Countdown),

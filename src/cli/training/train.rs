@@ -43,7 +43,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
 /// What is to be said of options on the command line that this run does not read. Settings files may hold them for
 /// other runs.
 fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
-    let samples_base = options.rlvr.plan()?.needs_presamples();
+    let plan = options.rlvr.plan()?;
     let evaluates = options.held_out.eval_steps > 0;
     let has_columns = !data_file::is_source(&options.data.dataset);
     let of_base = "an objective that trains on samples of the base";
@@ -52,8 +52,15 @@ fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
     let held_out = held_out.get_arguments().map(|argument| argument.get_id().as_str());
     let held_out: Vec<&str> =
         held_out.filter(|id| !["eval_steps", "eval_dataset"].contains(id)).collect();
-    let rows: [(bool, &str, &[&str]); 3] = [
-        (samples_base, of_base, &["num_presamples", "rehearsal_batch_size"]),
+    let of_policy = "an objective that samples the policy";
+    let rows: [(bool, &str, &[&str]); 5] = [
+        (plan.needs_presamples(), "an objective that samples the base", &["num_presamples"]),
+        (plan.trains_on_stored(), of_base, &["rehearsal_batch_size"]),
+        (
+            plan.is_on_policy(),
+            of_policy,
+            &["num_generations", "prompts_per_step", "log_completions"],
+        ),
         (evaluates, "--eval-steps", &held_out),
         (has_columns, "a dataset with columns", &["prompt_column", "answer_column"]),
     ];

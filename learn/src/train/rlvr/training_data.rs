@@ -59,10 +59,10 @@ impl TrainingData {
         match &plan.anchor {
             Anchor::Base(regulariser) if regulariser.sampler != SampleSource::Policy => {
                 let split = &regulariser.split;
-                let division = divide(presamples, split);
+                let sampler = regulariser.sampler;
+                let division = divide(presamples, split, sampler);
                 data.explore(split.pef_threshold, &division)?;
-                let (rehearse, sampler) = (&division.rehearse, regulariser.sampler);
-                data.store(presamples, rehearse, sampler, split.one_sample);
+                data.store(presamples, &division.rehearse, sampler, split.one_sample);
             }
             Anchor::Target(matching) if matching.sampler != SampleSource::Policy => {
                 let every: Vec<usize> = (0..problems).collect();
@@ -83,7 +83,7 @@ impl TrainingData {
     /// Notes how the prompts were divided, and takes those to explore.
     fn explore(&mut self, threshold: f64, division: &Division) -> Result<()> {
         self.notes.push(format!(
-            "{} prompts with correct base samples to rehearse (at least {:.3} correct{}), {} prompts for rollouts, {} dropped",
+            "{} prompts to rehearse (at least {:.3} of the base's samples correct{}), {} prompts for rollouts, {} dropped",
             division.rehearse.len(),
             threshold,
             match division.unconfirmed {
@@ -161,8 +161,9 @@ struct Division {
 }
 
 /// Divides the prompts. A prompt that reaches the threshold is rehearsed only if its extra sample, where there is one,
-/// is correct too: this takes out the luck of the first ones (DPH-RL).
-fn divide(presamples: &Presamples, rule: &Split) -> Division {
+/// is correct too: this takes out the luck of the first ones (DPH-RL). Where the base's correct samples alone are
+/// rehearsed, a prompt needs one; a divergence from the base itself is over the samples of every prompt.
+fn divide(presamples: &Presamples, rule: &Split, sampler: SampleSource) -> Division {
     let mut division = Division::default();
     for (index, prompt) in presamples.prompts.iter().enumerate() {
         let correct = prompt.correct();
@@ -171,7 +172,8 @@ fn divide(presamples: &Presamples, rule: &Split) -> Division {
             count => count.min(prompt.samples.len()),
         };
         let first = prompt.samples[..count].iter().filter(|one| one.is_correct()).count();
-        let reaches = first > 0 && first as f64 / count as f64 >= rule.pef_threshold;
+        let has_samples = first > 0 || sampler == SampleSource::Stored;
+        let reaches = has_samples && first as f64 / count as f64 >= rule.pef_threshold;
         let is_confirmed = prompt.check.as_ref().is_none_or(BaseCompletion::is_correct);
         division.unconfirmed += usize::from(reaches && !is_confirmed);
         let rehearsed = reaches && is_confirmed;
@@ -230,6 +232,8 @@ mod tests {
             prompt(0, Some(false)),
         ];
         let presamples = Presamples { request, prompts };
+        let mut unchecked = presamples.clone();
+        unchecked.prompts.iter_mut().for_each(|prompt| prompt.check = None);
         let rule = Split {
             pef_threshold: 7.0 / 8.0,
             pef_samples: 0,
@@ -239,19 +243,27 @@ mod tests {
             one_sample: false,
             is_joint_mean: false,
         };
-        let split = divide(&presamples, &rule);
+        let divide = |rule: &Split| divide(&presamples, rule, SampleSource::Filtered);
+        let split = divide(&rule);
         assert_eq!((split.rehearse, split.explore, split.unconfirmed), (vec![0], vec![1, 2, 3], 1));
-        let split = divide(&presamples, &Split { explore_all: true, drop_unsolved: true, ..rule });
+        let split = divide(&Split { explore_all: true, drop_unsolved: true, ..rule });
         assert_eq!((split.explore, split.dropped), (vec![0, 1, 2], vec![3]));
-        let none = divide(&presamples, &Split { pef_threshold: 0.0, ..rule });
+        let none = divide(&Split { pef_threshold: 0.0, ..rule });
         assert_eq!(
             none.rehearse,
             [0, 2],
             "a prompt without a correct answer has nothing to rehearse"
         );
+        let every = Split { pef_threshold: 0.0, extra_check: false, ..rule };
+        let stored = super::divide(&unchecked, &every, SampleSource::Stored);
+        assert_eq!(
+            stored.rehearse,
+            [0, 1, 2, 3],
+            "a divergence from the base is over all its samples"
+        );
         // The first four of four, as DPH-RL's repository asks: six of eight will do, if the extra one is correct.
         let four = Split { pef_threshold: 1.0, pef_samples: 4, ..rule };
-        assert_eq!(divide(&presamples, &four).rehearse, [0, 2]);
+        assert_eq!(divide(&four).rehearse, [0, 2]);
         assert_eq!(
             (presamples.completions(), presamples.tokens(), presamples.solved()),
             (36, 72, 3)
