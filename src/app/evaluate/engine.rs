@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem};
 use tealight_eval::exact::{Exact, ListedProblem};
-use tealight_eval::{Solver, Tally};
+use tealight_eval::Solver;
 
 use super::EvalOptions;
 use crate::app::lengths;
@@ -17,7 +17,7 @@ use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::listed::{self, ProblemAnswers};
 use tealight_learn::train::rlvr::LENGTH;
-use tealight_nn::generate::{Filters, SamplingParams};
+use tealight_nn::generate::SamplingParams;
 use tealight_nn::model::Decoder;
 use tealight_nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use tealight_system::stop::Stop;
