@@ -212,6 +212,23 @@ mod tests {
     }
 
     #[test]
+    fn names_of_tokens_are_those_of_transformers() {
+        let tokens = |config: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join(CONFIG), config).unwrap();
+            std::fs::write(folder.path().join(TOKENS), r#"{"eos_token": "</s>"}"#).unwrap();
+            TokenizerFiles::read(folder.path()).unwrap().special_tokens().unwrap()
+        };
+        let older =
+            tokens(r#"{"eos_token": "<e>", "extra_special_tokens": {"image_token": "<i>"}}"#);
+        assert_eq!((&*older["eos_token"], &*older["image_token"]), ("</s>", "<i>"));
+        assert_eq!(
+            tokens(r#"{"eos_token": "<e>", "added_tokens_decoder": {}}"#)["eos_token"],
+            "<e>"
+        );
+    }
+
+    #[test]
     fn tokens_of_every_file_are_one_id() {
         let next = with("added_tokens.json", "{}").unwrap().id_end();
         for (file, text) in [

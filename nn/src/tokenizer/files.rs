@@ -217,12 +217,17 @@ impl TokenizerFiles {
         Ok(())
     }
 
-    /// The special tokens that have a name, such as `eos_token`: what templates may name.
+    /// The special tokens that have a name, such as `eos_token`: what templates may name. As in transformers, a
+    /// `special_tokens_map.json` overrides a `tokenizer_config.json` without `added_tokens_decoder`.
     pub(super) fn special_tokens(&self) -> Result<BTreeMap<String, String>> {
+        let (map, config) = (self.json(TOKENS)?, self.json(CONFIG)?);
+        let is_older = config["added_tokens_decoder"].is_null();
         let mut tokens = BTreeMap::new();
-        for file in [TOKENS, CONFIG] {
-            let Value::Object(entries) = self.json(file)? else { continue };
-            for (name, token) in entries.iter().filter(|(name, _)| name.ends_with("_token")) {
+        for file in if is_older { [&config, &map] } else { [&map, &config] } {
+            let named = file.as_object().into_iter().flatten();
+            let named = named.filter(|(name, _)| name.ends_with("_token"));
+            let extra = file["extra_special_tokens"].as_object().into_iter().flatten();
+            for (name, token) in named.chain(extra) {
                 match token.as_str().or_else(|| token.get("content")?.as_str()) {
                     Some(text) => tokens.insert(name.clone(), text.to_owned()),
                     None if token.is_null() => tokens.remove(name),

@@ -3,8 +3,8 @@
 
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem};
-use tealight_eval::exact::{Exact, ListedProblem};
 use tealight_eval::Solver;
+use tealight_eval::exact::{Exact, ListedProblem};
 
 use super::EvalOptions;
 use crate::app::lengths;
