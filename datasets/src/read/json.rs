@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
+use memchr::memchr2;
 use serde_json::{Map, Value};
 
 use super::known_columns::QUESTIONS;
@@ -174,20 +175,18 @@ const NO_NUMBERS: [&str; 3] = ["NaN", "Infinity", "-Infinity"];
 /// and `Infinity`, as Python writes them, are null.
 pub fn with_long_numbers(text: &str) -> Cow<'_, str> {
     let mut rewritten = String::new();
-    let (mut copied, mut at, mut is_string) = (0, 0, false);
+    let (mut copied, mut at) = (0, 0);
     let bytes = text.as_bytes();
     while at < bytes.len() {
         match bytes[at] {
-            b'\\' if is_string => at += 1,
-            b'"' => is_string = !is_string,
-            b'N' | b'I' | b'-' if !is_string && no_number(&text[at..]).is_some() => {
-                let length = no_number(&text[at..]).map_or(0, str::len);
+            b'"' => at = string_end(bytes, at + 1),
+            b'N' | b'I' | b'-' if let Some(word) = no_number(&text[at..]) => {
                 rewritten.push_str(&text[copied..at]);
                 rewritten.push_str("null");
-                copied = at + length;
-                at += length - 1;
+                copied = at + word.len();
+                at += word.len() - 1;
             }
-            b'-' | b'0'..=b'9' if !is_string => {
+            b'-' | b'0'..=b'9' => {
                 let is_part = |b: &u8| b.is_ascii_digit() || b"+-.eE".contains(b);
                 let length = bytes[at..].iter().take_while(|b| is_part(b)).count();
                 let number = &text[at..at + length];
@@ -207,6 +206,20 @@ pub fn with_long_numbers(text: &str) -> Cow<'_, str> {
         0 => Cow::Borrowed(text),
         _ => Cow::Owned(rewritten + &text[copied..]),
     }
+}
+
+/// Where a string of JSON ends.
+fn string_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if bytes[at] == b'"' {
+            return at;
+        }
+        // What is escaped ends nothing.
+        at += 2;
+    }
+    bytes.len()
 }
 
 /// The word for what is no number that a text begins with.

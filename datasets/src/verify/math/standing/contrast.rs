@@ -80,7 +80,7 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
     if !is_verb && text.is_ascii() && !text.trim().contains(' ') {
         return Some(text);
     }
-    if let Some(found) = ANY_OF.expression.captures(&lowered(text)) {
+    if let Some(found) = ANY_OF.expression().captures(&lowered(text)) {
         let start = found.get(1).or(found.get(2)).map_or(0, |words| words.end());
         let words = without(&text[..start], "\\text{").trim_matches([' ', ',', '(', '$']);
         // The words that leave it open are an answer that equals none.

@@ -4,8 +4,10 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::{LazyLock, OnceLock};
 
-use regex::{Captures, Regex};
+use regex::{Captures, Regex, RegexSet};
+use regex_syntax::hir::{Hir, HirKind};
 
 use super::super::tail;
 use super::languages::{are_opposite, is_case};
@@ -130,10 +132,11 @@ tables! {
     /// Says that another is wrong.
     MISTAKES: "\\b(?:but|however|wrong|incorrect|mistaken?|cannot be|can['’]t be|misprint|overlook(?:s|ed)?|forgets?|forgot|yet)\\b";
 }
-/// A table as one expression. One for small letters is made in half the time of one for both cases, so the text that it
-/// is looked for in is made small.
+/// A table as one expression, made at its first use. One for small letters is made in half the time of one for both
+/// cases, so the text that it is looked for in is made small.
 pub(super) struct Table {
-    expression: Regex,
+    pattern: String,
+    expression: OnceLock<Regex>,
     /// Whether capitals count, in a table that begins with `(?-i)`.
     is_cased: bool,
 }
@@ -152,11 +155,14 @@ impl Table {
         // What matches no other characters is made of bytes, which takes a tenth of the time.
         let is_plain = table.is_ascii() && !table.contains("[^") && !table.contains('.');
         let flags = if is_plain { "-u" } else { "u" };
-        let expression = regex::RegexBuilder::new(&format!("(?{flags}:{table})"))
-            .dfa_size_limit(DFA)
-            .build()
-            .expect("a table of expressions");
-        Self { expression, is_cased }
+        Self { pattern: format!("(?{flags}:{table})"), expression: OnceLock::new(), is_cased }
+    }
+
+    fn expression(&self) -> &Regex {
+        self.expression.get_or_init(|| {
+            let mut builder = regex::RegexBuilder::new(&self.pattern);
+            builder.dfa_size_limit(DFA).build().expect("a table of expressions")
+        })
     }
 
     fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -164,22 +170,74 @@ impl Table {
     }
 
     pub(super) fn is_match(&self, text: &str) -> bool {
-        self.expression.is_match(&self.text(text))
+        self.expression().is_match(&self.text(text))
     }
 
     /// Where it stands first.
     pub(super) fn find(&self, text: &str) -> Option<Range<usize>> {
-        self.expression.find(&self.text(text)).map(|found| found.range())
+        self.expression().find(&self.text(text)).map(|found| found.range())
     }
 
     /// The same, in a text in small letters.
     fn find_small(&self, text: &str) -> Option<Range<usize>> {
-        self.expression.find(text).map(|found| found.range())
+        self.expression().find(text).map(|found| found.range())
     }
 
     /// Where it stands last.
     pub(super) fn last(&self, text: &str) -> Option<Range<usize>> {
-        self.expression.find_iter(&self.text(text)).last().map(|found| found.range())
+        self.expression().find_iter(&self.text(text)).last().map(|found| found.range())
+    }
+}
+
+/// Tables that are looked for in the same texts. What each of them cannot match without is looked for at once, so most
+/// are not searched at all.
+struct Group {
+    needed: RegexSet,
+    tables: Vec<&'static Table>,
+}
+
+impl Group {
+    fn new(tables: Vec<&'static Table>) -> Self {
+        let needed = tables.iter().map(|table| {
+            let tree = regex_syntax::parse(&table.pattern).expect("a table of expressions");
+            let literals = literals(&tree).unwrap_or_default();
+            let literals = literals.iter().map(|literal| regex::escape(&lowered(literal)));
+            literals.collect::<Vec<_>>().join("|")
+        });
+        Self { needed: RegexSet::new(needed).expect("literals"), tables }
+    }
+
+    /// Those of the tables that may match a text, which is given in small letters too.
+    fn search<'a>(
+        &self,
+        text: &'a str,
+        small: &'a str,
+    ) -> impl Fn(&Table) -> Option<(&Regex, &'a str)> {
+        let may_match = self.needed.matches(small);
+        move |table| {
+            let at = self.tables.iter().position(|known| std::ptr::eq(*known, table));
+            let at = at.expect("a table of the group");
+            may_match
+                .matched(at)
+                .then(|| (table.expression(), if table.is_cased { text } else { small }))
+        }
+    }
+}
+
+/// Texts of which one stands in whatever an expression matches; none where it may match without.
+fn literals(tree: &Hir) -> Option<Vec<String>> {
+    match tree.kind() {
+        HirKind::Literal(text) => Some(vec![String::from_utf8(text.0.to_vec()).ok()?]),
+        HirKind::Capture(part) => literals(&part.sub),
+        HirKind::Repetition(part) if part.min > 0 => literals(&part.sub),
+        HirKind::Alternation(parts) => {
+            parts.iter().map(literals).collect::<Option<Vec<_>>>().map(|all| all.concat())
+        }
+        HirKind::Concat(parts) => {
+            let shortest = |all: &Vec<String>| all.iter().map(String::len).min();
+            parts.iter().filter_map(literals).max_by_key(shortest)
+        }
+        _ => None,
     }
 }
 
@@ -200,31 +258,50 @@ pub(super) fn is_step(before: &str, after: &str) -> bool {
             && if sentence.contains("\\boxed") { &ATTAINED } else { &ASIDE }.is_match(sentence)
 }
 
+/// Tables for the sentence of a mark.
+static FOREIGN: LazyLock<Group> = LazyLock::new(|| {
+    Group::new(vec![
+        &BY_OTHERS,
+        &QUOTED,
+        &OF_SOURCES,
+        &PREMISE,
+        &OF_OTHERS,
+        &OF_ATTEMPTS,
+        &FORM,
+        &INSTRUCTION,
+        &INVERSION,
+        &SUPPOSITION,
+        &COUNTERFACTUAL,
+    ])
+});
+
 /// Whether the sentence of a mark gives its value to somebody else ("Tom says the answer is 7"), to another case ("if x
 /// were 3, it would be 7, but x is 2"), or shows it as a form ("end with a line such as").
 pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let sentence = sentence(before).trim_end_matches("\\boxed{").trim_end_matches("<answer>");
     // Made small once, for all the tables.
     let small = &*lowered(sentence);
+    let search = FOREIGN.search(sentence, small);
+    let has = |table: &Table| search(table).is_some_and(|(table, text)| table.is_match(text));
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
-        let found = BY_OTHERS.expression.captures(sentence);
-        let found = found.or_else(|| QUOTED.expression.captures(sentence));
+        let found = |table: &Table| search(table).and_then(|(table, text)| table.captures(text));
+        let found = found(&BY_OTHERS).or_else(|| found(&QUOTED));
         let is_somebody = |found: Captures<'_>| {
             found.get(1).is_none_or(|subject| !is_one_of(subject.as_str(), NOBODY))
         };
         let is_quote = has_quote && SAID_BEHIND.is_match(behind);
         (is_quote || found.is_some_and(is_somebody)) && !AGREEMENT.is_match(behind)
     };
-    let is_listed = || OF_SOURCES.is_match(small) && !AGREEMENT.is_match(behind);
+    let is_listed = || has(&OF_SOURCES) && !AGREEMENT.is_match(behind);
     let is_supposed = || {
         let contrary = CONTRARIES.find(behind);
         contrary.is_some_and(|found| {
             let is_near = !behind[..found.start].contains(". ");
             let text = &behind[found];
             is_near
-                && (COUNTERFACTUAL.is_match(small)
+                && (has(&COUNTERFACTUAL)
                     || !text.is_ascii()
                     || holds(text, " not|n't|=| so | no | nicht| pas|non "))
         })
@@ -232,13 +309,13 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let is_flawed = || FLAWS.is_match(behind);
     is_said()
         || is_listed()
-        || PREMISE.is_match(small)
-        || OF_OTHERS.is_match(sentence) && (MISTAKES.is_match(behind) || is_flawed())
-        || OF_ATTEMPTS.is_match(small) && is_flawed()
-        || FORM.is_match(small)
-        || INSTRUCTION.is_match(small)
-        || INVERSION.is_match(small)
-        || SUPPOSITION.is_match(small) && is_supposed()
+        || has(&PREMISE)
+        || has(&OF_OTHERS) && (MISTAKES.is_match(behind) || is_flawed())
+        || has(&OF_ATTEMPTS) && is_flawed()
+        || has(&FORM)
+        || has(&INSTRUCTION)
+        || has(&INVERSION)
+        || has(&SUPPOSITION) && is_supposed()
         || is_one_of_cases(before, after)
 }
 

@@ -149,7 +149,7 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
         {
             return Some(at);
         }
-        let fails = FAILURE.expression.find_iter(sentence).any(|found| {
+        let fails = FAILURE.expression().find_iter(sentence).any(|found| {
             let lead = sentence[..found.start()].trim_end_matches([' ', ',', '*', '$', '(']);
             let start = behind_last(lead, ", |: |,|：|✓| but | whereas | while ").unwrap_or(0);
             let (clause, word) = (&lead[start..], found.as_str());
