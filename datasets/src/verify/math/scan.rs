@@ -46,6 +46,12 @@ impl Table {
         tables.find(|table| std::ptr::eq(table.text, text)).expect("fewer tables than slots")
     }
 
+    /// All of its entries as one expression.
+    fn any(&self) -> &Regex {
+        let words = || self.entries.iter().map(|entry| regex::escape(entry)).collect::<Vec<_>>();
+        self.any.get_or_init(|| Regex::new(&words().join("|")).expect("an expression"))
+    }
+
     /// Its entries, where a text may begin with one.
     fn at_start(&'static self, text: &str) -> &'static [&'static str] {
         let may = text.bytes().next().is_none_or(|byte| self.starts[usize::from(byte)]);
@@ -105,13 +111,14 @@ pub(super) fn before_end<'a>(text: &'a str, table: &'static str) -> Option<&'a s
 
 /// A text parted at the first entry of a table that stands in it.
 pub(super) fn parted<'a>(text: &'a str, table: &'static str) -> Option<(&'a str, &'a str)> {
+    holds(text, table).then_some(())?;
     text.split_once(each(table).find(|known| text.contains(known))?)
 }
 
 /// Where a text goes on behind the last of the entries of a table.
 pub(super) fn behind_last(text: &str, table: &'static str) -> Option<usize> {
-    let known = each(table).filter(|known| text.contains(known));
-    known.filter_map(|known| Some(text.rfind(known)? + known.len())).max()
+    holds(text, table).then_some(())?;
+    each(table).filter_map(|known| Some(text.rfind(known)? + known.len())).max()
 }
 
 /// Whether a text begins with an entry of a table.
@@ -121,14 +128,12 @@ pub(super) fn begins(text: &str, table: &'static str) -> bool {
 
 /// Whether an entry of a table stands in a text.
 pub(super) fn holds(text: &str, table: &'static str) -> bool {
-    each(table).any(|known| text.contains(known))
+    Table::of(table).any().is_match(text)
 }
 
-/// Where an entry of a long table stands first in a text.
+/// Where an entry of a table stands first in a text.
 pub(super) fn first(text: &str, table: &'static str) -> Option<Range<usize>> {
-    let words = || each(table).map(regex::escape).collect::<Vec<_>>().join("|");
-    let any = Table::of(table).any.get_or_init(|| Regex::new(&words()).expect("an expression"));
-    any.find(text).map(|found| found.range())
+    Table::of(table).any().find(text).map(|found| found.range())
 }
 
 /// `text` without `prefix`, whatever its case; both start with characters of ASCII.
@@ -155,8 +160,7 @@ pub(super) fn ends_with(text: &str, suffix: &str) -> bool {
 /// A text in small letters, byte by byte as long as it was.
 pub(super) fn lowered(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
-        let has_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
-        return if has_capital { text.to_ascii_lowercase().into() } else { text.into() };
+        return text.to_ascii_lowercase().into();
     }
     let small = |c: char| {
         let mut small = c.to_lowercase();

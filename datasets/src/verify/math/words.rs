@@ -7,7 +7,8 @@ use super::answer::REFUSED;
 use super::languages::{REASONS, is_by_cases, is_no_of_noun, no_solution, polar};
 use super::read::parse;
 use super::scan::{
-    are_digits, before_end, begins, folded, holds, is_digit, is_letter, is_one_of, past, without,
+    are_digits, before_end, begins, each, folded, holds, is_digit, is_letter, is_one_of, past,
+    without,
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
@@ -124,8 +125,11 @@ pub(super) fn is_choice(text: &str) -> bool {
 /// What is said to be the choice: B of `The correct option is B.`
 fn named_choice(text: &str) -> &str {
     let mut text = text.trim();
-    let words: &[&str] = if text.len() < 7 { &[] } else { &["ption", "hoice", "nswer"] };
-    for word in words {
+    const WORDS: &str = "ption|hoice|nswer";
+    if text.len() < 7 || !holds(text, WORDS) {
+        return text;
+    }
+    for word in each(WORDS) {
         if let Some((before, rest)) = text.rsplit_once(word)
             && before.len() < 40
             && !standing::is_doubted(before)

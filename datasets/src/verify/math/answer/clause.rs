@@ -130,6 +130,7 @@ const RESULTS: &str = ", for a total of |, giving a total of |, which is |, whic
 
 /// What a calculation in words, or several numbers, are said to come to: 42 of "6 bags of 7, which is 42 apples".
 pub(super) fn comes_to(clause: &str) -> Option<&str> {
+    holds(clause, RESULTS).then_some(())?;
     let found = each(RESULTS).filter_map(|link| Some((clause.rfind(link)?, link)));
     let (at, link) = found.max()?;
     let (working, result) = (&clause[..at], &clause[at + link.len()..]);

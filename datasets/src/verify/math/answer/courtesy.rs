@@ -2,7 +2,9 @@
 
 use super::super::super::tail;
 use super::super::languages::{is_courtesy, is_undecided};
-use super::super::scan::{before_end, begins, has_digits, holds, is_one_of, pattern, without};
+use super::super::scan::{
+    before_end, begins, each, has_digits, holds, is_one_of, pattern, without,
+};
 use super::last_sentence;
 
 /// A text without the courtesies behind its answer: "Let me know if you have 3 more questions!"
@@ -21,10 +23,11 @@ pub(super) fn without_courtesy(text: &str) -> &str {
     }
     for _ in 0..3 {
         let end = text.trim_end_matches(['.', '!', '?', ' ', '\n', '*', '。', '！', '？']);
-        let ends = [". ", "! ", "? ", "\n", "。", "！"];
-        let start =
-            ends.iter().filter_map(|end_of| Some(end.rfind(end_of)? + end_of.trim().len().max(1)));
-        let Some(start) = start.max() else { break };
+        let mut ends = end.rmatch_indices(['.', '!', '?', '\n', '。', '！']);
+        let is_end = |(at, mark): &(usize, &str)| {
+            !matches!(*mark, "." | "!" | "?") || end[at + 1..].starts_with(' ')
+        };
+        let Some(start) = ends.find(is_end).map(|(at, mark)| at + mark.len()) else { break };
         if !is_courtesy(&text[start..].to_lowercase()) {
             break;
         }
@@ -111,18 +114,19 @@ pub(in super::super) fn is_refusal(text: &str) -> bool {
         let object = rest.split(['.', '!', '?', '\n', ',']).next().unwrap_or(rest);
         object.trim().is_empty() || holds(object, "answer|this|problem|question|result|value")
     };
-    let is_unable = UNABLE.split('|').any(|words| {
-        let is_last = last.contains(words);
-        let text = if is_last { last } else { lower.as_str() };
-        text.split_once(words).is_some_and(|(before, rest)| {
-            !before.ends_with(char::is_alphanumeric)
-                && !rest.starts_with(char::is_alphanumeric)
-                && (is_last || is_all(rest) || is_one_of(words, "please provide|as an ai"))
-                && !is_choice(before)
-                && (rest.starts_with(", but ") || !holds(rest, LINKS))
-                && !holds(rest, "therefore| = ")
-        })
-    });
+    let is_unable = holds(&lower, UNABLE)
+        && each(UNABLE).any(|words| {
+            let is_last = last.contains(words);
+            let text = if is_last { last } else { lower.as_str() };
+            text.split_once(words).is_some_and(|(before, rest)| {
+                !before.ends_with(char::is_alphanumeric)
+                    && !rest.starts_with(char::is_alphanumeric)
+                    && (is_last || is_all(rest) || is_one_of(words, "please provide|as an ai"))
+                    && !is_choice(before)
+                    && (rest.starts_with(", but ") || !holds(rest, LINKS))
+                    && !holds(rest, "therefore| = ")
+            })
+        });
     is_blank
         || is_question
         || refuses

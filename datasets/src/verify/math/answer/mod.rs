@@ -78,7 +78,7 @@ pub fn find<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 /// A text with the digits of other scripts as those of ASCII, raised and lowered text as in TeX, and without what is
 /// struck out, `~~5~~`; none where it has nothing of these.
 fn with_plain_digits(text: &str) -> Option<String> {
-    if ["</sup>", "</sub>", "</b>"].iter().any(|mark| text.contains(mark)) {
+    if holds(text, "</sup>|</sub>|</b>") {
         // With as many characters.
         let text = text.replace("<sup>", "^{   ").replace("<sub>", "_{   ").replace("<b>", "   ");
         let text =
@@ -156,10 +156,11 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
 }
 
 /// Whether a text breaks off in its only box: `\\boxed{15`, which may go on. Where its formula ends, `$\\boxed{15$`,
-/// the
-/// brace was forgotten.
+/// the brace was forgotten.
 fn is_broken_off(text: &str) -> bool {
-    let inner = text.rfind("box").and_then(|at| without(&text[at + 3..], "ed").strip_prefix('{'));
+    // Backwards a text is searched slowly, and most have no box.
+    let last = if holds(text, "box") { text.rfind("box") } else { None };
+    let inner = last.and_then(|at| without(&text[at + 3..], "ed").strip_prefix('{'));
     inner.is_some_and(|inner| {
         !holds(inner, "$|\n|\\)|\\]|</") && closing(inner).is_none() && last_box(text).is_none()
     })

@@ -2,13 +2,14 @@
 
 use super::super::calendar::date;
 use super::super::languages::{before_alternative, before_hedge, is_case, is_compared};
-use super::super::read::parse;
-use super::super::scan::{begins, has_digits, holds, is_digit, is_one_of, past, pattern};
+use super::super::scan::{
+    before_end, begins, has_digits, holds, is_digit, is_one_of, past, pattern,
+};
 use super::super::spelled::scale;
 use super::super::standing::{self, is_asked, is_bound, is_denied, is_unstated};
 use super::super::units::{conversion, is_unit};
 use super::sentences::last_sentence;
-use super::{MAX_WHOLE, Rule, is_answer, offset_in};
+use super::{MAX_WHOLE, Rule, is_answer, offset_in, worded};
 
 /// The later of the last formula and the last number outside it.
 pub(super) fn last_value(text: &str) -> Option<(&str, Rule)> {
@@ -55,7 +56,7 @@ pub(super) fn formula_in(text: &str) -> Option<(usize, &str)> {
             // `P(A \cup B) = \frac{1}{2}`: a left side that is not read.
             let right = || inner.rsplit_once('=').map(|(_, right)| right.trim());
             let read = [Some(inner), right()].into_iter().flatten();
-            read.into_iter().find(|part| parse(part).is_some()).map(|part| (start, part))
+            read.into_iter().find(|part| worded(part).is_some()).map(|part| (start, part))
         })
         .max_by_key(|(start, _)| *start)
 }
@@ -259,8 +260,7 @@ const PROPERTIES: &str = "by|modulo|mod|than|congruent to|prime to|proportional 
 /// Whether the words around a number make it a property, or the label of something else: "a 2-digit number".
 pub(super) fn is_property(before: &str, after: &str) -> bool {
     let bare = before.trim_end_matches([' ', '$', '*']);
-    let is_known = |end: &str| bare.ends_with(end);
-    PROPERTIES.split('|').any(is_known)
+    before_end(bare, PROPERTIES).is_some()
         || is_label(before)
         || after.strip_prefix('-').is_some_and(|rest| rest.starts_with(char::is_alphabetic))
         // "the 18th prime"

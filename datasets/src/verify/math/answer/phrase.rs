@@ -3,7 +3,9 @@
 use memchr::memmem;
 
 use super::super::super::tail;
-use super::super::scan::{begins, ends_with, has_digits, head, holds, is_digit, lowered, pattern};
+use super::super::scan::{
+    begins, ends_with, first, has_digits, head, holds, is_digit, lowered, pattern,
+};
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::words::{is_choice, opening};
 use super::clause::stated;
@@ -172,7 +174,7 @@ fn mark(line: &str) -> Option<(usize, usize)> {
     let lower = head(line, 72).to_ascii_lowercase();
     let end = ["? ", "! ", ". "].iter().filter_map(|end| lower.find(end)).min();
     let lower = &lower[..end.map_or(lower.len(), |end| end + 1)];
-    let verb = VERBS.split('|').filter_map(|verb| Some((lower.find(verb)?, verb.len())));
+    let verb = first(lower, VERBS).map(|verb| (verb.start, verb.len())).into_iter();
     let negated = ["isn't", "isn’t"].iter().filter_map(|verb| Some((lower.find(verb)?, 2)));
     // "the answer that it cannot be is": what lies between may deny it.
     let verb = verb

@@ -90,8 +90,11 @@ pub(super) fn number_word(sentence: &str) -> Option<&str> {
 
 pub(in super::super) fn last_sentence(line: &str) -> &str {
     let end = line.trim_end_matches(|c: char| c.is_whitespace() || ".!*".contains(c));
-    let mut ends = end.rmatch_indices(". ").map(|(at, _)| at);
-    let is_end = |at: &usize| !end[..*at].ends_with("i.e") && !end[..*at].ends_with("e.g");
+    let mut ends = end.rmatch_indices('.').map(|(at, _)| at);
+    let is_end = |at: &usize| {
+        let before = &end[..*at];
+        end[at + 1..].starts_with(' ') && !before.ends_with("i.e") && !before.ends_with("e.g")
+    };
     &end[ends.find(is_end).map_or(0, |at| at + 2)..]
 }
 

@@ -258,8 +258,7 @@ fn is_tried(before: &str, after: &str) -> bool {
     // "Let us try 5. It fails."
     let next = past(&after[end..], ". It |. This |. That ").unwrap_or_default();
     let sentence = if next.is_empty() { &after[..end] } else { next };
-    let failed = FAILED.split('|').filter_map(|words| sentence.find(words)).min();
-    let Some(failed) = failed else { return false };
+    let Some(failed) = first(sentence, FAILED).map(|failed| failed.start) else { return false };
     // "since 6 fails": something else does.
     let words = sentence[..failed].trim_end();
     let subject = words.rsplit(' ').next().unwrap_or(words);
