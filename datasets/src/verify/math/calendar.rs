@@ -94,26 +94,65 @@ pub(super) fn time(text: &str) -> Option<Answer> {
     let clock = pattern!(r"(?s)^\s*([0-9]+)\s*(?::([0-9]{2})(.*)|([^:]*))$");
     if text.contains(['m', 'M', 'n'])
         && let Some(found) = clock.captures(text)
-        && let Some(half) = half_of_day(found.get(3).or(found.get(4))?.as_str(), &found[1])
+        && let Some(part) = part_of_day(found.get(3).or(found.get(4))?.as_str())
     {
         let minutes = found.get(2).map(|minutes| minutes.as_str());
         let most = if minutes.is_some() { 23 } else { 12 };
         let hours = found[1].parse().ok().filter(|hours| *hours <= most)?;
         let minutes = minutes.unwrap_or("0").parse().ok().filter(|minutes| *minutes < 60)?;
-        return Some(Answer::Time(hours, minutes, Some(half)));
+        return Some(Answer::Time(hours, minutes, Some(part.is_later(hours))));
     }
     time_in_words(text)
 }
 
+/// The parts of a day that words beside a time name.
+#[derive(Clone, Copy)]
+enum Part {
+    Morning,
+    Later,
+    Night,
+}
+
+impl Part {
+    /// Whether an hour of it is one after noon; at night the hour says so.
+    fn is_later(self, hour: u32) -> bool {
+        match self {
+            Self::Morning => false,
+            Self::Later => true,
+            Self::Night => (6..=11).contains(&hour),
+        }
+    }
+}
+
+/// The part of a day that words are: `p.m.`, "in the morning", whatever stands between their letters.
+fn part_of_day(words: &str) -> Option<Part> {
+    const PARTS: [(Part, &str); 3] = [
+        (
+            Part::Morning,
+            "上午|早上|凌晨|清晨|早晨|午前|오전|am|in the morning|in the early morning|this morning|before noon|de la mañana|\
+            da manhã|du matin|del mattino|di mattina|morgens|vormittags|früh|утра|rano|'s morgens",
+        ),
+        (
+            Part::Later,
+            "下午|傍晚|晚上|中午|午后|午後|오후|pm|in the afternoon|this afternoon|in the evening|this evening|de la tarde|\
+            de la noche|da tarde|da noite|du soir|de l'après-midi|del pomeriggio|della sera|di sera|nachmittags|abends|\
+            дня|вечера|po południu|wieczorem",
+        ),
+        (Part::Night, "at night|tonight|in the night"),
+    ];
+    fn letters(text: &str) -> impl Iterator<Item = char> {
+        text.chars().filter(|c| c.is_alphabetic()).flat_map(char::to_lowercase)
+    }
+    let words: String = letters(words).collect();
+    let words = words.trim_start_matches("text");
+    let is_it = |part: &'static str| each(part).any(|known| letters(known).eq(words.chars()));
+    PARTS.into_iter().find(|(_, part)| is_it(part)).map(|(part, _)| part)
+}
+
 /// A time of day with words of any language around it: `14:30 Uhr`, `a las 2:30 de la tarde`, `下午2时30分`.
 fn clock(text: &str) -> Option<Answer> {
-    const MORNING: &str = "上午|早上|凌晨|清晨|早晨|午前|오전|am|a.m|in the morning|de la mañana|da manhã|du matin|del mattino|\
-        di mattina|morgens|vormittags|früh|утра|rano|’s morgens";
-    const LATER: &str = "下午|傍晚|晚上|中午|午后|午後|오후|pm|p.m|in the afternoon|in the evening|de la tarde|\
-        de la noche|da tarde|da noite|du soir|de l'après-midi|del pomeriggio|della sera|di sera|nachmittags|abends|дня|\
-        вечера|po południu|wieczorem";
     let is_likely = has_digits(text) || text.contains(['半', '点', '點', '时', '時']);
-    (is_likely && holds(text, ":|uhr|Uhr|h|时|時|点|點|시")).then_some(())?;
+    (is_likely && holds(text, ":|h|时|時|点|點|시")).then_some(())?;
     let lower = bare(text).to_lowercase();
     let clock = pattern!(
         r"(?x)^(at|around|um|gegen|a\ las?|las?|alle\ ore|alle|ore|às|à|в|o\ godzinie|godz\.?|saat|pukul|jam|om|kl\.?)?\ ?
@@ -123,12 +162,11 @@ fn clock(text: &str) -> Option<Answer> {
     );
     let found = clock.captures(&lower)?;
     let part = |at: usize| found.get(at).map_or("", |part| part.as_str());
-    let half = |word: &str| match word.trim_matches([' ', '.', ',']) {
-        "" => Some(None),
-        word if is_one_of(word, MORNING) => Some(Some(false)),
-        word => is_one_of(word, LATER).then_some(Some(true)),
-    };
-    let half = half(part(2))?.or(half(part(10))?);
+    let number = |word: &str| word.parse().ok().or_else(|| u32::try_from(number_word(word)?).ok());
+    let hours = number(part(3))?;
+    let parts = [part(2), part(10).trim_matches([' ', '.', ','])];
+    let parts = parts.into_iter().filter(|words| !words.is_empty()).map(part_of_day);
+    let half = parts.collect::<Option<Vec<_>>>()?.first().map(|part| part.is_later(hours));
     let is_plain = part(1).is_empty() && part(2).is_empty() && part(9).is_empty();
     // Plain `14:30` is a ratio as well; `8.15` is a time only with its unit, and `3点14` is a decimal.
     let is_time = match (part(4), part(6)) {
@@ -137,27 +175,12 @@ fn clock(text: &str) -> Option<Answer> {
         ("h", _) | (_, "uhr") => true,
         _ => part(7).is_empty() || part(7) == "半" || !part(8).is_empty(),
     };
-    let number = |word: &str| word.parse().ok().or_else(|| u32::try_from(number_word(word)?).ok());
     let minutes = match (part(5), part(7)) {
         ("", "") => 0,
         ("", "半") => 30,
         ("", minutes) | (minutes, _) => number(minutes)?,
     };
-    let hours = number(part(3))?;
     (is_time && hours <= 24 && minutes < 60).then_some(Answer::Time(hours, minutes, half))
-}
-
-/// Whether `p.m.` or `a.m.` stands behind a time, or words of that kind; at night the hour says which it is.
-fn half_of_day(text: &str, hour: &str) -> Option<bool> {
-    let letters: String = text.chars().filter(|c| c.is_alphabetic()).collect();
-    match letters.to_ascii_lowercase().trim_start_matches("text") {
-        "am" | "inthemorning" | "intheearlymorning" | "thismorning" | "beforenoon" => Some(false),
-        "pm" | "intheafternoon" | "thisafternoon" | "intheevening" | "thisevening" => Some(true),
-        "atnight" | "tonight" | "inthenight" => {
-            Some(is_one_of(hour.trim_start_matches('0'), "6|7|8|9|10|11"))
-        }
-        _ => None,
-    }
 }
 
 /// `noon`, `19h30`, `half past seven`, `quarter to four in the afternoon`, `20 past 8`.
@@ -173,35 +196,29 @@ fn time_in_words(text: &str) -> Option<Answer> {
         "midnight" | "Midnight" => return Some(Answer::Time(12, 0, Some(false))),
         _ => {}
     }
-    if let Some(hour) = text.strip_suffix(" o'clock") {
-        let hour = hour.parse().ok().filter(|hour| (1..=12).contains(hour))?;
-        return Some(Answer::Time(hour, 0, None));
-    }
     let mut words = text.split(' ').take(4);
-    let is_time = words.any(|word| matches!(word, "past" | "quarter" | "Quarter" | "minutes"));
-    is_time.then_some(())?;
-    let lower = text.to_lowercase();
-    const HALVES: [(&str, bool); 2] = [
-        (" in the morning| a.m| am", false),
-        (" in the afternoon| in the evening| at night| p.m| pm", true),
-    ];
-    let half =
-        HALVES.iter().find_map(|(table, half)| Some((before_end(&lower, table)?, Some(*half))));
-    let (words, half) = half.unwrap_or((&lower, None));
-    let (minutes, hour, is_to) = match (words.split_once(" past "), words.split_once(" to ")) {
-        (Some((minutes, hour)), _) => (minutes, hour, false),
-        (None, Some((minutes, hour))) => (minutes, hour, true),
-        _ => return None,
-    };
+    const WORDS: &str = "past|quarter|Quarter|minutes|o'clock|o’clock";
+    words.any(|word| is_one_of(word, WORDS)).then_some(())?;
+    let lower = text.to_lowercase().replace('’', "'");
+    let mut ends = lower.match_indices(' ').map(|(at, _)| lower.split_at(at));
+    let end = ends.find_map(|(words, end)| Some((words, Some(part_of_day(end)?))));
+    let (words, part) = end.unwrap_or((&lower, None));
     let number = |words: &str| u32::try_from(spelled(words)?.numerator().clone()).ok();
-    let minutes = match minutes.trim_end_matches(" minutes").trim_start_matches("a ") {
-        "half" => 30,
-        "quarter" => 15,
-        words => number(words).filter(|minutes| (1..60).contains(minutes))?,
+    let (minutes, hour) = match words.split_once(" past ").or_else(|| words.split_once(" to ")) {
+        Some((minutes, hour)) => (Some(minutes), hour.trim_end_matches(" o'clock")),
+        None => (None, words.strip_suffix(" o'clock")?),
     };
-    let hour = number(hour.trim_end_matches(" o'clock")).filter(|hour| (1..=12).contains(hour))?;
-    Some(match is_to {
-        true => Answer::Time(if hour == 1 { 12 } else { hour - 1 }, 60 - minutes, half),
-        false => Answer::Time(hour, minutes, half),
-    })
+    let minutes = minutes.map(|words| words.trim_end_matches(" minutes").trim_start_matches("a "));
+    let minutes = match minutes {
+        None => 0,
+        Some("half") => 30,
+        Some("quarter") => 15,
+        Some(words) => number(words).filter(|minutes| (1..60).contains(minutes))?,
+    };
+    let hour = number(hour).filter(|hour| (1..=12).contains(hour))?;
+    let (hour, minutes) = match words.contains(" to ") && !words.contains(" past ") {
+        true => (if hour == 1 { 12 } else { hour - 1 }, 60 - minutes),
+        false => (hour, minutes),
+    };
+    Some(Answer::Time(hour, minutes, part.map(|part| part.is_later(hour))))
 }
