@@ -17,7 +17,7 @@ const REVOCATIONS: &str = "iese Aussage ist falsch|iese Behauptung ist falsch|et
             orekta:|k vergis|lvidé|olvidado|vergessen|übersehen|oublié|imenticato|squeci|esquecido|vergeten|unuttum|\
             lupa |забыл|упустил|漏了|漏掉|忘了|忘记|忘れ|빠뜨|깜빡|不对|等等|修正后|题目问的|题目要求的是|题目求的是|as ist falsch|sto es falso|sto è \
             falso|sto é falso|so es incorrecto|so está mal|'est faux|sbagliato|stá errado|то неверно|at is fout|anlış|\
-            orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|anlış hesapla|\
+            orrectie:|Nein, |Нет, |Não, |Точнее|Вернее|mejor dicho|ou plutôt|oder vielmehr|或者说|いや、|\
             üzeltiyorum|ata yapt|aya salah|更正|订正|訂正|算错|搞错|弄错|说错|看错|計算ミス|間違えました|間違いました|ที่ถูกคือ|ที่ถูกต้องคือ|\
     ไม่ใช่ครับ|ไม่ใช่ค่ะ|ผิดครับ|ผิดค่ะ|정정합|잘못 계산|틀렸습니다";
 
@@ -172,13 +172,11 @@ pub(super) fn is_undecided(last: &str) -> bool {
     found.is_some_and(|at| !holds(&last[at..], CONSEQUENCES) && !last[at..].contains("tell you"))
 }
 
-/// Words that a check of the answer begins with, before a colon.
-const CHECKS: &str = "check|checking|quick check|sanity check|double check|to check|to verify|as a check|let's \
-    check|let us check|let's double check|let's double-check|let's verify|let us verify|we verify|we can verify|\
-    we check|we can check|comprobamos|comprobemos|\
-    zur kontrolle|zur probe|überprüfung|verifichiamo|проверяем|verification|verifying|proof|probe|kontrolle|\
-    comprobación|verificación|vérification|vérifions|verifica|prova|controle|verificação|проверка|проверим|\
-    sprawdzenie|sağlama|kontrol|pemeriksaan|kiểm tra|thử lại|检验|檢驗|验证|验算|驗算|检查|検算|確認|확인|검산";
+/// What may stand before words for a check, and how these begin.
+pub(super) const BEFORE_CHECKS: &str =
+    "(?:(?:now|but|however|let us|let['’]s|quick|sanity|to|as a|when|if we|we(?: can)?|zur),? )*";
+pub(super) const CHECKS: &str = "(?:double[- ])?check|verif|test\\b|testing|probe\\b|kontroll|überprüf|comprob|vérif|prova\\b|\
+    провер|sprawdz|sağlama|kontrol|controle\\b|pemeriksaan|kiểm tra|thử lại|检验|檢驗|检查|验|驗|検算|確認|확인|검산";
 
 /// What goes on behind a check.
 const CONCLUSIONS: &str = " so | thus|therefore|hence|answer|donc |daher |deshalb|por lo tanto|portanto|quindi|\
@@ -194,7 +192,7 @@ pub(super) fn without_check(text: &str) -> &str {
         let before = super::super::tail(&text[..*colon], 80);
         let words = before.rsplit(['.', '\n', '。', '!']).next().unwrap_or(before);
         let name = words.trim_matches([' ', '*', '_', '(', '#']).to_lowercase();
-        CHECKS.split('|').any(|check| check == name)
+        pattern!(&format!("^{BEFORE_CHECKS}(?:(?:{CHECKS})\\p{{L}}*|proof)$")).is_match(&name)
     };
     if let Some((before, check)) = text.rsplit_once(". ")
         && begins(check, INDEED)

@@ -118,7 +118,9 @@ pub(super) fn parted<'a>(text: &'a str, table: &'static str) -> Option<(&'a str,
 /// Where a text goes on behind the last of the entries of a table.
 pub(super) fn behind_last(text: &str, table: &'static str) -> Option<usize> {
     holds(text, table).then_some(())?;
-    each(table).filter_map(|known| Some(text.rfind(known)? + known.len())).max()
+    // Backwards a text is searched slowly.
+    let known = each(table).filter(|known| text.contains(known));
+    known.filter_map(|known| Some(text.rfind(known)? + known.len())).max()
 }
 
 /// Whether a text begins with an entry of a table.

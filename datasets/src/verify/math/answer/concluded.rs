@@ -36,7 +36,8 @@ pub(super) fn without_solution(last: &str) -> Option<&str> {
 pub(super) fn solved(text: &str) -> Option<&str> {
     const LINKS: &str = ", |; |⇒|⟹|⇔|⟺|→|=> |<=> |-> |\\Rightarrow |\\implies |\n|，|；|得";
     let text = text.trim_end_matches(['.', '。', ' ', '$']);
-    let start = behind_last(text, LINKS).filter(|_| text.len() <= MAX_WHOLE).unwrap_or(0);
+    let links = if text.len() <= MAX_WHOLE { behind_last(text, LINKS) } else { None };
+    let start = links.unwrap_or(0);
     let tail = statement(&text[start..]);
     let name = unknown(tail).filter(|_| !tail.contains('$') && is_value(tail))?;
     let is_open = |part: &str, statement: &str| {

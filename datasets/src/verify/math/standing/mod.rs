@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
 
-use regex::{Captures, Regex, RegexSet};
+use regex::{Captures, Regex, RegexSet, SetMatches};
 use regex_syntax::hir::{Hir, HirKind};
 
 use super::super::tail;
@@ -207,20 +207,35 @@ impl Group {
         Self { needed: RegexSet::new(needed).expect("literals"), tables }
     }
 
-    /// Those of the tables that may match a text, which is given in small letters too.
-    fn search<'a>(
-        &self,
-        text: &'a str,
-        small: &'a str,
-    ) -> impl Fn(&Table) -> Option<(&Regex, &'a str)> {
-        let may_match = self.needed.matches(small);
-        move |table| {
-            let at = self.tables.iter().position(|known| std::ptr::eq(*known, table));
-            let at = at.expect("a table of the group");
-            may_match
-                .matched(at)
-                .then(|| (table.expression(), if table.is_cased { text } else { small }))
-        }
+    /// A text, which is given in small letters too, with those of the tables that may match it.
+    fn searched<'a>(&'a self, text: &'a str, small: &'a str) -> Searched<'a> {
+        Searched { tables: &self.tables, may_match: self.needed.matches(small), text, small }
+    }
+}
+
+/// A text that the tables of a group are looked for in.
+struct Searched<'a> {
+    tables: &'a [&'static Table],
+    may_match: SetMatches,
+    text: &'a str,
+    small: &'a str,
+}
+
+impl<'a> Searched<'a> {
+    fn search<T>(&self, table: &Table, search: fn(&Regex, &'a str) -> Option<T>) -> Option<T> {
+        let at = self.tables.iter().position(|known| std::ptr::eq(*known, table));
+        let may_match = self.may_match.matched(at.expect("a table of the group"));
+        let text = if table.is_cased { self.text } else { self.small };
+        if may_match { search(table.expression(), text) } else { None }
+    }
+
+    fn has(&self, table: &Table) -> bool {
+        self.search(table, |table, text| table.is_match(text).then_some(())).is_some()
+    }
+
+    /// Where a table matches first.
+    fn find(&self, table: &Table) -> Option<usize> {
+        self.search(table, Regex::find).map(|found| found.start())
     }
 }
 
@@ -281,13 +296,13 @@ pub(super) fn is_foreign(before: &str, after: &str) -> bool {
     let sentence = sentence(before).trim_end_matches("\\boxed{").trim_end_matches("<answer>");
     // Made small once, for all the tables.
     let small = &*lowered(sentence);
-    let search = FOREIGN.search(sentence, small);
-    let has = |table: &Table| search(table).is_some_and(|(table, text)| table.is_match(text));
+    let searched = FOREIGN.searched(sentence, small);
+    let has = |table: &Table| searched.has(table);
     let behind = head(after, MAX_SENTENCE);
     let has_quote = sentence.contains(['"', '“']);
     let is_said = || {
-        let found = |table: &Table| search(table).and_then(|(table, text)| table.captures(text));
-        let found = found(&BY_OTHERS).or_else(|| found(&QUOTED));
+        let found = searched.search(&BY_OTHERS, Regex::captures);
+        let found = found.or_else(|| searched.search(&QUOTED, Regex::captures));
         let is_somebody = |found: Captures<'_>| {
             found.get(1).is_none_or(|subject| !is_one_of(subject.as_str(), NOBODY))
         };

@@ -1,17 +1,18 @@
 //! What follows a mark and takes its value back: that is said, or doubted before another value is asserted.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use super::super::answer::{
     Found, Rule, by_marks, is_value, last_sentence, offset_in, says_how, unmarked,
 };
-use super::super::languages::{no_solution, revocation};
+use super::super::languages::{BEFORE_CHECKS, CHECKS, no_solution, revocation};
 use super::super::scan::{
     begins, behind_last, has_digits, head, holds, is_digit, lowered, without,
 };
 use super::super::words::is_choice;
 use super::super::{Outcome, equality};
-use super::{COUNTERFACTUAL, MAX_BEHIND, denies, is_foreign, sentence};
+use super::{COUNTERFACTUAL, Group, MAX_BEHIND, denies, is_foreign, sentence};
 
 tables! {
     /// Says that a value is one on the way.
@@ -55,7 +56,7 @@ tables! {
     [.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|needed)|\\bholds\\b|\
     consistent|checks out|verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
     /// Begins a check of what stands before it.
-    CHECK: "^(?:(?:now|but|however|let us|let['’]s|quick|sanity|to|as a|when|if we|we),? )*(?:(?:double[- ])?check|verif|substitut|plug|test\\b|testing|probe\\b|kontroll|überprüf|comprob|vérif|prova\\b|провер|sprawdz|sağlama|kontrol|pemeriksaan|kiểm tra|thử lại|检验|檢驗|验|驗|検算|確認|확인|검산|代入)";
+    CHECK: &format!("^{BEFORE_CHECKS}(?:{CHECKS}|substitut|plug|代入)");
     /// Says that it does not come out.
     FAILURE: "\\b(?:does|do|did)(?: not|n['’]t) (?:satisfy|check|work|hold|fit|match|agree|solve|add up|verify|\
     balance|meet|equal|come out)\\b|\\bfail(?:s|ed)\\b|\\bviolates\\b|\\bcontradict(?:s|ion)\\b|\\b(?:is|are)(?: not|\
@@ -99,6 +100,10 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (
     corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe \
     (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|\
     right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
+
+/// Tables for what follows a mark.
+static BEHIND: LazyLock<Group> =
+    LazyLock::new(|| Group::new(vec![&REVOCATION_OF_IT, &CONTRAST, &DOUBT, &REVOCATION]));
 
 /// Whether a text says that what stands before it is wrong, or may be.
 pub(in super::super) fn corrects(text: &str) -> bool {
@@ -201,7 +206,8 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
             |other: Found<'_>| equality::compared(&mark.text, &other.text).0 == Outcome::Correct;
         return (!by_marks(rest).is_some_and(is_same)).then_some(rest);
     }
-    let of_it = REVOCATION_OF_IT.find_small(&small).map(|found| found.start);
+    let searched = BEHIND.searched(behind, &small);
+    let of_it = searched.find(&REVOCATION_OF_IT);
     // "3 is valid, -3 is extraneous" says nothing of the 3.
     let is_other = |c: char| c.is_alphanumeric() || ".-−".contains(c);
     let mut again =
@@ -216,13 +222,13 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
             sentence.split_once(' ').map_or("", |(_, rest)| rest).trim_start_matches(['$', '*']);
         rest.strip_prefix(&*mark.text).is_some_and(denies)
     };
-    let contrast = CONTRAST.find_small(&small).filter(|_| mark.rule != Rule::Hashes);
-    let doubting = DOUBT.find_small(&small);
+    let contrast = searched.find(&CONTRAST).filter(|_| mark.rule != Rule::Hashes);
+    let doubting = searched.find(&DOUBT);
     let is_doubting = doubting.is_some();
-    let doubt = doubting.into_iter().chain(contrast).map(|found| found.start).min();
+    let doubt = doubting.into_iter().chain(contrast).min();
     let contrary = doubt.filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
-    let revoked = REVOCATION.find_small(&small).map(|found| found.start);
+    let revoked = searched.find(&REVOCATION);
     let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
     let doubted = doubt.filter(|at| {
         let sentence = behind[*at..]
