@@ -61,8 +61,16 @@ pub(super) fn last(text: &str) -> Option<(usize, Found<'_>)> {
 /// The box around a box with another number: `\boxed{\boxed{14}\boxed{15}}`.
 fn outside(text: &str, last: &Boxed) -> Option<Boxed> {
     text[last.end..].contains('}').then_some(())?;
-    let outer =
-        closed_boxes(text).find(|outer| outer.start < last.start && outer.end > last.end)?;
+    let mut open = Vec::new();
+    let outer = formula::braces(text).find_map(|(at, brace)| {
+        if brace == b'{' {
+            open.push(at);
+            return None;
+        }
+        let brace = open.pop().filter(|brace| *brace < last.start && at >= last.end)?;
+        let start = before_end(text[..brace].trim_end(), "\\framebox|\\fbox|\\boxed|\\box")?.len();
+        Some(Boxed { start, inner: brace + 1..at, end: at + 1 })
+    })?;
     let before = text[outer.inner.start..last.start].replace(&text[last.inner.clone()], "");
     has_digits(&before).then_some(outer)
 }

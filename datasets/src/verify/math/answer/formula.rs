@@ -198,17 +198,19 @@ pub(super) fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
 /// Where the brace that was open before `inner` closes; escaped braces do not count.
 pub(crate) fn closing(inner: &str) -> Option<usize> {
     let mut depth = 1_usize;
+    let mut closing = braces(inner).filter(|(_, brace)| {
+        depth = if *brace == b'{' { depth + 1 } else { depth - 1 };
+        depth == 0
+    });
+    closing.next().map(|(at, _)| at)
+}
+
+/// The braces of a text that are not escaped.
+pub(super) fn braces(text: &str) -> impl Iterator<Item = (usize, u8)> + '_ {
     let mut is_escaped = false;
-    for (at, byte) in inner.bytes().enumerate() {
-        match byte {
-            b'{' if !is_escaped => depth += 1,
-            b'}' if !is_escaped => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(at);
-        }
-        is_escaped = byte == b'\\' && !is_escaped;
-    }
-    None
+    text.bytes().enumerate().filter(move |(_, byte)| {
+        let is_brace = matches!(byte, b'{' | b'}') && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        is_brace
+    })
 }
