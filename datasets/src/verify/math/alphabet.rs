@@ -26,7 +26,7 @@ pub(super) const NOUNS: &str =
 
 /// Words of three letters without a vowel.
 const SHORTENED: &str = "rpm|fps|psi|mph|kph|mpg|pts|yrs|hrs|pcs|lbs|yds|cts|tbs|tsp|ppm|ppb|bpm|wpm|\
-    gms|kms|cms|mls|std|nth|mth|kth|min|sec|mod|max|gcd|lcm|log|sgn|cot|sqr|img|ker|det|hrs|mrs|jpg|png";
+    gms|kms|cms|mls|std|nth|mth|kth|min|sec|mod|max|gcd|lcm|log|sgn|cot|sqr|img|ker|det|mrs|jpg|png";
 
 /// Words that are no products of variables.
 pub(super) const SHORT_WORDS: &str =

@@ -13,7 +13,7 @@ const LESS: &str = "decrease|drop|decline|reduction|fall|loss|dip|decreased|drop
     Abnahme|Verlust|baisse|diminution|perte|disminución|reducción|caída|pérdida|diminuição|redução|queda|perda|\
     diminuzione|riduzione|calo|perdita|снижение|уменьшение|убыток|daling|afname|spadek|strata|penurunan|kerugian";
 const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|up|Anstieg|Zunahme|Gewinn|hausse|\
-    augmentation|gain|bénéfice|aumento|incremento|ganancia|ganho|lucro|crescimento|aumento|crescita|guadagno|рост|\
+    augmentation|bénéfice|aumento|incremento|ganancia|ganho|lucro|crescimento|crescita|guadagno|рост|\
     увеличение|прибыль|stijging|toename|wzrost|zysk|kenaikan|keuntungan";
 
 /// `a decrease of 12.5\%`, `down by 3`, `an 8\% drop`, `下降12.5%`.
@@ -74,7 +74,7 @@ pub(super) fn below_zero(text: &str) -> Option<String> {
     let (number, unit) = value.split_once(' ').unwrap_or((value, ""));
     let number =
         if has_digits(number) { number.to_owned() } else { number_word(number)?.to_string() };
-    const DEGREES: &str = "grad|grados|degrés|gradi|graus|градус|graden|stopni|derajat";
+    const DEGREES: &str = "grad|degrés|graus|градус|stopni|derajat";
     let unit = begins(&unit.to_lowercase(), DEGREES);
     let rest = if unit { " degrees" } else { &value[value.find(' ').unwrap_or(value.len())..] };
     number.starts_with(is_digit).then(|| format!("{sign}{number}{rest}"))

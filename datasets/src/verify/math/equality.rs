@@ -281,6 +281,7 @@ pub(super) fn is_readable(gold: &str) -> bool {
         || calendar::date(gold).is_some()
         || is_numbered(gold)
         || word_meanings::same_judgement(gold, gold).is_some()
+        || word_meanings::same_rank(gold, gold).is_some()
         || !readings(gold).is_empty()
         || words::after_choice(gold).and_then(parse).is_some()
         || right_side(gold).is_some()

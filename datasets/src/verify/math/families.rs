@@ -10,6 +10,9 @@ use super::scan::is_one_of;
 use super::tree::{Answer, Constant, Expr, Relation};
 use super::values::{same_value, values, variables};
 
+/// Letters that run over the integers.
+const INDICES: &str = "k|l|m|n|j";
+
 /// A value, and the name that it is given.
 pub(super) fn form(answer: &Answer) -> Option<(Option<&Answer>, &Expr)> {
     match answer {
@@ -38,8 +41,7 @@ pub(super) fn equal_family(
     let index = |one: &Expr, other: &Expr, letter: Option<&String>| {
         let others = variables(other);
         let mut names = variables(one).into_iter().filter(|name| !others.contains(name));
-        let is_index = |name: &str| matches!(name, "k" | "l" | "m" | "n" | "j");
-        names.find(|name| letter.map_or_else(|| is_index(name), |letter| name == letter))
+        names.find(|name| letter.map_or_else(|| is_one_of(name, INDICES), |letter| name == letter))
     };
     match (index(a, b, k), index(b, a, n)) {
         (Some(k), Some(n)) if is_same_name => same_value(a, &b.with(&n, &Expr::Variable(k)), fuel),
@@ -139,7 +141,7 @@ fn of_integers(answer: &Answer) -> (&Answer, Option<bool>) {
 /// The value at 0 and the step of an expression that is linear in its only letter, an index.
 fn progression(expr: &Expr, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
     let names = variables(expr);
-    let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, "k|l|m|n|j"))?;
+    let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, INDICES))?;
     let at = |value: i64| expr.with(name, &Expr::integer(value));
     let step = |value: i64| Expr::difference(&at(value), &at(value - 1));
     (values(&step(1), &step(2), fuel) && values(&step(1), &step(5), fuel)).then(|| (at(0), step(1)))

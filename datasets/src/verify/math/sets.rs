@@ -43,7 +43,7 @@ const ABROAD: &str = "alle reellen zahlen=all real numbers|todos los números re
 /// The set that words name.
 pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     const OPENINGS: &str = "all|any|every|each|the|set|real|non|positive|negative|integer|whole|natural|rational|complex|\
-        even|odd|prime|number|for all|alle|tod|tous|tutti|все|所有|全体|\\text";
+        even|odd|prime|number|for all|tod|tous|tutti|все|所有|全体|\\text";
     let text = text.trim_matches(['$', ' ', '.']);
     let first = text.chars().next()?;
     let is_short = (3..=MAX_BYTES).contains(&text.len());
@@ -92,13 +92,13 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
 /// The odd or even integers: "n is odd", "all even n"; of a letter without a set, whatever its integers are.
 fn parity(words: &str) -> Option<Answer> {
     const FILLERS: &str = "all|any|every|each|the|is|are|must|be|an|a|for|exactly|precisely|when|if|iff|and|only|numbers|\
-        number|values|value|of|integer|integers|natural|positive|odd|even|n|m|k|x|N|a|b|p";
+        number|values|value|of|integer|integers|natural|positive|odd|even|n|m|k|x|b|p";
     (words.len() <= 60).then_some(())?;
     let words = words.split([' ', ',']).filter(|word| !word.is_empty());
     words.clone().all(|word| is_one_of(word, FILLERS)).then_some(())?;
     let has = |table| words.clone().any(|word| is_one_of(word, table));
     let (is_odd, is_set) = (has("odd"), has("integers|integer|natural|numbers"));
-    (is_odd != has("even") && (is_set || has("n|m|k|x|N|a|b|p"))).then_some(())?;
+    (is_odd != has("even") && (is_set || has("n|m|k|x|a|b|p"))).then_some(())?;
     // By residues that no number is given for.
     let residue = if is_odd { -1 } else { -2 };
     let parity = Answer::Congruence(Expr::integer(residue), Expr::integer(2));

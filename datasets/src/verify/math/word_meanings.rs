@@ -45,8 +45,8 @@ fn converges(words: &str) -> Option<(bool, &str)> {
             "does not converge|not convergent|doesn't converge|konvergiert nicht|no converge|ne converge pas|не сходится|不收敛",
             false,
         ),
-        ("converges|convergent|converge|konvergiert|konvergent|convergente|сходится|收敛", true),
-        ("diverges|divergent|diverge|divergiert|divergente|расходится|发散", false),
+        ("converges|convergente|convergent|converge|konvergiert|konvergent|сходится|收敛", true),
+        ("diverges|divergente|divergent|diverge|divergiert|расходится|发散", false),
         ("does not diverge", true),
     ];
     const HOW: &str = "absolutely|conditionally|uniformly|pointwise";
@@ -66,7 +66,7 @@ fn converges(words: &str) -> Option<(bool, &str)> {
 /// Whether folded words say that there is no end of something: "there are infinitely many solutions".
 pub(super) fn is_infinite(words: &str) -> bool {
     const INFINITE: &str = "infinitely many|infinite number of|infinity|infinite|unendlich viele|unendlich|infinitos|infinitas|\
-        une infinité|infinité|infiniti|infinite soluzioni|бесконечно много|无数个|无数|无穷多个|无穷多|無限に多い|無数|무수히 많다|oneindig \
+        une infinité|infinité|infiniti|бесконечно много|无数个|无数|无穷多个|无穷多|無限に多い|無数|무수히 많다|oneindig \
         veel|nieskończenie wiele|sonsuz|tak hingga|vô số";
     let words =
         without(words, "there are |there is |it has |has |es gibt |hay |il y a |ci sono |há |有");
@@ -111,7 +111,8 @@ pub(super) fn same_judgement(gold: &str, answer: &str) -> Option<bool> {
 /// Whether both are a rank, `5th`, "the fifth place", "fünfte", and the same; against the gold's word also `5`.
 pub(super) fn same_rank(gold: &str, answer: &str) -> Option<bool> {
     let (gold, answer) = (bare(gold).to_lowercase(), bare(answer).to_lowercase());
-    let is_worded = !has_digits(&gold);
+    // `3-й`; of `2e` no rank is sure.
+    let is_worded = !has_digits(&gold) || gold.contains('-');
     let number = || answer.parse().ok().filter(|_| is_worded);
     Some(rank(&gold)? == rank(&answer).or_else(number)?)
 }
