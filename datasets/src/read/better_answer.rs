@@ -42,7 +42,7 @@ pub(super) fn conflict(layout: &Layout, rows: &[Row]) -> Option<String> {
         let against: Vec<&Row> = rows.iter().take(NOTED).filter(against).collect();
         let first = against.first()?;
         Some(format!(
-            "`{other}` has another answer than `{column}` in {} of {} rows, first in line {}: `{}`, not `{}`; the answer \
+            "`{other}` has another answer than `{column}` in {} of {} rows, first in row {}: `{}`, not `{}`; the answer \
              is taken from `{column}`; --answer-column names another",
             against.len(),
             rows.len().min(NOTED),

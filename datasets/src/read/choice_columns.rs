@@ -1,6 +1,8 @@
 //! The choices of a row in the forms that datasets store them in: a column of all of them, a column for each, or the
 //! right one and the wrong ones.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::choices::{Choices, MOST, letter};
@@ -240,21 +242,25 @@ fn text(value: &Value) -> Option<String> {
     if value.is_null() { Some(String::new()) } else { plain(value) }
 }
 
-fn of_list(value: &Value) -> Option<Choices> {
+/// The items of a list, or of a text that is one as JSON or Python prints it.
+pub(super) fn items(value: &Value) -> Option<Cow<'_, [Value]>> {
     match value {
-        Value::Array(items) => of_items(items),
-        Value::Object(fields) => of_object(fields),
-        Value::String(text) => {
-            let of_python = || {
-                let items = python_list::read(text).filter(|_| text.trim().starts_with('['))?;
-                Choices::new(items, Vec::new())
-            };
-            json_array(text)
-                .and_then(|items| of_items(&items))
-                .or_else(of_python)
-                .or_else(|| marked(text))
+        Value::Array(items) => Some(Cow::Borrowed(items)),
+        Value::String(text) if text.trim_start().starts_with('[') => {
+            let of_python =
+                || Some(python_list::read(text)?.into_iter().map(Value::from).collect());
+            json_array(text).or_else(of_python).map(Cow::Owned)
         }
         _ => None,
+    }
+}
+
+fn of_list(value: &Value) -> Option<Choices> {
+    match value {
+        Value::Object(fields) => of_object(fields),
+        _ => items(value)
+            .and_then(|items| of_items(&items))
+            .or_else(|| value.as_str().and_then(marked)),
     }
 }
 

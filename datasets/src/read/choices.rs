@@ -66,7 +66,7 @@ impl ChoiceLayout {
             && key.starts_with(&format!("{name}."))
         {
             return Err(format!(
-                "column `{key}` is a part of choices with the right one marked: name all of it, --answer-column {name}"
+                "column `{key}` is a part of choices that say themselves which is right: name all of it, --answer-column {name}"
             ));
         }
         let known: Vec<&str> = key.map_or_else(|| keys(rows), |key| vec![key]);
@@ -127,7 +127,7 @@ impl ChoiceLayout {
         let (reading, conflicts) = ways.swap_remove(at);
         let conflict = conflicts.first().map(|(other, rows)| {
             format!(
-                "`{other}` names another choice than `{}` in {} of {} rows, first in line {}: the answer is taken from \
+                "`{other}` names another choice than `{}` in {} of {} rows, first in row {}: the answer is taken from \
                  `{}`; --answer-column names another",
                 key.name,
                 rows.len(),
@@ -249,13 +249,13 @@ impl Choices {
     }
 }
 
-/// The line of the first row whose value stands for no choice in any way, for a message.
+/// The first row whose value stands for no choice in any way, for a message.
 fn first_unread(answered: &[(&Row, Choices, Value)]) -> String {
     let is_unread = |(_, choices, value): &&(&Row, Choices, Value)| {
         ALL.iter().all(|reading| choices.position(value, *reading).is_none())
     };
     answered.iter().find(is_unread).map_or(String::new(), |(row, _, value)| {
-        format!(" (line {}: {})", row.place(), short(&value.to_string()))
+        format!(" (row {}: {})", row.place(), short(&value.to_string()))
     })
 }
 

@@ -151,12 +151,17 @@ pub(super) fn is_context(name: &str) -> bool {
     words(name).last().is_some_and(|word| CONTEXT_WORDS.contains(&word.as_str()))
 }
 
+/// Whether a word is one of a list with blanks between them.
+pub(super) fn is_in(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
+
 /// Whether a name says that its column holds a system message: `sys_prompt`, `SystemInstruction`.
 pub(super) fn is_system(name: &str) -> bool {
     let joined = words(name).concat();
     let rest = joined.strip_prefix("system").filter(|rest| !rest.is_empty());
     let rest = rest.or_else(|| joined.strip_prefix("sys"));
-    joined == "system" || rest.is_some_and(|rest| SYSTEM_PARTS.split(' ').any(|part| part == rest))
+    joined == "system" || rest.is_some_and(|rest| is_in(SYSTEM_PARTS, rest))
 }
 
 /// The column of the question, where none has a name of the list.
@@ -242,7 +247,7 @@ pub(super) fn refuse_other(
         let mut found = rows.iter().take(COMPARED).filter_map(|row| differs(&row));
         if let Some((place, theirs, own)) = found.next() {
             return Err(format!(
-                "columns `{other}` and `{taken}` have different answers (line {place}: `{}` and `{}`): name the one with \
+                "columns `{other}` and `{taken}` have different answers (row {place}: `{}` and `{}`): name the one with \
                  the gold answers with --answer-column",
                 short(&theirs),
                 short(&own)

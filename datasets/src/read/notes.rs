@@ -31,7 +31,7 @@ pub(super) fn restore_commands(rows: &mut [Row]) -> Option<String> {
     }
     let first = found.first()?;
     Some(format!(
-        "{} of {} rows, the first in line {first}, have commands of LaTeX with one backslash, which JSON reads as \
+        "{} of {} rows, the first in row {first}, have commands of LaTeX with one backslash, which JSON reads as \
          another character (`\\f` of `\\frac`): they are read as commands; write two backslashes",
         found.len(),
         rows.len()

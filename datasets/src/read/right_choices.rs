@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::choice_columns::{ChoiceColumns, SHORT, is_empty};
+use super::choice_columns::{ChoiceColumns, SHORT, is_empty, items};
 use super::gold_value::plain;
 use super::known_columns::ANSWERS;
 use super::layout::is_filled;
-use super::{Row, json, json_array, names, nested};
-use crate::python_list;
+use super::{Row, json, names, names::is_in, nested};
 
 /// Words of the names of columns of wrong choices; and those that may stand beside them.
 const WRONG: &str = "incorrect wrong false distractor distractors foil foils";
@@ -25,10 +24,6 @@ const MARK: [&str; 4] = ["is_correct", "isCorrect", "correct", "is_answer"];
 /// Words of the names of columns whose objects give each choice a score.
 const SCORED: &str = "target targets choice choices option options answer answers";
 
-fn is_in(list: &str, word: &str) -> bool {
-    list.split(' ').any(|known| known == word)
-}
-
 /// Whether a name says that its column holds wrong choices, and whether it is numbered.
 pub(super) fn of_wrong(name: &str) -> Option<bool> {
     let words = names::words(name);
@@ -42,13 +37,9 @@ pub(super) fn of_wrong(name: &str) -> Option<bool> {
 
 /// The wrong choices of a value; one text of several has them between semicolons.
 pub(super) fn wrong_texts(name: &str, value: &Value) -> Vec<String> {
-    let of_list = |items: &[Value]| items.iter().filter_map(plain).collect();
     match value {
-        Value::Array(items) => of_list(items),
-        Value::String(text) if text.trim_start().starts_with('[') => json_array(text)
-            .map(|items| of_list(&items))
-            .or_else(|| python_list::read(text))
-            .unwrap_or_default(),
+        _ if let Some(items) = items(value) => items.iter().filter_map(plain).collect(),
+        Value::String(text) if text.trim_start().starts_with('[') => Vec::new(),
         Value::String(text) if of_wrong(name) == Some(false) => {
             text.split(';').map(str::trim).map(String::from).collect()
         }

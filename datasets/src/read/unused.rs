@@ -1,6 +1,6 @@
 //! The columns of a file that no role is given to, for the line that says what the columns are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::judgement::{self, VERDICTS};
 use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled, system_of};
 use super::second_question::{asked, one_spaced, unasked};
-use super::{Purpose, Row, chat, names, right_choices, variables};
+use super::{LOOKED_AT, Purpose, Row, chat, names, right_choices, variables};
 
 /// Most columns that are named.
 const MOST: usize = 6;
@@ -39,10 +39,11 @@ const BESIDE: &str = "id ids uid uuid idx ind index key hash md5 sha source src 
                       targets output outcome response generations completion pred prediction result results \
                       expected reason reasoning thinking thought rationale explanation verdict verify valid passed \
                       tools kwargs correct quality step steps reference refs note finish chain is has num";
-/// Rows that are looked at for columns that the question may need.
-const LOOKED_AT: usize = 1000;
 /// What numbers stand for in questions whose numbers have a column of their own: MAWPS.
 const NUMBERS: [&str; 4] = ["N_00", "number0", "number_0", "num_0"];
+
+/// A row, and what its question's column asks.
+type Asked<'r> = (&'r Row, String);
 
 impl Layout {
     /// The roles, in a line for the user, with the solutions that are imitated beside answers.
@@ -70,23 +71,24 @@ impl Layout {
         let is_known = |name: &str| SOLUTIONS.contains(&name) || ANSWERS.contains(&name);
         let told = variables::note(rows);
         let is_told = |name: &str| told.contains(&format!("`{name}`"));
+        let names = || first.values.keys().map(String::as_str);
         let length =
             |name: &str| rows.iter().filter_map(|row| text_length(row.values.get(name)?)).max();
-        let looked = &rows[..rows.len().min(LOOKED_AT)];
+        let lengths: HashMap<&str, usize> =
+            names().filter_map(|name| Some((name, length(name)?))).collect();
         let column = self.question.column().filter(|_| is_found).unwrap_or_default();
-        let asked: Vec<String> = looked.iter().map(|row| asked(row, column)).collect();
-        let is_shown = |name: &str| {
-            looked.iter().zip(&asked).all(|(row, asked)| shows(asked, row.values.get(name)))
-        };
-        let mut texts: Vec<(usize, &str)> = (first.values.keys().map(String::as_str))
+        let looked = rows.iter().take(LOOKED_AT);
+        let looked: Vec<Asked<'_>> = looked.map(|row| (row, asked(row, column))).collect();
+        let is_shown =
+            |name: &str| looked.iter().all(|(row, asked)| shows(asked, row.values.get(name)));
+        let mut texts: Vec<(usize, &str)> = names()
             .filter(|name| is_found && !is_known(name) && is_free(name) && !is_told(name))
-            .filter_map(|name| Some((length(name)?, name)))
+            .filter_map(|name| Some((*lengths.get(name)?, name)))
             .filter(|(_, name)| !is_shown(name))
             .collect();
         texts.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
         let mut said = listed("texts that are not used", texts.into_iter().map(|(_, name)| name));
-        let names = || first.values.keys().map(String::as_str);
-        said += &self.unused_turns(rows, &|name| !is_known(name) && is_free(name));
+        said += &self.unused_turns(rows, &looked, &|name| !is_known(name) && is_free(name));
         // The user who names the question may not know of its context.
         let is_context = |name: &str| CONTEXTS.contains(&name) || names::is_context(name);
         let is_hidden =
@@ -105,17 +107,17 @@ impl Layout {
                 && !is_beside(name)
                 && is_free(name)
                 && !is_known(name)
-                && length(name).is_none()
+                && !lengths.contains_key(name)
                 && rows.iter().any(value)
         };
         said += &listed("objects and lists that are not used", names().filter(is_nested));
         let unread = names().filter(|name| is_found && is_free(name));
-        said += &placeholder(unread, &asked);
+        said += &placeholder(unread, &looked);
         let is_other = |name: &&str| {
-            let is_listed = length(name).is_some() || is_nested(name) || is_told(name);
+            let is_listed = lengths.contains_key(name) || is_nested(name) || is_told(name);
             is_found && is_free(name) && !is_known(name) && !is_listed && !is_shown(name)
         };
-        let others = names().filter(is_other).filter(|name| may_be_asked(looked, name));
+        let others = names().filter(is_other).filter(|name| may_be_asked(&looked, name));
         said += &listed("short columns that are not used", others);
         let is_worked = matches!(self.answer, AnswerColumn::Worked(_) | AnswerColumn::LastTurn);
         if is_worked && self.judgement.is_none() {
@@ -144,16 +146,20 @@ impl Layout {
 
 impl Layout {
     /// System messages and turns of chats that are not read, in words for the user.
-    fn unused_turns(&self, rows: &[Row], is_other: &dyn Fn(&str) -> bool) -> String {
+    fn unused_turns(
+        &self,
+        rows: &[Row],
+        looked: &[Asked<'_>],
+        is_other: &dyn Fn(&str) -> bool,
+    ) -> String {
         let QuestionColumns::Found { question, system, .. } = &self.question else {
             return String::new();
         };
         let told = |row: &Row| system.as_deref().and_then(|name| system_of(row, name));
-        let all = |row: &Row| asked(row, question) + " " + &told(row).unwrap_or_default();
-        let looked = &rows[..rows.len().min(LOOKED_AT)];
+        let all = |(row, asked): &Asked<'_>| format!("{asked} {}", told(row).unwrap_or_default());
         let columns = || rows.first().into_iter().flat_map(|row| &row.values);
         let chats = columns().filter(|(name, _)| is_other(name)).filter_map(|(name, _)| {
-            let lost = looked.iter().flat_map(|row| unasked(row, name, || all(row)));
+            let lost = looked.iter().flat_map(|row| unasked(row.0, name, || all(row)));
             let roles: Vec<&str> = lost.collect::<BTreeSet<_>>().into_iter().collect();
             (!roles.is_empty()).then(|| format!("{name} ({})", roles.join(", ")))
         });
@@ -161,8 +167,8 @@ impl Layout {
             let inner = value.as_object()?.keys().find(|inner| names::is_system(inner))?;
             Some(format!("{name}.{inner}"))
         });
-        let is_untold = |row: &Row, name: &str| {
-            system_of(row, name).is_some_and(|text| !all(row).contains(&one_spaced(&text)))
+        let is_untold = |row: &Asked<'_>, name: &str| {
+            system_of(row.0, name).is_some_and(|text| !all(row).contains(&one_spaced(&text)))
         };
         let inner = inner.filter(|name| looked.iter().any(|row| is_untold(row, name)));
         let names: Vec<String> = chats.chain(inner).collect();
@@ -183,10 +189,10 @@ impl Layout {
 }
 
 /// What is said of questions with the name of a column in braces, or with what MAWPS has for numbers.
-fn placeholder<'a>(names: impl Iterator<Item = &'a str>, asked: &[String]) -> String {
+fn placeholder<'a>(names: impl Iterator<Item = &'a str>, looked: &[Asked<'_>]) -> String {
     let signs = names.flat_map(|name| [format!("{{{name}}}"), format!("{{ {name} }}")]);
     let mut signs = signs.chain(NUMBERS.map(String::from));
-    let found = signs.find(|sign| asked.iter().any(|asked| has_sign(asked, sign)));
+    let found = signs.find(|sign| looked.iter().any(|(_, asked)| has_sign(asked, sign)));
     found.map_or(String::new(), |sign| {
         format!(
             "; the questions hold `{sign}` in place of a value: write them with --prompt-template"
@@ -214,10 +220,11 @@ fn has_sign(text: &str, sign: &str) -> bool {
 }
 
 /// Whether a question may need the value of a column: another one in other rows, by a name that says nothing else.
-fn may_be_asked(rows: &[Row], name: &str) -> bool {
+fn may_be_asked(rows: &[Asked<'_>], name: &str) -> bool {
     let words = names::words(name);
-    let is_beside = |word: &String| BESIDE.split(' ').any(|known| known == word);
-    let values = || rows.iter().filter_map(|row| row.values.get(name)).filter(|it| !is_empty(it));
+    let is_beside = |word: &String| names::is_in(BESIDE, word);
+    let values =
+        || rows.iter().filter_map(|(row, _)| row.values.get(name)).filter(|it| !is_empty(it));
     let Some(first) = values().next() else { return false };
     let is_fraction = first.as_f64().is_some_and(|number| number.fract() != 0.0);
     let is_flag = first.is_boolean() || is_fraction || chat::is_chat(first);
