@@ -7,27 +7,17 @@ use serde_json::{Map, Value};
 
 use super::choices::{Choices, MOST, letter};
 use super::gold_value::plain;
+use super::known_columns::list;
 use super::right_choices::{self, are_marked, wrong_texts};
 use super::{Row, json_array, names, nested};
 use crate::python_list;
 use tealight_core::fnv;
 
 /// Columns that hold all choices of a row.
-const LISTS: [&str; 13] = [
-    "choices",
-    "options",
-    "Choices",
-    "Options",
-    "endings",
-    "answer_choices",
-    "answer_options",
-    "possible_answers",
-    "mc_choices",
-    "multiple_choice_targets",
-    "candidates",
-    "answer_option_list",
-    "answers",
-];
+const LISTS: [&str; 13] = list(
+    "choices|options|Choices|Options|endings|answer_choices|answer_options|possible_answers|mc_choices|\
+    multiple_choice_targets|candidates|answer_option_list|answers",
+);
 /// Columns that may hold them, and whether their texts may as well be answers: a key has to be an index then.
 const POSSIBLE_LISTS: [(&str, bool); 12] = [
     ("choice", false),
@@ -44,23 +34,9 @@ const POSSIBLE_LISTS: [(&str, bool); 12] = [
     ("answers", true),
 ];
 /// The last word before the letter or number in the names of columns that may hold one choice each.
-const WORDS: [&str; 15] = [
-    "",
-    "opt",
-    "option",
-    "choice",
-    "answer",
-    "ans",
-    "candidate",
-    "alternative",
-    "alt",
-    "sol",
-    "ending",
-    "hypothesis",
-    "solution",
-    "c",
-    "op",
-];
+const WORDS: [&str; 15] = list(
+    "|opt|option|choice|answer|ans|candidate|alternative|alt|sol|ending|hypothesis|solution|c|op",
+);
 /// Those of them that are choices without another word before them.
 const ALONE: [&str; 5] = ["sol", "solution", "hypothesis", "c", "op"];
 /// Longest text of a choice in such columns, in bytes.

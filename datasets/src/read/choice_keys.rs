@@ -6,45 +6,17 @@ use serde_json::Value;
 
 use super::choice_columns::ChoiceColumns;
 use super::choices::Choices;
+use super::known_columns::list;
 use super::{Row, names};
 
 /// Columns that say which choice is right, the most exact first.
-pub(super) const KEYS: [&str; 34] = [
-    "answerKey",
-    "answer_key",
-    "answer_idx",
-    "answer_letter",
-    "correct_option",
-    "correct_choice",
-    "Correct Option",
-    "correct",
-    "cop",
-    "ra",
-    "final_answer",
-    "expected_answer",
-    "ground_truth",
-    "reward_model.ground_truth",
-    "reward_spec.ground_truth",
-    "answer",
-    "Answer",
-    "answer_index",
-    "answer_id",
-    "correct_answer_id",
-    "correct_answer_idx",
-    "correct_idx",
-    "correct_answer_index",
-    "gold_index",
-    "correct_index",
-    "label",
-    "gold",
-    "target",
-    "targets",
-    "correct_answer",
-    "Correct Answer",
-    "answer_text",
-    "solution",
-    "output",
-];
+pub(super) const KEYS: [&str; 34] = list(
+    "answerKey|answer_key|answer_idx|answer_letter|correct_option|correct_choice|Correct Option|correct|cop|ra|\
+    final_answer|expected_answer|ground_truth|reward_model.ground_truth|reward_spec.ground_truth|answer|\
+    Answer|answer_index|answer_id|correct_answer_id|correct_answer_idx|correct_idx|correct_answer_index|\
+    gold_index|correct_index|label|gold|target|targets|correct_answer|Correct Answer|answer_text|solution|\
+    output",
+);
 /// How a column says which choice is right.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Reading {

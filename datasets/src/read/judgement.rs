@@ -2,32 +2,15 @@
 
 use serde_json::Value;
 
+use super::known_columns::list;
 use super::{Row, gold_value, names};
 use crate::Ending;
 
 /// Keys of a verdict on a completion, in a dataset and in a record of completions.
-pub const VERDICTS: [&str; 20] = [
-    "verdict",
-    "correct",
-    "is_correct",
-    "isCorrect",
-    "Correct",
-    "is_right",
-    "exact_match",
-    "passed",
-    "is_passed",
-    "pass",
-    "matched",
-    "correctness",
-    "verified",
-    "acc",
-    "accuracy",
-    "em",
-    "eval_res",
-    "correctness_math_verify",
-    "reward",
-    "score",
-];
+pub const VERDICTS: [&str; 20] = list(
+    "verdict|correct|is_correct|isCorrect|Correct|is_right|exact_match|passed|is_passed|pass|matched|\
+    correctness|verified|acc|accuracy|em|eval_res|correctness_math_verify|reward|score",
+);
 /// Those of them whose fractions are pass rates, which say how hard a problem is.
 const RATES: [&str; 4] = ["correctness", "acc", "accuracy", "em"];
 /// Keys that hold one in some datasets, by their values: true or false, or a word.
@@ -38,20 +21,9 @@ const OF_COMPLETIONS: [&str; 4] = ["status", "success", "solved", LABEL];
 const LABEL: &str = "label";
 
 /// Words of the names of other columns with verdicts: on a solution, on a completion, and on what is wrong.
-const GOOD: [&str; 12] = [
-    "accepted",
-    "valid",
-    "validated",
-    "validity",
-    "verified",
-    "verify",
-    "verification",
-    "correct",
-    "correctness",
-    "right",
-    "verdict",
-    "judgement",
-];
+const GOOD: [&str; 12] = list(
+    "accepted|valid|validated|validity|verified|verify|verification|correct|correctness|right|verdict|judgement",
+);
 const GOOD_OF_COMPLETIONS: [&str; 14] = [
     "passed", "match", "matches", "matched", "equal", "check", "checked", "graded", "grade",
     "eval", "outcome", "flag", "reward", "rm",

@@ -56,6 +56,7 @@ pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_gold;
 pub use json::with_long_numbers;
 pub use judgement::VERDICTS;
+use known_columns::list;
 pub use known_columns::{ANSWERS, SOLUTIONS};
 pub use names::words;
 pub use no_answers::{other_kind, why_no_answer};
@@ -110,18 +111,8 @@ struct Row {
 }
 
 /// Keys of a problem's id, in a dataset and in a record of completions.
-pub const IDS: [&str; 10] = [
-    "id",
-    "unique_id",
-    "ID",
-    "problem_id",
-    "prompt_id",
-    "question_id",
-    "task_id",
-    "idx",
-    "doc_id",
-    "example_id",
-];
+pub const IDS: [&str; 10] =
+    list("id|unique_id|ID|problem_id|prompt_id|question_id|task_id|idx|doc_id|example_id");
 /// How many of them are a dataset's ids whatever they hold.
 const SURE_IDS: usize = 3;
 

@@ -7,52 +7,24 @@ use serde_json::Map;
 use super::better_answer::differ;
 use super::choice_columns::is_empty;
 use super::gold_value::{self, Gold};
-use super::known_columns::{ANSWERS, SOLUTIONS};
+use super::known_columns::{ANSWERS, SOLUTIONS, list};
 use super::{Row, nested};
 use crate::verify::short;
 
 /// Words for what is known to be correct.
-const GOLDS: [&str; 10] = [
-    "gt",
-    "gts",
-    "gold",
-    "golden",
-    "truth",
-    "truths",
-    "groundtruth",
-    "reference",
-    "ref",
-    "expected",
-];
+const GOLDS: [&str; 10] =
+    list("gt|gts|gold|golden|truth|truths|groundtruth|reference|ref|expected");
 /// Words that say the same before a word for an answer.
 const SURE: [&str; 9] =
     ["correct", "final", "true", "real", "std", "standard", "numeric", "numerical", "verified"];
 /// Words for answers.
-const ANSWERS_OF: [&str; 10] = [
-    "answer",
-    "answers",
-    "ans",
-    "solution",
-    "solutions",
-    "value",
-    "val",
-    "output",
-    "result",
-    "text",
-];
+const ANSWERS_OF: [&str; 10] =
+    list("answer|answers|ans|solution|solutions|value|val|output|result|text");
 /// Other names of columns that may hold the gold answer, or something else.
-const MAYBE: [&str; 10] = [
-    "ans",
-    "answer value",
-    "answer val",
-    "answer str",
-    "answer text",
-    "answer key",
-    "parsed answer",
-    "extracted answer",
-    "solution answer",
-    "original answer",
-];
+const MAYBE: [&str; 10] = list(
+    "ans|answer value|answer val|answer str|answer text|answer key|parsed answer|extracted answer|\
+    solution answer|original answer",
+);
 /// The same of any pair of a key and a value: compared with others, and never taken.
 const BARE: [&str; 2] = ["key", "value"];
 /// Words of the names of columns that say which choice is right; and those that may stand beside them.
@@ -63,39 +35,15 @@ const KEY_PARTS: [&str; 10] =
 /// others name them.
 ///
 /// [`QUESTIONS`]: super::known_columns::QUESTIONS
-const ASKED: [&str; 10] = [
-    "goal",
-    "ctx",
-    "sentence",
-    "startphrase",
-    "qtext",
-    "quiz",
-    "puzzle",
-    "q",
-    "original text",
-    "content",
-];
+const ASKED: [&str; 10] =
+    list("goal|ctx|sentence|startphrase|qtext|quiz|puzzle|q|original text|content");
 const QUESTION_WORDS: [&str; 4] = ["question", "problem", "prompt", "query"];
 const QUESTION_PARTS: [&str; 6] = ["text", "statement", "content", "description", "body", "en"];
 /// Last words of the names of texts that a question is about.
-const CONTEXT_WORDS: [&str; 16] = [
-    "context",
-    "passage",
-    "paragraph",
-    "article",
-    "story",
-    "document",
-    "narrative",
-    "scenario",
-    "background",
-    "premise",
-    "premises",
-    "hint",
-    "preamble",
-    "stimulus",
-    "transcript",
-    "setup",
-];
+const CONTEXT_WORDS: [&str; 16] = list(
+    "context|passage|paragraph|article|story|document|narrative|scenario|background|premise|premises|hint|\
+    preamble|stimulus|transcript|setup",
+);
 /// What follows `system` in the names of system messages.
 const SYSTEM_PARTS: &str = "prompt prompts message msg instruction instructions text content turn";
 /// Rows that are compared, at most.

@@ -4,32 +4,20 @@ use serde_json::Value;
 
 use super::Row;
 use super::chat::{CONTENTS, items};
+use super::known_columns::list;
 
 /// Columns of a picture, without which the question cannot be answered.
 const PICTURES: [&str; 6] = ["image", "images", "Image", "Picture", "decoded_image", "image_1"];
 
 /// Columns that may hold the name of a file with a picture, video or sound.
-const MEDIA: [&str; 12] = [
-    "figure", "figures", "img", "imgs", "picture", "pictures", "video", "videos", "audio",
-    "audios", "sound", "Video",
-];
+const MEDIA: [&str; 12] =
+    list("figure|figures|img|imgs|picture|pictures|video|videos|audio|audios|sound|Video");
 /// Parts of messages that are no text.
-const PARTS: [&str; 9] = [
-    "image",
-    "image_url",
-    "input_image",
-    "video",
-    "video_url",
-    "input_video",
-    "audio",
-    "audio_url",
-    "input_audio",
-];
+const PARTS: [&str; 9] =
+    list("image|image_url|input_image|video|video_url|input_video|audio|audio_url|input_audio");
 /// Ends of the names of such files.
-const ENDS: [&str; 14] = [
-    ".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".svg", ".mp4", ".webm", ".avi", ".mov",
-    ".wav", ".mp3", ".flac",
-];
+const ENDS: [&str; 14] =
+    list(".png|.jpg|.jpeg|.gif|.webp|.bmp|.svg|.mp4|.webm|.avi|.mov|.wav|.mp3|.flac");
 
 /// The column of a row's picture, video or sound.
 pub(super) fn column(row: &Row) -> Option<&str> {

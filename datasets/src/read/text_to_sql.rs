@@ -5,19 +5,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::Row;
+use super::known_columns::list;
 use crate::verify::sql::{Compare, Sql, schema_of};
 use crate::{DataError, Database, Dataset, Problem, Result};
 use tealight_core::{Message, Prompt};
 
 /// Folders that the databases of a file may lie in, beside it.
-const FOLDERS: [&str; 6] = [
-    "database",
-    "databases",
-    "dev_databases",
-    "test_database",
-    "train_databases",
-    "test_databases",
-];
+const FOLDERS: [&str; 6] =
+    list("database|databases|dev_databases|test_database|train_databases|test_databases");
 
 pub(super) fn is_layout(row: &Row) -> bool {
     row.values.contains_key("db_id") && query_column(row).is_some()

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::choice_columns::is_empty;
 use super::gold_value::plain;
 use super::judgement::{self, VERDICTS};
-use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS};
+use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS, list};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled, system_of};
 use super::second_question::{asked, one_spaced, unasked};
 use super::{LOOKED_AT, Purpose, Row, chat, names, right_choices, variables};
@@ -15,16 +15,8 @@ use super::{LOOKED_AT, Purpose, Row, chat, names, right_choices, variables};
 /// Most columns that are named.
 const MOST: usize = 6;
 /// Columns with the thought that comes before an answer.
-const THOUGHTS: [&str; 8] = [
-    "reasoning",
-    "reasoning_content",
-    "Complex_CoT",
-    "thinking",
-    "think",
-    "thought",
-    "thoughts",
-    "reasoning_trace",
-];
+const THOUGHTS: [&str; 8] =
+    list("reasoning|reasoning_content|Complex_CoT|thinking|think|thought|thoughts|reasoning_trace");
 
 /// Words of the names of columns that are no part of a question: where a row is from, what it is about, how hard it is,
 /// what its answer is.
