@@ -17,7 +17,6 @@ use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::listed::{self, ProblemAnswers};
 use tealight_learn::train::rlvr::LENGTH;
-use tealight_nn::generate::SamplingParams;
 use tealight_nn::model::Decoder;
 use tealight_nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use tealight_system::stop::Stop;

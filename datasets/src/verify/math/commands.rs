@@ -107,6 +107,10 @@ impl Lexer<'_> {
                 self.at -= name.len() - name.find("quad").map_or(0, |at| at + 4);
                 self.between_brackets();
             }
+            "not" if self.rest().trim_start().starts_with('=') => {
+                self.at = self.text.len() - self.rest().trim_start().len();
+                self.symbol(1, '≠');
+            }
             "thinspace" | "mathord" => self.join_thousands(),
             "Omega" | "mu" if self.greek_unit(name == "mu") => {}
             _ => match symbol(&name) {
@@ -240,7 +244,8 @@ impl Lexer<'_> {
             && matches!(
                 self.out.last(),
                 Some(Token::Number { .. } | Token::Symbol('}' | ')' | '°'))
-            );
+            )
+            || self.is_behind_part();
         let is_math = (trimmed.chars().count() == 1 && !has_unit)
             || trimmed.starts_with(|c: char| c.is_ascii_digit() || "-$€£".contains(c))
             || trimmed.starts_with("\\$");

@@ -247,8 +247,9 @@ fn readings(text: &str) -> Vec<Answer> {
     let text = text.replace("{,}", ",");
     let text = text.as_str();
     others.extend(without_separators(text));
+    // `\!= 5`, but not `!= 5`
     let spaced = text.trim_start_matches(['\\', ';', ',', '!', ' ']);
-    if let Some(value) = spaced.strip_prefix('=') {
+    if let Some(value) = spaced.strip_prefix('=').filter(|_| !text.starts_with('!')) {
         others.push(value.to_owned());
     }
     if text.contains("\\text{ and a") {

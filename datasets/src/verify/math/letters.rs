@@ -11,7 +11,8 @@ impl Lexer<'_> {
         let (length, lower) = (run.len(), run.to_ascii_lowercase());
         // `5 cm` is a length, `cm` alone a product.
         let is_spaced = self.text[..self.at - length].ends_with(' ');
-        let is_unit = self.is_behind_number()
+        let is_behind_number = self.is_behind_number() || is_spaced && self.is_behind_part();
+        let is_unit = is_behind_number
             && (is_one_of(&lower, UNITS)
                 || is_one_of(run, UNITS)
                 || self.is_last() && is_spaced && (2..=3).contains(&length) && is_known(run));
@@ -20,7 +21,7 @@ impl Lexer<'_> {
         let is_letters = run.bytes().all(|b| b"abcnxyzpqrstuvw".contains(&b)) || is_formula;
         let is_per =
             matches!(self.out.last(), Some(Token::Text(_))) && is_one_of(run, "par|por|pro");
-        let is_noun = is_spaced && (is_per || self.is_behind_number() && is_one_of(&lower, NOUNS));
+        let is_noun = is_spaced && (is_per || is_behind_number && is_one_of(&lower, NOUNS));
         let is_word = length > 2 && (!(length == 3 && is_letters) || is_noun);
         // Points of geometry are capitals: `NO` is a segment.
         let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());

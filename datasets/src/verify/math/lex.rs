@@ -147,7 +147,7 @@ impl<'a> Lexer<'a> {
                 '€' | '£' | '¥' | '￥' | '¢' | '₹' => {
                     self.token(c.len_utf8(), Token::Currency(currency(c)));
                 }
-                '₺' | '₩' | '₽' | '₫' | '₱' | '₪' | '฿' | '₦' | '₴' => {
+                '₺' | '₩' | '₽' | '₫' | '₱' | '₪' | '฿' | '₦' | '₴' | '‰' => {
                     self.token(c.len_utf8(), Token::Text(c.to_string()));
                 }
                 c if c.is_alphabetic() => {
@@ -170,7 +170,7 @@ impl<'a> Lexer<'a> {
         self.out.push(token);
     }
 
-    fn symbol(&mut self, bytes: usize, symbol: char) {
+    pub(super) fn symbol(&mut self, bytes: usize, symbol: char) {
         self.token(bytes, Token::Symbol(symbol));
     }
 
@@ -259,6 +259,22 @@ impl<'a> Lexer<'a> {
 
     pub(super) fn is_behind_number(&self) -> bool {
         matches!(self.out.last(), Some(Token::Number { .. }))
+    }
+
+    /// Whether pi stands before, or a fraction in brackets as `¾` is read.
+    pub(super) fn is_behind_part(&self) -> bool {
+        match self.out.as_slice() {
+            [
+                ..,
+                Token::Symbol('('),
+                Token::Number { .. },
+                Token::Symbol('/'),
+                _,
+                Token::Symbol(')'),
+            ] => true,
+            [.., Token::Name(name)] => name == "pi",
+            _ => false,
+        }
     }
 
     /// Whether an exclamation mark right behind a number or bracket is a factorial and not half of `!=`.

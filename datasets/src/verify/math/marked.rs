@@ -12,6 +12,7 @@ use super::spelled::{number_word, parts, scale};
 use super::standing;
 use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
+use super::wording::without_extent;
 
 /// Words behind a value that begin a condition or a modulus.
 static NO_UNITS: [&str; 9] =
@@ -286,14 +287,6 @@ impl Parser {
         let Expr::Number(base, None) = self.argument()? else { return None };
         base.numerator().try_into().ok()
     }
-}
-
-/// The words of a unit without what it measures: "8 centimeters long".
-fn without_extent(words: &str) -> &str {
-    let mut extents =
-        "long tall wide high deep old away each left apart altogether total".split(' ');
-    let found = extents.find_map(|end| words.strip_suffix(end)?.strip_suffix(' '));
-    found.map_or(words, |words| words.trim_end_matches(" in"))
 }
 
 /// A value with the words for a part of one taken into it: `5 thousandths`.

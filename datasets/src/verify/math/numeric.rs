@@ -175,9 +175,15 @@ fn waves(z: &Complex) -> Option<(Complex, Complex)> {
     Some((turned.exp()?, turned.times(-1.0).exp()?))
 }
 
+/// A sine or cosine, 0 where it is nothing but the rounding of its argument: that of pi, of 90 degrees.
+fn beside_zero(value: Real, argument: &Real) -> Real {
+    let is_rounding = value.exponent() <= argument.exponent().saturating_sub(TRUSTED_BITS);
+    if is_rounding { Real::of_f64(0.0) } else { value }
+}
+
 fn sine(z: &Complex) -> Option<Complex> {
     if z.im.is_zero() {
-        return Some(Complex::real(z.re.sin()?));
+        return Some(Complex::real(beside_zero(z.re.sin()?, &z.re)));
     }
     let (a, b) = waves(z)?;
     a.sub(&b).div(&Complex::i().times(2.0))
@@ -185,7 +191,7 @@ fn sine(z: &Complex) -> Option<Complex> {
 
 fn cosine(z: &Complex) -> Option<Complex> {
     if z.im.is_zero() {
-        return Some(Complex::real(z.re.cos()?));
+        return Some(Complex::real(beside_zero(z.re.cos()?, &z.re)));
     }
     let (a, b) = waves(z)?;
     Some(a.add(&b).times(0.5))

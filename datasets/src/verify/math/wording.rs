@@ -8,7 +8,8 @@ use super::answer::closing;
 use super::names::mapping;
 use super::program_output::closed;
 use super::scan::{
-    are_digits, before_end, begins, each, holds, is_one_of, parted, past, pattern, without,
+    are_digits, before_end, begins, each, holds, is_digit, is_one_of, parted, past, pattern,
+    without,
 };
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
@@ -21,9 +22,9 @@ const MAX_BYTES: usize = 160;
 type Rule = fn(&str) -> Option<String>;
 
 /// The rules, one after another, each on what the ones before it have made of the text.
-const RULES: [Rule; 16] = [
-    mapping, counted, named, change, below_zero, accounting, money, phasor, vectors, part_of,
-    and_a_half, out_of, mixed, compound, directed, operation,
+const RULES: [Rule; 17] = [
+    mapping, measured, counted, named, change, below_zero, accounting, money, phasor, vectors,
+    part_of, and_a_half, out_of, mixed, compound, directed, operation,
 ];
 
 /// The text in signs, where it is a wording of a value.
@@ -43,7 +44,7 @@ pub(super) fn in_signs(text: &str) -> Option<String> {
 /// What the rules make of a text, one after the other.
 fn by_rules(text: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_whitespace();
-    if text.len() > MAX_BYTES || text.len() < 3 || text.bytes().all(is_plain) || is_formula(text) {
+    if text.len() > MAX_BYTES || text.len() < 2 || text.bytes().all(is_plain) || is_formula(text) {
         return None;
     }
     // "45 kilomètres à l'heure", whose apostrophe is a mark of mathematics
@@ -110,6 +111,27 @@ pub(super) fn without_article(text: &str) -> &str {
     const ARTICLES: &str =
         "a |an |the |it has |it is |it |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
     without(text, ARTICLES)
+}
+
+/// `$6\sqrt{2}$ cm`, `5 m long`: a unit behind a formula or number, and what it measures.
+fn measured(text: &str) -> Option<String> {
+    let bare = without_extent(text);
+    let Some((formula, unit)) = bare.trim_start_matches('$').split_once('$') else {
+        let (number, unit) = bare.rsplit_once(' ').filter(|_| bare.len() < text.len())?;
+        return (number.ends_with(is_digit) && is_unit(unit))
+            .then(|| format!("{number}\\text{{ {unit}}}"));
+    };
+    let unit = unit.replace('²', "^2").replace('³', "^3");
+    // `5$ a day`
+    (is_unit(&unit) && !begins(&unit, " a | an "))
+        .then(|| format!("{formula}\\text{{ {}}}", unit.trim()))
+}
+
+/// A quantity without what it measures: "8 centimeters long", "3 hours longer".
+pub(super) fn without_extent(words: &str) -> &str {
+    const EXTENTS: &str = " long| tall| wide| high| deep| old| thick| away| each| left| apart| altogether| total| longer| taller| \
+        wider| higher| deeper| older| heavier";
+    before_end(words, EXTENTS).map_or(words, |words| words.trim_end_matches(" in"))
 }
 
 /// `nine grams`.

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use super::super::amounts::abbreviation;
 use super::super::lex::is_thousand;
 use super::super::scan::{
     before_end, begins, each, has_digits, is_digit, is_one_of, past, pattern, without,
@@ -114,14 +115,16 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     // Most boxes, "is $\boxed{7}$.", need no look at what is around them.
     let begin = before.trim_end_matches([' ', '$']);
     let is_value_of =
-        begin.ends_with('=') && !["<=", ">=", "!="].iter().any(|end| begin.ends_with(end));
+        begin.ends_with('=') && before_end(begin, "<=|>=|!=|/=|\\not=|\\not =").is_none();
     let is_alone = (begin.is_empty() || is_value_of || begin.ends_with(" is"))
         && line.trim_start_matches(['$', '.', ' ']).is_empty();
-    if is_alone || line.trim_start().starts_with('=') {
+    let times = multiplier(after);
+    if times.is_none() && (is_alone || line.trim_start().starts_with('=')) {
         return None;
     }
     let found = |start: usize, end: usize| {
         let (left, right) = (&text[start..boxed.start], &text[boxed.end..end]);
+        let right = times.as_ref().map_or(right, |(_, words)| words);
         let is_bare =
             is_integer(inner) && !left.ends_with(is_digit) && !right.starts_with(is_digit);
         let group = if is_bare { inner.to_owned() } else { format!("({inner})") };
@@ -130,6 +133,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     };
     let inside = formula::around(before, after);
     if let Some((left, right)) = &inside
+        && times.is_none()
         && !(left.trim().is_empty() && right.trim().is_empty())
         && let whole = found(boxed.start - left.len(), boxed.end + right.len())
         && is_value(&whole.text)
@@ -139,6 +143,11 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
     let outside =
         || formula::enclosing(before, after).or_else(|| formula::operation(before, after));
     let (start, end) = match inside {
+        inside if let Some((end, _)) = &times => {
+            let left =
+                inside.map_or(before.len() - formula::factor(before), |(left, _)| left.len());
+            (boxed.start - left, boxed.end + end)
+        }
         Some(_) => (boxed.start, boxed.end + suffix(inner, line)),
         None => match outside() {
             Some((start, end)) => (start, boxed.end + end),
@@ -179,6 +188,47 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
     (other.starts_with([' ', '}', '$']) && is_number() && !is_same()).then_some(end)
 }
 
+/// What makes the number in a box another one behind TeX's spaces, styles and braces, `\,\text{million}`, `\mathrm{e}3`,
+/// `\% of 40`: where it ends, and what it says.
+fn multiplier(after: &str) -> Option<(usize, String)> {
+    const SKIPPED: &str = " |~|$|}|{|\\,|\\;|\\:|\\!|\\ |\\quad|\\qquad|&nbsp;|-|\n|\\text|\\textbf|\\textrm|\\mathrm|\\mathbf|\\rm|\\bf|\\mbox";
+    let mut rest = after;
+    while let Some(next) = past(rest, SKIPPED) {
+        rest = next;
+    }
+    let lead = &after[..after.len() - rest.len()];
+    let percent = past(rest, "\\%|%").map(|of| of.trim_start_matches(['$', '}', ' ']));
+    if let Some(of) = percent.and_then(|of| of.strip_prefix("of ")) {
+        let whole = of.trim_start_matches(['$', '\\']);
+        let digits = whole.len() - whole.trim_start_matches(is_digit).len();
+        let end = offset_in(after, whole) + digits;
+        return (digits > 0).then(|| (end, format!("/100*{}", &whole[..digits])));
+    }
+    let length = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+    let (word, behind) = rest.split_at(length);
+    let digits = behind.trim_start_matches(['}', '{', '^', '+', '-']);
+    let exponent = digits.len() - digits.trim_start_matches(is_digit).len();
+    if is_one_of(word, "e|E") && exponent > 0 {
+        let end = offset_in(after, digits) + exponent;
+        return Some((end, format!("e{}", &digits[..exponent])));
+    }
+    let is_scale = match lead.contains('\n') {
+        true => {
+            lead.matches('\n').count() == 1
+                && is_one_of(word, "hundred|thousand|million|billion|trillion")
+        }
+        false => {
+            scale(word).is_some()
+                || parts(word).is_some()
+                || word == "k"
+                || word == "M" && lead.is_empty()
+        }
+    };
+    let close = usize::from(lead.contains('{') && behind.starts_with('}'));
+    let times = abbreviation(word).unwrap_or(word);
+    is_scale.then(|| (offset_in(after, behind) + close, format!("\\text{{ {times}}}")))
+}
+
 /// How much of what follows a box at once goes on as its formula.
 fn suffix(inner: &str, line: &str) -> usize {
     let whole = line.len();
@@ -189,14 +239,6 @@ fn suffix(inner: &str, line: &str) -> usize {
         && let Some(end) = second_guess(inner, other)
     {
         return offset_in(line, other) + end;
-    }
-    let length = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
-    let is_part = parts(&word[..length]).is_some();
-    if scale(&word[..length]).is_some() || is_part {
-        let end = offset_in(line, word) + length;
-        let is_braced = line[..end].contains('{');
-        let close = usize::from(is_braced && line[end..].starts_with('}'));
-        return end + close;
     }
     // `\boxed{18},000`, `\boxed{7}.5`
     let digits = line.strip_prefix([',', '.']).filter(|rest| rest.starts_with(is_digit));

@@ -43,9 +43,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if let Some(value) = corrected(clause) {
         return Some(value);
     }
-    // "The answer is < 5" is a bound as a whole; `<5>` is a value in brackets.
-    const BOUNDS: &str = "<|≤|≥|\\le |\\ge |\\leq|\\geq|\\lt|\\gt|\\ne |\\neq|≠";
-    if begins(clause, BOUNDS) && !clause.contains('>') {
+    if is_related(clause) {
         return Some(clause);
     }
     if is_integer(clause)
@@ -223,9 +221,21 @@ fn result(clause: &str) -> Option<&str> {
         .then_some(result)
 }
 
+/// Whether a clause is what a value is related to, "< 5", "≠ 5", and as a whole; `<5>` is a value in brackets.
+pub(super) fn is_related(clause: &str) -> bool {
+    const RELATIONS: &str =
+        "<|>|≤|≥|\\le |\\ge |\\leq|\\geq|\\lt|\\gt|\\ne |\\neq|≠|!|¬|=/=|=\\=|\\not|∉|&lt;|&gt;";
+    let bare = clause.trim_start_matches(['$', '*', ' ']);
+    begins(bare, RELATIONS)
+        && (!bare.starts_with('<') || bare.starts_with("<>") || !bare.contains('>'))
+}
+
 /// The answer that a line begins with; none where it begins with words.
 pub(super) fn leading(text: &str) -> Option<&str> {
     let clause = clause(text);
+    if is_related(clause) {
+        return Some(clause);
+    }
     let begins_as_math = clause.starts_with(|c: char| !c.is_alphabetic())
         || is_value(clause.split_whitespace().next().unwrap_or_default());
     if !begins_as_math || clause.len() > MAX_LINE || is_placeholder(clause) {
@@ -236,7 +246,7 @@ pub(super) fn leading(text: &str) -> Option<&str> {
 
 /// The first sentence of a text without words in front that say nothing.
 fn clause(text: &str) -> &str {
-    let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’>}".contains(c);
+    let is_edge = |c: char| c.is_whitespace() || "*:：_`\"'“”‘’}".contains(c);
     let mut rest = text.trim_start_matches(is_edge);
     for _ in 0..4 {
         if !rest.starts_with(|c: char| c.is_ascii_alphabetic()) {

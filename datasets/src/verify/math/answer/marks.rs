@@ -5,7 +5,7 @@ use memchr::{memmem, memrchr_iter};
 use super::super::scan::{head, is_digit, strip_prefix};
 use super::super::standing::{self, corrects, is_denied, is_foreign, is_unstated, without_reason};
 use super::super::words::opening;
-use super::clause::{comes_to, leading, stated};
+use super::clause::{comes_to, is_related, leading, stated};
 use super::numbers::formula_in;
 use super::phrase;
 use super::{MAX_LINE, is_answer, is_placeholder, is_value, offset_in};
@@ -45,7 +45,8 @@ pub(super) fn tag(text: &str) -> Option<(usize, &str)> {
 
 /// The answer among the words of a tag.
 fn tagged(inner: &str) -> &str {
-    if opening(inner).is_some() || inner.starts_with(['<', '>', '≤', '≥']) {
+    if opening(inner).is_some() || inner.starts_with(['<', '>', '≤', '≥']) || is_related(inner)
+    {
         return inner;
     }
     if standing::is_operation(inner) {

@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::super::super::tail;
 use super::super::scan::{
-    begins, ends_with, first, has_digits, head, holds, is_digit, lowered, pattern,
+    begins, ends_with, first, has_digits, head, holds, is_digit, lowered, pattern, without,
 };
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::words::{is_choice, opening};
@@ -192,7 +192,9 @@ fn paragraph(text: &str) -> &str {
     let is_blank = |line: &&str| !line.contains(char::is_alphanumeric) && !line.contains("\\{");
     let lines = || text.split_inclusive('\n');
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
+    // The mark of a quotation begins a line; elsewhere it is a relation.
     let rest = &text[skipped..];
+    let rest = if skipped > 0 { without(rest, "> ") } else { rest };
     // A list of assignments, one a line.
     let is_item = |line: &&str| {
         let line = line.trim_start();

@@ -49,7 +49,7 @@ tables! {
     wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
     of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|fail(?:s|ed)? to \
     (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|(?:by no means|in no way|\
-    under no circumstances)(?: \\w+){0,5}|\\\\neq?|\\\\not=|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|不选|而非|statt|anstatt|au \
+    under no circumstances)(?: \\w+){0,5}|\\\\neq?|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|不选|而非|statt|anstatt|au \
     lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
     n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
     nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
@@ -142,7 +142,8 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     let near = tail(before, 80);
     let small = &*lowered(near);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    is_word && DENIAL.is_match(small)
+    before_end(near, "!=|/=|\\not=|\\not =|<>|∉|\\notin").is_some()
+        || is_word && DENIAL.is_match(small)
         || near.contains([',', ';']) && CASES.is_match(small)
         || is_doubted(small)
         || is_denied_ahead(small)
