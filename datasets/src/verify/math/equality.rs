@@ -330,7 +330,8 @@ fn right_side(text: &str) -> Option<Answer> {
     let is_list = outside.contains([',', ';', '<', '>', '!', '≤', '≥', '≠']);
     let words = outside.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());
-    let is_hedged = words.any(|word| is_one_of(word, "or|and|not|such|le|ge|leq|geq|lt|gt|ne|neq"));
+    let is_hedged =
+        words.any(|word| is_one_of(word, "or|and|not|if|when|such|le|ge|leq|geq|lt|gt|ne|neq"));
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit() && c != '-')
         && outside.contains(|c: char| c.is_ascii_alphabetic());
     if is_list || is_hedged || !is_name {

@@ -315,7 +315,7 @@ fn is_sentence(value: &Answer, words: &str) -> bool {
         || words.split(|c| c > '\u{e00}').skip(1).any(|part| part.starts_with(is_digit))
         || has_other_number(words)
         || is_apology(words)
-        || words.rsplit(' ').next().is_some_and(is_joining)
+        || words.rsplit(' ').next().is_some_and(|word| is_joining(word) || word == "every")
         || standing::altered(&format!(" {words}")).is_some()
         || standing::has_word(words, standing::UNIT)
         || standing::is_relative(words)

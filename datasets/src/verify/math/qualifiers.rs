@@ -182,6 +182,10 @@ fn in_words(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         Token::Name(name) => name == "forall",
         _ => false,
     })?;
+    // `5 for every 2` is a ratio.
+    let has_name = tokens[start..].iter().any(|token| matches!(token, Token::Name(_)));
+    let counts = !has_name && matches!(tokens.last(), Some(Token::Number { .. }));
+    (!counts).then_some(())?;
     let words: Vec<String> = tokens[start..]
         .iter()
         .filter_map(|token| match token {

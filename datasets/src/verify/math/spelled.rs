@@ -181,7 +181,7 @@ fn integer(words: &[&str]) -> Option<i64> {
 }
 
 /// Words for large numbers, in the languages that are read.
-const SCALES: &str = "12=dozen dozens dutzend docena docenas douzaine douzaines dozzina dozzine dúzia dúzias дюжина \
+const SCALES: &str = "10=tens|12=dozen dozens dutzend docena docenas douzaine douzaines dozzina dozzine dúzia dúzias дюжина \
     дюжины дюжин|144=gross|100=hundred hundreds|1000=thousand thousands tausend mil mille mila тысяча тысячи тысяч \
     тыс duizend tysiąc tysiące tysięcy bin ribu nghìn ngàn हज़ार हजार ألف آلاف|1000000=million millions millionen mio \
     millón millones milione milioni milhão milhões миллион миллиона миллионов млн miljoen milion miliony milionów mln \

@@ -36,7 +36,7 @@ const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å å ån
     1 1|fahrenheit=fahrenheit 1 1 1|A ampere amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV \
     electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|acre=length 2 \
     40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|quart=length 3 946352946 1000000000000|\
-    pint=length 3 473176473 1000000000000|cup=length 3 473176473 2000000000000|decade=months 1 120 1|century centurie=months 1 1200 1|unit=unit 1 1 1";
+    pint=length 3 473176473 1000000000000|decade=months 1 120 1|century centurie=months 1 1200 1|unit=unit 1 1 1";
 
 /// Words of units in other languages: what they stand for in English. Of Russian words the ends of their cases are left
 /// out.

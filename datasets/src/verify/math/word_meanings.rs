@@ -278,7 +278,8 @@ pub(super) fn sentence_value(answer: &str) -> Option<Answer> {
         return parse(value.trim());
     }
     let is_sentence = words.split_whitespace().filter(|word| word.len() > 1).count() > 2;
-    let is_denied = standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
+    let is_denied = standing::has_word(&words, standing::SENTENCE)
+        || standing::denies(words.trim_start_matches(|c: char| !c.is_alphabetic()))
         || words.split(' ').any(|word| matches!(word, "wrong" | "incorrect" | "impossible"));
     if words.contains(['\\', '{', '=', '<', '>']) || !is_sentence || is_denied {
         return None;

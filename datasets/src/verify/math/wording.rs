@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
+use super::alphabet::NOUNS;
 use super::amounts::{accounting, below_zero, change, money, operation};
 use super::answer::closing;
 use super::names::mapping;
 use super::program_output::closed;
 use super::scan::{
-    are_digits, before_end, begins, each, holds, is_digit, is_one_of, parted, past, pattern,
-    without,
+    are_digits, before_end, begins, holds, is_digit, is_one_of, parted, past, pattern, without,
 };
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
@@ -123,8 +123,8 @@ fn measured(text: &str) -> Option<String> {
     };
     let unit = unit.replace('²', "^2").replace('³', "^3");
     // `5$ a day`
-    (is_unit(&unit) && !begins(&unit, " a | an "))
-        .then(|| format!("{formula}\\text{{ {}}}", unit.trim()))
+    let is_known = is_unit(&unit) || is_one_of(unit.trim(), NOUNS);
+    (is_known && !begins(&unit, " a | an ")).then(|| format!("{formula}\\text{{ {}}}", unit.trim()))
 }
 
 /// A quantity without what it measures: "8 centimeters long", "3 hours longer".
@@ -313,14 +313,12 @@ fn out_of(text: &str) -> Option<String> {
         let (first, second) = (number_word(first)?, number_word(second)?);
         return Some(format!("{first}:{second}"));
     }
-    let (link, above, below) = each(LINKS)
-        .find_map(|link| text.split_once(link).map(|(above, below)| (link, above, below)))?;
+    let (above, below) = parted(&text, LINKS)?;
     let number = |text: &str| {
         text.replace(',', "").parse::<i64>().ok().or_else(|| number_word(&text.to_lowercase()))
     };
     let (above, below) = (number(above)?, number(below)?);
-    // "12 in 5" may be inches.
-    let is_part = above > 0 && above < below && (link != " in " || above == 1);
+    let is_part = above > 0 && above < below;
     is_part.then(|| format!("{above}/{below}"))
 }
 

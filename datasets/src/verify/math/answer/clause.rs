@@ -23,7 +23,7 @@ use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value, offset_in
 
 /// Words before an answer that say nothing of it.
 const FILLERS: &str = "therefore|thus|so|then|hence|indeed|simply|just|exactly|precisely|approximately|approx.|about|roughly|\
-    around|nearly|a total of|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|\
+    around|a total of|equal to|equals|given by|found to be|clearly|actually|as follows|that|the number|\
     the value|\
     donc|alors|ainsi|also|daher|folglich|somit|entonces|por lo tanto|por tanto|portanto|logo|quindi|dunque|dus|zatem|jadi";
 

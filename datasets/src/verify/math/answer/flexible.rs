@@ -11,7 +11,7 @@ use super::super::read::parse;
 use super::super::scan::{
     before_end, begins, has_digits, holds, is_digit, is_letter, past, without,
 };
-use super::super::standing::{self, is_bound, is_doubted, is_unstated, without_reason};
+use super::super::standing::{self, denies, is_bound, is_doubted, is_unstated, without_reason};
 use super::super::tree::Answer;
 use super::super::words::{self, opening};
 use super::clause::{comes_to, remaining, stated};
@@ -143,7 +143,9 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let is_none = |(value, _): &(&str, Rule)| {
         let start = offset_in(text, value);
         let digit = value.find(is_digit);
-        digit.is_some_and(|at| is_label(&text[..start + at]))
+        let last = value.rfind(is_digit).map_or(value.len(), |at| at + 1);
+        let is_stated = |at| !is_doubted(&text[..start + at]) && !denies(&text[start + last..]);
+        digit.is_some_and(|at| is_label(&text[..start + at]) || !is_stated(at))
             || standing::is_one_of_cases(&text[..start], &text[start + value.len()..])
     };
     (!found.as_ref().is_some_and(is_none)).then_some(())?;

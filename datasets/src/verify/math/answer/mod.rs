@@ -202,7 +202,12 @@ fn by_position(text: &str, is_whole: bool) -> Option<Found<'_>> {
     let is_boxed = inner.contains("\\boxed{") || is_inner;
     (!is_boxed).then_some(())?;
     let is_passing = matches!(rule, Rule::Number | Rule::Words);
-    (is_whole || !is_passing).then(|| part(text, inner, rule))
+    let found = part(text, inner, rule);
+    // "No. For n = 4 it fails."
+    let stands = !has_digits(inner)
+        || super::words::polarity(text).is_some()
+        || super::standing::withdrawn(text, &found).is_none();
+    ((is_whole || !is_passing) && stands).then_some(found)
 }
 
 /// A part of a text, as an answer.

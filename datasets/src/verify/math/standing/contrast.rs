@@ -168,7 +168,7 @@ const OPERATORS: &str = "and|and then|plus|minus|(?:less|more|fewer) than|to|(?:
 /// Words of a range, before digits.
 const RANGE: &str = "through|thru|until|till|(?:up|down) to|bis|tot|à|jusqu['’]à|hasta|até|fino a|до|do|ile|sampai|đến|ถึง|إلى|and/or";
 /// Words that are no unit in any sentence: operations, parts, bounds and denials.
-const WORDS: &str = "(?:and|or) (?:up|above|over|below|under|beyond|counting|more|less|fewer|older|younger|higher|\
+const WORDS: &str = "only (?:if|when)\\b|(?:per|by|for (?:every|each)) [$]?[0-9]|in [0-9]+(?:$|[^a-z0-9 ])|(?:and|or) (?:up|above|over|below|under|beyond|counting|more|less|fewer|older|younger|higher|\
     lower|greater|onwards?|change|some)(?:[^a-z]*$| [a-z]*[a-xz]\\b)|at (?:an? |the )?(?:very )?(?:most|least|best|\
     worst|minimum|maximum)\\b|to the (?:\\w+ )?(?:power|third|\\w+th)\\b|(?:raised|factorial|inverse|negated|doubled|\
     tripled|halved)\\b|(?:square|cube) root|root [0-9]|(?:short|shy) of\\b|too (?:low|high|small|big|large)\\b|not \
@@ -190,18 +190,18 @@ const WORDS: &str = "(?:and|or) (?:up|above|over|below|under|beyond|counting|mor
 /// The same in scripts without blanks, some behind the word for what is counted.
 const UNSPACED: &str = "[点點][零一二三四五六七八九0-9]|又[零一二三四五六七八九十0-9]|分之|分の|분의|[^0-9 .,$]{0,2} ?(?:以[上下内外后後]|未[满満]|이상|이하|미만|\
     초과|之[前后])|보다|を?超|[余多几]|倍多|个半|[成割折半](?:$|です|[^\\p{L}])|より|[加减減乘除乗]|次方|次幂|阶乘|階乗|(?:左右|并)?不[對对是正成]|是?[错錯误誤]|为假|有误|\
-    [的の](?:[平立]方|阶乘|階乗|倒数|一半|[0-9])|의 ?(?:제곱|[0-9])|제곱(?:$|[근이입])|점 ?[영일이삼사오육칠팔구0-9]|ผิด|ไม่ถูก|ไม่ใช่(?:[^0-9]*$|\
+    [的の](?:[平立]方|阶乘|階乗|倒数|一半|半分|[两兩二三四五六七八九十]倍|[0-9])|의 ?(?:제곱|[0-9])|제곱(?:$|[근이입])|점 ?[영일이삼사오육칠팔구0-9]|ผิด|ไม่ถูก|ไม่ใช่(?:[^0-9]*$|\
     ครับ|ค่ะ)|더하기|빼기|곱하기|나누기|팩토리얼|(?:では?|じゃ)な|\
     では?あり|は?(?:間違|誤)|[은는이가]? ?(?:틀|아[니닙님])";
 
 tables! {
-    ALTERED: &format!("^(?: (?:(?:{OPERATORS}) (?:(?:{NUMBER}|{ABROAD}|(?:an? )?(?:half|third|quarter|fifth|bit)|pi|\
+    ALTERED: &format!("^(?: ?ish\\b|\\+(?:$|[.,;*<)]| [a-z])| (?:(?:{OPERATORS}) (?:(?:{NUMBER}|{ABROAD}|(?:an? )?(?:half|third|quarter|fifth|bit)|pi|\
     пи|[exyn]|infinity|itself)(?:$|[^\\p{{L}}-]))|{NUMBER}(?:$|[^a-z-])|{WORDS}|(?:{RANGE}) [$]*-?[0-9])|[ \
     $]*(?:{UNSPACED}|(?:{TIGHT_AND}|{TIGHT_OR}|[到至比の跟~～〜]|から|에서|부터|ถึง) ?[$]*[-0-9]))");
 }
 
 /// Up to where the words right behind a number make it another one, or a bound.
 pub(in super::super) fn altered(after: &str) -> Option<usize> {
-    let may_be = after.starts_with(' ') || !head(after, 8).is_ascii();
+    let may_be = after.starts_with([' ', '+', 'i']) || !head(after, 8).is_ascii();
     Some(may_be.then(|| ALTERED.find(head(after, 40))).flatten()?.end)
 }

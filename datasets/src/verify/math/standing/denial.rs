@@ -28,7 +28,7 @@ const WORDS: [(u16, &str); 6] = [
     (VALUE | UNIT, "false"),
     (
         UNIT,
-        "never|can't|wrong|incorrect|impossible|fails|is|are|was|were|does|do|did|works|point|divided|multiplied|increased|decreased|\
+        "never|can't|wrong|incorrect|rejected|extraneous|spurious|impossible|fails|is|are|was|were|does|do|did|works|point|divided|multiplied|increased|decreased|\
         reduced|raised|choose|modulo|geteilt|dividido|dividida|divisé|diviso|multiplicado|multiplié|\
         no|não|nicht|niet|nie|не|pas|olamaz|değil|아니다|tidak|không",
     ),
@@ -43,21 +43,21 @@ pub(in super::super) fn has_word(text: &str, effects: u16) -> bool {
 
 tables! {
     /// Right before a value: it is not the answer.
-    DENIAL: "(?:^|[^a-z0-9à-ɏа-я])(?:not(?: quite| exactly)?|isn['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
+    DENIAL: "(?:没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|不选|而非|ليس|لا يساوي|(?:^|[^a-z0-9à-ɏа-я])(?:not(?: quite| exactly)?|(?:is|was)n['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
     guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
     (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
     wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
     of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|fail(?:s|ed)? to \
     (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|(?:by no means|in no way|\
-    under no circumstances)(?: \\w+){0,5}|\\\\neq?|≠|没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|不选|而非|statt|anstatt|au \
+    under no circumstances)(?: \\w+){0,5}|\\\\neq?|≠|statt|anstatt|au \
     lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
-    n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
+    n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht(?: gleich)?|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
     nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
-    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ليس|ไม่ใช่|\
+    (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ไม่ใช่|\
     siy?o|jibu (?:\\w+ )?si|ha(?:li|i)wezi kuwa|inte|\
-    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas|unmöglich|\
+    ikke|n['’]est en aucun cas|n['’][^ 0-9.,;:!?$]+(?: [^ 0-9.,;:!?$]+)? pas(?: égale? à)?|unmöglich|\
     (?:impossible que|imposible que|impossibile che|impossível que)(?: [^ 0-9.,;:!?$]+){1,2}|\
-    ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?)$";
+    ne [^ 0-9.,;:!?$]+ (?:pas|jamais)(?: [^ 0-9.,;:!?$]+)?))$";
     /// Whoever says so states nothing of what its clause says behind it.
     DOUBT: "\\b(?:do(?:n['’]?t| not) (?:think|believe)|(?:i(?:['’]d)?|we|would|really|highly|seriously|strongly) \
     doubt|doubtful (?:that|if|whether)|unlikely (?:that|to)|(?:false|untrue|incorrect|wrong|not true) (?:that|to \
@@ -65,14 +65,18 @@ tables! {
     ing) to|(?:wrong|mistaken|incorrect|erroneous)ly (?:say|think|conclude|assume|claim|answer|get)s?|not the case|\
     no way|no (?:reason|evidence|proof|sign|chance|grounds) (?:\\w+ ){0,4}that|\
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|might say|\
-    (?:one|they|many|some|people|he|she) would say|would(?:n['’]?t| not) say|some say|(?:nobody|no one) (?:would \
+    (?:one|they|many|some|people|he|she|fool|idiot) would say|(?:would(?:n['’]?t| not)|won['’]t|will not) say|\
+    not (?:saying|claiming|suggesting)|(?:cannot|can['’]t|could not|couldn['’]t) (?:confirm|say|prove|verify|claim)|no \
+    (?:reason|grounds) to (?:think|believe|say|suppose)|^(?:prove|show|verify) that|(?:must|to|remains to be) \
+    (?:prove|show|verify|shown|proved|proven|verified) that|^(?:(?:the|an?|my|his|her|their|our|this) \
+    )?(?:wrong|incorrect|sample|example|dummy|(?:PEOPLE)['’]s)(?: answer(?: is)?)?$|some say|(?:nobody|no one) (?:would \
     )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|refuse to (?:believe|\
     accept|say)|(?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
     (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|(?:i|we) (?:first|initially|originally|at \
     first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
     /// Right before a value or words that only name it: it is not stated.
     REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?(?:rule[ds]? out|reject(?:ed)?|refused?(?: \
-    to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?)|c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|\
+    to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?|ignored?|throw(?:n)? (?:away|out))|c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|\
     equal)|unlikely|hardly|no longer|any(?:thing|one) but|(?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|\
     should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|every(?:thing|one) (?:except|but)|\
     differ(?:s|ent) from|none of|avoid(?: (?:answering|saying|writing|giving))?|beware(?: of)?|(?:do(?:n['’]t| not)|\
@@ -81,7 +85,8 @@ tables! {
     option|choice|equals?|of|total|result|solution|number|sum|tempting|obvious|usual|wrong|trap|answering|\
     [a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
-    MISTAKE: "^,? ?\\(?(?:failed|rejected)\\b[),.]|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|\
+    MISTAKE: "^,? ?\\(?(?:failed|rejected|extraneous)\\b[),.]|^ if (?:(?:we|you|one) (?:ignore|neglect|\
+    forget|omit|disregard)|[^.\n]*\\bwere\\b)|^ \\([^)\n]*\\?\\)|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|\
     to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\
     wrong|forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|\
     can) be (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely \
@@ -119,8 +124,9 @@ tables! {
     quarter of|reciprocal of|opposite of|negative of|multiple of|minus|multiply|divide|square|halve|(?:multiply|divid|\
     doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|ing)? [$]?[0-9]+[$]? (?:to|from)|(?:[0-9]|one|two|three|four|five|\
     six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|(?:twice|half|double|triple|times|of|than|\
-    plus|minus) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
-    [^.,;]* (?:is|equals|makes?))$";
+    plus|minus|(?:bounds?|digits?|limit|estimate|hint) (?:on|in|for|to)) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
+    [^.,;]* (?:is|equals|makes?)|(?:two|three|four|five|six|ten) times|(?:la )?moitié de|hälfte von|mitad de|dobl?e de|double \
+    de|doppelte von|metà di|doppio di|metade de|dobro de|половин[ау] от)$";
     /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
     OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]| point [0-9]|[^.]*(?:and so on|\\betc\\b)|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
     (?:choose|modulo|mod|times|plus|minus|over) [$\\\\]*[0-9]|(?:doubled|tripled|halved)\\b|(?:more|less|fewer|older|\
@@ -195,7 +201,8 @@ pub(in super::super) fn is_asked(after: &str) -> bool {
 /// Whether the clause that a text ends with doubts what follows: "I don't think it is".
 pub(in super::super) fn is_doubted(before: &str) -> bool {
     let near = tail(before, 80).trim_end_matches([':', ' ', '*', '$', '\\', '(']);
-    let clause = near.rsplit(['.', '\n', ';', ',', '?', '!', ':']).next().unwrap_or(near);
+    let clause =
+        near.rsplit(['.', '\n', ';', ',', '?', '!', ':']).next().unwrap_or(near).trim_start();
     // What is said behind a link is stated.
     const LINKS: &str =
         " but | so | hence | therefore | and | then | thus | gives | leaving | we get | we have ";
@@ -280,7 +287,7 @@ pub(in super::super) fn denies(rest: &str) -> bool {
         |word: &str| is_one_of(word, "the|a|an|be|of|course|also|just") || word.ends_with("ly");
     let next = words.find(|word| !is_filler(word)).unwrap_or_default();
     const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
-    const FALSE: &str = "extraneous|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
+    const FALSE: &str = "extraneous|spurious|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
         inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved";
     const ALONE: &str =
         "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";

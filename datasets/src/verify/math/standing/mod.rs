@@ -102,7 +102,7 @@ tables! {
     with (?:a|the|this) (?:line|words|sentence))[ :,]*(?:(?:the |final |my )*answer(?: is|:)? ?)?[$*]*$|\\b(?:example|\
     such as|like|prompt|instructions?|task|question|problem|format|form|ending|lines?|words?|sentence|phrase|template|\
     with)\\b[^\"“”]{0,24}[ :][\"“'`]+(?:(?:the |final |my )*answer(?: is|:)? ?)?[*$]*$|\\b(?:should|would|must|might|\
-    could) look like(?: this| that)?[ :,]*[$*]*$";
+    could) look like(?: this| that)?[ :,]*[$*]*$|^[^a-z]*(?:for example|for instance|e\\.?g\\.?)[, :]*[$*]*$";
     /// An instruction, or what the question is said to want: "Put your final answer in".
     INSTRUCTION: "\\b(?:your|deine|ihre|ta|votre|tu|su|sua|tua) (?:final |own |complete |numeric(?:al)? |finale |endgültige )*(?:answers?|results?|solutions?|response|reply|antwort|réponse|respuesta|resposta|risposta)(?: final[e]?)?\\b[^.:]{0,24} INTO|\\b(?:please|remember to|make sure to|be sure to|(?:asks?|wants?|tells?|told) (?:me|us|you)(?: to)?|says? to|you (?:should|must|have to|need to)|^) *(?:put|write|give|place|enclose|present|state|provide|report|box|return|enter|wrap|submit|output|type|format|express|respond with|reply with)\\b[^.:]{0,16}\\b(?:answer|result|response)\\b[^.:]{0,16}(?: INTO| as[ $]*$)|\\b(?:problem|question|task|prompt|instructions?|format|user|template)s? (?:wants?|asks? for|requires?|demands?|expects?|calls? for)\\b[^.:]{0,12}\\banswer\\b[^.:]{0,16}(?: INTO| as[ $]*$)|^[^a-z]*(?:finish|end|conclude|close|reply|respond)\\b[^.:]{0,24}\\bwith(?: the)?(?: words?| line| sentence| phrase)? ?[\"“'`]+(?:the (?:final )?answer(?: is|:) ?)?[*$# ]*$|请[^。,，]{0,16}(?:答案|结果)[^。,，]{0,8}[在用于入到成为][ $]*$|\\b(?:свой|ваш) (?:окончательный )?ответ в[ $]*$";
     /// Supposes another case.
