@@ -1,5 +1,6 @@
 //! Amounts with a sign or a currency in words: `($3,200)`, `$3.2M`, `a decrease of 12\%`, `12 degrees below zero`.
 
+use super::alphabet::NOUNS;
 use super::scan::{
     are_digits, before_end, begins, each, has_digits, holds, is_digit, is_one_of, past, pattern,
     without,
@@ -15,6 +16,27 @@ const LESS: &str = "decrease|drop|decline|reduction|fall|loss|dip|decreased|drop
 const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|up|Anstieg|Zunahme|Gewinn|hausse|\
     augmentation|bénéfice|aumento|incremento|ganancia|ganho|lucro|crescimento|crescita|guadagno|рост|\
     увеличение|прибыль|stijging|toename|wzrost|zysk|kenaikan|keuntungan";
+
+/// `$6\sqrt{2}$ cm`, `5 m long`: a unit behind a formula or number, and what it measures.
+pub(super) fn measured(text: &str) -> Option<String> {
+    let bare = without_extent(text);
+    let Some((formula, unit)) = bare.trim_start_matches('$').split_once('$') else {
+        let (number, unit) = bare.rsplit_once(' ').filter(|_| bare.len() < text.len())?;
+        return (number.ends_with(is_digit) && is_unit(unit))
+            .then(|| format!("{number}\\text{{ {unit}}}"));
+    };
+    let unit = unit.replace('²', "^2").replace('³', "^3");
+    // `5$ a day`
+    let is_known = is_unit(&unit) || is_one_of(unit.trim(), NOUNS);
+    (is_known && !begins(&unit, " a | an ")).then(|| format!("{formula}\\text{{ {}}}", unit.trim()))
+}
+
+/// A quantity without what it measures: "8 centimeters long", "3 hours longer".
+pub(super) fn without_extent(words: &str) -> &str {
+    const EXTENTS: &str = " long| tall| wide| high| deep| old| thick| away| each| left| apart| altogether| total| longer| taller| \
+        wider| higher| deeper| older| heavier";
+    before_end(words, EXTENTS).map_or(words, |words| words.trim_end_matches(" in"))
+}
 
 /// `a decrease of 12.5\%`, `down by 3`, `an 8\% drop`, `下降12.5%`.
 pub(super) fn change(text: &str) -> Option<String> {

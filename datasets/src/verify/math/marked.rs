@@ -2,6 +2,7 @@
 
 use dashu_ratio::RBig;
 
+use super::amounts::without_extent;
 use super::languages::is_apology;
 use super::lex::Token;
 use super::links::is_joining;
@@ -12,7 +13,6 @@ use super::spelled::{number_word, parts, scale};
 use super::standing;
 use super::tree::{Answer, Expr, Mark, times};
 use super::units::{conversion, is_known, is_unit};
-use super::wording::without_extent;
 
 /// Words behind a value that begin a condition or a modulus.
 static NO_UNITS: [&str; 9] =

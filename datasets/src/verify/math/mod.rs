@@ -210,10 +210,11 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let is_exclaimed =
         !is_marked && found.rule != Rule::Whole && completion.trim_end().ends_with('!');
     let exclaimed = || found.text.strip_suffix('!').filter(|_| is_exclaimed).is_some_and(is_same);
+    let beside = || if is_marked { None } else { answer::also_stated(completion) };
     let again = || foreign::in_other_language(&found.text, completion);
     if outcome != Outcome::Correct
         && has_digits(gold)
-        && (exclaimed() || again().is_some_and(|text| is_same(&text)))
+        && (exclaimed() || again().or_else(beside).is_some_and(|text| is_same(&text)))
     {
         outcome = Outcome::Correct;
     }

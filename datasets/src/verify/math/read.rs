@@ -54,7 +54,7 @@ fn number(answer: Answer) -> Option<Expr> {
 
 /// Whether what stands behind a sign of approximation rounds what stands before it: not in `7 \approx 9`. A decimal may
 /// be cut off as well.
-fn rounds(text: &str) -> bool {
+pub(super) fn rounds(text: &str) -> bool {
     let sides = approximated(text).and_then(|(exact, value)| Some((exact, number(parse(value)?)?)));
     let Some((exact, value)) = sides else { return true };
     if value.holds(&|part| matches!(part, Expr::Call(name, _) if name == BESIDE)) {
@@ -130,7 +130,7 @@ fn read(text: &str) -> Option<Answer> {
 
 /// A value that is given twice, in other words: `275 cents, i.e. $2.75`.
 pub(super) fn restated(text: &str) -> Option<(Answer, Answer)> {
-    const LINKS: &str = ", i.e. |, i.e., | i.e. |, that is, |, that is |, or equivalently ";
+    const LINKS: &str = ", i.e. |, i.e., | i.e. |, that is, |, that is |, or equivalently |, or ";
     (text.contains(' ') && text.len() <= MAX_BYTES).then_some(())?;
     let (value, again) = parted(text, LINKS)?;
     let (value, again) = (parse(value)?, parse(again)?);

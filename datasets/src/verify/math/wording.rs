@@ -3,13 +3,12 @@
 
 use std::borrow::Cow;
 
-use super::alphabet::NOUNS;
-use super::amounts::{accounting, below_zero, change, money, operation};
+use super::amounts::{accounting, below_zero, change, measured, money, operation};
 use super::answer::closing;
 use super::names::mapping;
 use super::program_output::closed;
 use super::scan::{
-    are_digits, before_end, begins, holds, is_digit, is_one_of, parted, past, pattern, without,
+    are_digits, before_end, begins, holds, is_one_of, parted, past, pattern, without,
 };
 use super::sets::relation;
 use super::spelled::{number_word, scale, spelled};
@@ -111,27 +110,6 @@ pub(super) fn without_article(text: &str) -> &str {
     const ARTICLES: &str =
         "a |an |the |it has |it is |it |una |un |une |uma |um |ein |eine |einen |einem |een |uno ";
     without(text, ARTICLES)
-}
-
-/// `$6\sqrt{2}$ cm`, `5 m long`: a unit behind a formula or number, and what it measures.
-fn measured(text: &str) -> Option<String> {
-    let bare = without_extent(text);
-    let Some((formula, unit)) = bare.trim_start_matches('$').split_once('$') else {
-        let (number, unit) = bare.rsplit_once(' ').filter(|_| bare.len() < text.len())?;
-        return (number.ends_with(is_digit) && is_unit(unit))
-            .then(|| format!("{number}\\text{{ {unit}}}"));
-    };
-    let unit = unit.replace('²', "^2").replace('³', "^3");
-    // `5$ a day`
-    let is_known = is_unit(&unit) || is_one_of(unit.trim(), NOUNS);
-    (is_known && !begins(&unit, " a | an ")).then(|| format!("{formula}\\text{{ {}}}", unit.trim()))
-}
-
-/// A quantity without what it measures: "8 centimeters long", "3 hours longer".
-pub(super) fn without_extent(words: &str) -> &str {
-    const EXTENTS: &str = " long| tall| wide| high| deep| old| thick| away| each| left| apart| altogether| total| longer| taller| \
-        wider| higher| deeper| older| heavier";
-    before_end(words, EXTENTS).map_or(words, |words| words.trim_end_matches(" in"))
 }
 
 /// `nine grams`.

@@ -26,14 +26,18 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
     let cut = &answer[..cut.unwrap_or(answer.len())];
     let b = folded(cut);
     let b = without(&b, "so |therefore |thus |hence |it is |it s |on |quadrant ").to_owned();
+    let is_it = |words: &str| {
+        words == a
+            || before_end(words, " function| triangle| series| sequence| true") == Some(&*a)
+            || a == "neither" && words.starts_with("neither ") && words.contains(" nor ")
+    };
     // `The graph is a circle`
     let is_said = || {
         b.rsplit_once(" is ").or(b.rsplit_once(" be ")).is_some_and(|(before, tail)| {
-            tail == a && !standing::has_word(before, standing::SENTENCE)
+            is_it(tail) && !standing::has_word(before, standing::SENTENCE)
         })
     };
-    let noun = before_end(&b, " function| triangle| series| sequence");
-    let is_same = !a.is_empty() && (a == b || noun == Some(&*a) || is_said());
+    let is_same = !a.is_empty() && (is_it(&b) || is_said());
     is_same
         || says(&a).is_some() && says(&a) == polar(&b)
         || same_statement(&a, &b)
@@ -337,22 +341,36 @@ pub(super) fn opening(text: &str) -> Option<bool> {
     let (word, rest) = text.split_at(text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len()));
     let first = polar(&word.to_lowercase())?;
     let folded = folded(text);
+    // "Yes, no counterexample exists."
+    let is_of_noun = || is_no_of_noun(rest.trim_start_matches([',', '.', ';', ' ', '*']));
     let mut words = folded.split(' ').skip(1);
     let is_plain = words.all(|word| {
-        says(word).is_none_or(|other| other == first)
+        says(word).is_none_or(|other| other == first || word == "no" && is_of_noun())
             && !is_one_of(
                 word,
                 "maybe|perhaps|possibly|or|but|if|unless|except|wait|only|actually|sometimes|если|иначе|но|aber|wenn|sonst|\
                 si|sinon|mais|pero|ma|se|mas|senão|ale|jeśli|ama|eğer|tapi|jika|maar|als",
             )
-            && !(first && word == "not")
     });
+    let is_plain = is_plain && !(first && folded.ends_with(" not"));
     let is_none = !first && is_none(&folded);
     let rest = rest.trim_start_matches(['*', ' ', '}']);
     let is_apart =
         rest.starts_with([',', ';', ':', '.', '—', '–', '-', '(', '，', '：', '；', '。', '!']);
     let goes_on = rest.contains(char::is_alphanumeric) && is_apart || begins(rest, REASONS);
     (is_plain && (goes_on || is_none) && !super::answer::is_refusal(text)).then_some(first)
+}
+
+/// Whether a folded sentence judges a statement: "the claim is not true", "statement is incorrect".
+fn judged(sentence: &str) -> Option<bool> {
+    const STATEMENTS: &str =
+        "statement |claim |assertion |proposition |conjecture |this statement |this claim ";
+    let judgement =
+        past(without(sentence, "so |thus |hence |therefore "), STATEMENTS)?.strip_prefix("is ")?;
+    let (is_so, word) =
+        judgement.strip_prefix("not ").map_or((true, judgement), |word| (false, word));
+    let is_true = is_one_of(word, "true|correct|right|valid");
+    (is_true || is_one_of(word, "false|incorrect|wrong|invalid|untrue")).then_some(is_true == is_so)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".
@@ -371,6 +389,9 @@ pub(super) fn polarity(text: &str) -> Option<bool> {
     let whole = folded(end);
     if is_one_of(&whole, YES) || is_one_of(&whole, NO) {
         return Some(is_one_of(&whole, YES));
+    }
+    if let Some(is_so) = judged(&folded(last)) {
+        return Some(is_so);
     }
     // The last sentence first, and the end of it before its beginning.
     let clause = last.rsplit(',').next().unwrap_or(last);

@@ -23,6 +23,8 @@ use super::courtesy::{
 };
 use super::endings::{are_formulas, displayed, ending};
 use super::numbers::{is_label, last_value, stated_value, with_unit};
+use super::remarks::before_remark;
+use super::restated::without_place;
 use super::sentences::{
     affirmed, choice, is_open, last_sentence, number_word, so_yes_or_no, words,
 };
@@ -133,6 +135,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 19] = [
 /// The answer of a text without a mark, and the rule.
 pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let text = without_check(without_choices(without_program(without_courtesy(text))));
+    let text = without_place(text);
     if text.is_empty() || is_refusal(text) || is_unfinished(text) {
         return None;
     }
@@ -346,18 +349,6 @@ fn is_equation(text: &str) -> bool {
             _ => false,
         }
         && is_value(text)
-}
-
-/// A sentence up to a remark that may hold another value, "41 years (John is 15)".
-fn before_remark(line: &str) -> &str {
-    let bracket = line.strip_suffix(')').and_then(|inner| inner.rsplit_once(" ("));
-    let bracket = bracket.filter(|(before, inner)| {
-        let word = inner.split(' ').next().unwrap_or(inner);
-        has_digits(before) && word.chars().all(char::is_alphabetic) && word.len() > 3
-    });
-    let before = without_reason(bracket.map_or(line, |(before, _)| before));
-    let has_value = has_digits(before) || before.contains(" is ");
-    if has_value { before } else { line }
 }
 
 /// The last bold text of a line: a value that no other number follows but in a remark, or words in a line without

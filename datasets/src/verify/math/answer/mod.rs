@@ -20,6 +20,7 @@ pub(super) mod numbers;
 mod parts;
 mod phrase;
 mod remarks;
+mod restated;
 mod scope;
 mod sentences;
 
@@ -42,6 +43,7 @@ pub(crate) use formula::closing;
 pub use found::{Found, Location, Rule};
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
+pub(super) use restated::also_stated;
 pub(super) use sentences::{REFUSED, last_sentence};
 
 /// Words in the place of an answer that only stand for one.

@@ -1,8 +1,8 @@
 //! Where a remark behind an answer begins: "42, which is 6 times 7".
 
 use super::super::alphabet::is_function;
-use super::super::scan::{is_one_of, past};
-use super::super::standing::{OR, RESTATED, is_relative, offers};
+use super::super::scan::{has_digits, is_one_of, past};
+use super::super::standing::{OR, RESTATED, is_relative, offers, without_reason};
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
@@ -31,6 +31,18 @@ pub(super) fn goes_on(rest: &str) -> bool {
             .is_some_and(|other| other.starts_with(|c: char| c.is_ascii_digit() || c == '$'));
     let has_link = words.any(is_link) || rest.contains([',', ';']);
     has_or || (has_link && rest.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\'))
+}
+
+/// A sentence up to a remark that may hold another value, "41 years (John is 15)".
+pub(super) fn before_remark(line: &str) -> &str {
+    let bracket = line.strip_suffix(')').and_then(|inner| inner.rsplit_once(" ("));
+    let bracket = bracket.filter(|(before, inner)| {
+        let word = inner.split(' ').next().unwrap_or(inner);
+        has_digits(before) && word.chars().all(char::is_alphabetic) && word.len() > 3
+    });
+    let before = without_reason(bracket.map_or(line, |(before, _)| before));
+    let has_value = has_digits(before) || before.contains(" is ");
+    if has_value { before } else { line }
 }
 
 /// Where remarks may begin, outside brackets and formulas.
