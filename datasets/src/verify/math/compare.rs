@@ -8,7 +8,7 @@ use super::matrix_equality::{
     identity_of, is_multiple_of_identity, is_named_matrix, rows_and_items, vector,
 };
 use super::members::{self, MAX_MEMBERS, pair_up};
-use super::names::{assigned, by_convention, is_name, letter, unnamed};
+use super::names::{are_indexed, assigned, by_convention, is_name, letter, unnamed};
 use super::numerals::positional;
 use super::quantities::marked;
 use super::regions::{is_rest, same_region};
@@ -243,6 +243,10 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
             if let Answer::Matrix(rows) = gold {
                 let cells: Vec<Answer> = rows.iter().flatten().cloned().collect();
                 return Some(in_order(&cells, &by_convention(named), fuel));
+            }
+            // `x_1 = 3, x_2 = -2` of the roots -2, 3
+            if are_indexed(&named) && matches!(gold, Answer::List(_) | Answer::Set(_)) {
+                return Some(equal(gold, &Answer::List(by_convention(named)), fuel));
             }
             let items = unnamed(gold)?;
             Some(items.is_some_and(|items| in_order(items, &by_convention(named), fuel)))

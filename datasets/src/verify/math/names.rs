@@ -2,7 +2,7 @@
 
 use super::links::linked;
 use super::members::MAX_MEMBERS;
-use super::scan::{holds, past, pattern};
+use super::scan::{holds, is_digit, past, pattern};
 use super::tree::{Answer, Expr, Relation};
 use super::values::variables;
 
@@ -112,6 +112,17 @@ pub(super) fn unnamed(answer: &Answer) -> Option<Option<&[Answer]>> {
     };
     let is_value = |item: &Answer| matches!(item, Answer::Value(_) | Answer::Marked(..));
     items.iter().all(is_value).then_some(is_ordered.then_some(items))
+}
+
+/// Whether names are one letter with several indices, `x_1` and `x_2`, whose values are a list in any order.
+pub(super) fn are_indexed(pairs: &[(&Answer, &Answer)]) -> bool {
+    let stem = |name: &Answer| {
+        let (stem, index) =
+            letter(name)?.split_once('_').map(|(a, b)| (a.to_owned(), b.to_owned()))?;
+        index.contains(is_digit).then_some(stem)
+    };
+    let first = pairs.first().and_then(|(name, _)| stem(name));
+    first.is_some() && pairs.iter().all(|(name, _)| stem(name) == first)
 }
 
 /// Values in the order in which they are given without names: coordinates by the alphabet, others as they stand.

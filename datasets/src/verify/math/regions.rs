@@ -84,9 +84,10 @@ fn is_shifted(answer: &Answer) -> bool {
     matches!(answer, Answer::Chain(sides, _) if sides.iter().any(is_sum))
 }
 
-/// Whether relations say it of a letter alone: `x \ne 0`, `0 \le x < 5`.
+/// Whether relations say it of a letter alone, or of its size: `x \ne 0`, `0 \le x < 5`, `|x| < 3`.
 fn is_solved(answer: &Answer) -> bool {
-    let is_letter = |side: &Answer| matches!(side, Answer::Value(Expr::Variable(_)));
+    let is_letter =
+        |side: &Answer| matches!(side, Answer::Value(Expr::Variable(_))) || is_absolute(side);
     let is_number =
         |side: &Answer| matches!(side, Answer::Value(value) if variables(value).is_empty());
     match answer {
