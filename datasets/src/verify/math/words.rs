@@ -140,7 +140,7 @@ fn named_choice(text: &str) -> &str {
             && !standing::has_word(before, standing::SENTENCE)
             && !holds(&before.to_lowercase(), REFUSED)
         {
-            text = rest.trim_start_matches([':', ' ']).trim_start_matches("is ").trim();
+            text = rest.trim_start_matches([':', ',', ' ']).trim_start_matches("is ").trim();
         }
     }
     text
@@ -148,7 +148,7 @@ fn named_choice(text: &str) -> &str {
 
 /// The letter of a multiple choice, alone or before its text; none where another one follows: `A) or B)`.
 fn choice(text: &str) -> Option<char> {
-    let text = named_choice(text);
+    let text = standing::without_reason(named_choice(text));
     let wrapped = past(text, WRAPPERS);
     let text = wrapped.unwrap_or(text).trim_start_matches('(');
     let mut letters = text.chars();

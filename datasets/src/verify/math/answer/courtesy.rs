@@ -15,6 +15,15 @@ pub(super) fn without_courtesy(text: &str) -> &str {
         text = text.strip_suffix(mark).map_or(text, str::trim_end);
     }
     // A last paragraph may be one of several sentences.
+    let footer = pattern!(
+        r"(?i)^\(time taken\b[^\n]*$|^[(*_]*(?:word count|tokens? used|difficulty|reasoning steps|key concepts?|references?|confidence|(?:verified|checked) (?:in|by)|this took [0-9]+ steps|please rate|was this helpful)(?:[.:?*]| [0-9]| my\b)[^\n]*$"
+    );
+    if let Some((before, last)) = text.rsplit_once("\n\n")
+        && has_digits(before)
+        && footer.is_match(last)
+    {
+        text = before.trim();
+    }
     if let Some((before, last)) = text.rsplit_once("\n\n")
         && has_digits(before)
         && begins(&last.to_lowercase(), "p.s|ps:|note:|*note|remark:|let me know")
@@ -171,6 +180,16 @@ pub(super) fn is_unfinished(text: &str) -> bool {
     if begins(last, STEPS)
         && !last.ends_with(['.', '!', '?', '*'])
         && !last.contains(|c: char| c.is_ascii_digit() || c == '$' || c == '\\')
+    {
+        return true;
+    }
+    // What is supposed, and nothing that follows from it; a question.
+    const ASSUMED: &str = "Let |Suppose |Assume |Try |Consider |Recall |Given: |We are told |where |Now substitute |Substitute |\
+        For example, take |For example, let ";
+    const LINKS: &str = ", so|, then|, th|, we|, h|; | so | then | gives |herefore|thus|hence|→|⇒|=>|Let me|Let us| is the ";
+    let sentence = last_sentence(text.lines().next_back().unwrap_or(text));
+    if begins(sentence, ASSUMED) && !holds(sentence, LINKS)
+        || begins(sentence, "How many |How much |What is ") && text.ends_with('?')
     {
         return true;
     }

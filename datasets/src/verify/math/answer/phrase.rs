@@ -19,7 +19,7 @@ const MAX_PHRASES: usize = 64;
 
 /// "Answer" in other languages, up to three words, and the verb or mark that the answer follows: in the group, for denials.
 const OTHERS: &str = "(?:respuesta|antwort|resposta|risposta|réponse|odpowiedź|ответ|cevap|jawaban|antwoord|jibu|đáp \
-    số|đáp án|উত্তর|उत्तर|సమాధానం|జవాబు|คำตอบ|الإجابة|الجواب|答案|答え|答|정답|답)((?: [^ .,:;!?0-9]+){0,3}?[ \
+    số|đáp án|উত্তর|उत्तर|సమాధానం|జవాబు|คำตอบ|الإجابة|الجواب|答案|正解|答え|答|정답|답)((?: [^ .,:;!?0-9]+){0,3}?[ \
     \u{a0}]*(?:[:：】]|(?:n['’])?(?:es|est|ist|lautet|is|é|è|adalah|bukan|не|dir|si[oy]?o?|ni|to|jest|là|है|হলো|হল|হবে|\
     هو|\
     هي)(?:[ \u{a0}]|:)|不?(?:是|应为|應為|为|為)|は|은|คือ)[:：]?(?: ?(?:la|die|el|le) )?)";

@@ -14,7 +14,7 @@ tables! {
     /// Denies what follows, as a part of the verb or behind it.
     NO_VERB: "(?:^| )(?:no|non|não|не|nie|không|bukan|si|siy?o)(?: |$)|n['’]|不";
     /// At the beginning of what is stated: it is denied.
-    NO_VALUE: "^[ $(\"*]*(?:\\\\text\\{ *)?(?:(?:not|n['’]t|no es|nicht|(?:ce )?n['’]est pas|non pas|pas|niet|nie|не|\
+    NO_VALUE: "^[ $(\"*]*(?:\\\\text\\{ *)?(?:(?:definitely|certainly|clearly) )?(?:(?:not|n['’]t|no es|nicht|(?:ce )?n['’]est pas|non pas|pas|niet|nie|не|\
     bukan|não|não é|không phải(?: là)?|rather than|instead of|statt|anstatt|вместо)\\b|不是|并非|(?:no|non|si|không)[ \
     $(]+-?[0-9])";
     /// Leads to values of which any may be it; words before it are the answer.

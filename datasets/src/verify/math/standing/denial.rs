@@ -90,7 +90,7 @@ tables! {
     to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\
     wrong|forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|\
     can) be (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely \
-    )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what most|\
+    )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what (?:most|you|one|people|some|many)\\b|\
     is what (?:the|an?) (?:\\w+ )?(?:template|format|box|answer)|is how (?:one|an?|you|the) |(?:is|was) (?:just|only|\
     merely) an? (?:\\w+ )?(?:example|template|placeholder|format|illustration|sample)|is (?:the|\
     an?) (?:\\w+ )?(?:format|template|placeholder|sample)|is out \
