@@ -4,6 +4,7 @@
 use dashu_ratio::RBig;
 
 use super::FUEL;
+use super::answer::is_integer;
 use super::calendar::time;
 use super::compare::equal;
 use super::foreign::with_numerals;
@@ -11,6 +12,7 @@ use super::fuel::Fuel;
 use super::languages::no_solution;
 use super::lex::MAX_BYTES;
 use super::links::linked;
+use super::numerals::positional;
 use super::numeric::approximate;
 use super::parse::structure;
 use super::scan::{each, has_digits, is_one_of, parted};
@@ -22,6 +24,10 @@ use super::wording::in_signs;
 
 /// The answer that a text holds, `None` where it is not mathematics.
 pub(super) fn parse(text: &str) -> Option<Answer> {
+    // Most answers are digits alone.
+    if is_integer(text) && !text.starts_with('0') {
+        return positional(text, 10).map(Answer::number);
+    }
     if !rounds(text) {
         return None;
     }

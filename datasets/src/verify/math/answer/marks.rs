@@ -72,7 +72,8 @@ fn tagged(inner: &str) -> &str {
 
 /// Whether nothing behind an answer in a line takes it back.
 fn stands(line: &str, answer: &str) -> bool {
-    !is_denied("", &line[offset_in(line, answer) + answer.len()..])
+    let behind = &line[offset_in(line, answer) + answer.len()..];
+    behind.is_empty() || !is_denied("", behind)
 }
 
 /// The first `####` before an answer: it ends a solution, so what follows is another one. The marks of headings such as

@@ -132,14 +132,15 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
         return None;
     }
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
-    let first = scope::next_questions(text).map(|end| text[..end].trim()).next();
+    let questions: Vec<usize> = scope::next_questions(text).collect();
+    let first = questions.first().map(|end| text[..*end].trim());
     let is_bare =
         |first: &&str| first.len() <= MAX_WHOLE && is_value(first) && by_marks(first).is_none();
     if let Some(first) = first.filter(is_bare) {
         return (mode == Mode::Flexible).then(|| moved(part(text, first, Rule::Whole)));
     }
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
-    let parts = || scope::next_questions(text).map(|end| &text[..end]).chain([text]);
+    let parts = || questions.iter().map(|end| &text[..*end]).chain([text]);
     if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {
         let Some(rest) = super::standing::withdrawn(part, &found) else {
             return Some(moved(found));
