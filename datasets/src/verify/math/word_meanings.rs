@@ -82,6 +82,18 @@ pub(super) fn is_infinite(words: &str) -> bool {
     })
 }
 
+/// Whether a folded sentence judges a statement: "the claim is not true", "statement is incorrect".
+pub(super) fn judged(sentence: &str) -> Option<bool> {
+    const STATEMENTS: &str =
+        "statement |claim |assertion |proposition |conjecture |this statement |this claim ";
+    let judgement =
+        past(without(sentence, "so |thus |hence |therefore "), STATEMENTS)?.strip_prefix("is ")?;
+    let (is_so, word) =
+        judgement.strip_prefix("not ").map_or((true, judgement), |word| (false, word));
+    let is_true = is_one_of(word, "true|correct|right|valid");
+    (is_true || is_one_of(word, "false|incorrect|wrong|invalid|untrue")).then_some(is_true == is_so)
+}
+
 /// Whether an answer judges a statement as the gold does, `√` or `×`: 应填 √, 这个说法是正确的.
 pub(super) fn same_judgement(gold: &str, answer: &str) -> Option<bool> {
     const TRUE: &str = "√|✓|✔|☑|对|正确|\\checkmark|\\surd";

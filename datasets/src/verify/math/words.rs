@@ -12,7 +12,7 @@ use super::scan::{
 };
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
-use super::word_meanings::same_statement;
+use super::word_meanings::{judged, same_statement};
 use super::{Outcome, equality};
 
 /// Commands around the letter of a choice.
@@ -359,18 +359,6 @@ pub(super) fn opening(text: &str) -> Option<bool> {
         rest.starts_with([',', ';', ':', '.', '—', '–', '-', '(', '，', '：', '；', '。', '!']);
     let goes_on = rest.contains(char::is_alphanumeric) && is_apart || begins(rest, REASONS);
     (is_plain && (goes_on || is_none) && !super::answer::is_refusal(text)).then_some(first)
-}
-
-/// Whether a folded sentence judges a statement: "the claim is not true", "statement is incorrect".
-fn judged(sentence: &str) -> Option<bool> {
-    const STATEMENTS: &str =
-        "statement |claim |assertion |proposition |conjecture |this statement |this claim ";
-    let judgement =
-        past(without(sentence, "so |thus |hence |therefore "), STATEMENTS)?.strip_prefix("is ")?;
-    let (is_so, word) =
-        judgement.strip_prefix("not ").map_or((true, judgement), |word| (false, word));
-    let is_true = is_one_of(word, "true|correct|right|valid");
-    (is_true || is_one_of(word, "false|incorrect|wrong|invalid|untrue")).then_some(is_true == is_so)
 }
 
 /// Yes or no, where the last sentence of a text begins with it or ends with it: "Yes, 3 divides 6.", "so no".

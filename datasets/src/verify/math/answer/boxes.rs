@@ -188,8 +188,8 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
     (other.starts_with([' ', '}', '$']) && is_number() && !is_same()).then_some(end)
 }
 
-/// What makes the number in a box another one behind TeX's spaces, styles and braces, `\,\text{million}`, `\mathrm{e}3`,
-/// `\% of 40`: where it ends, and what it says.
+/// What makes the number in a box another one behind TeX's spaces, styles and braces: where `\,\text{million}`,
+/// `\mathrm{e}3` or `\% of 40` ends, and what it says.
 fn multiplier(after: &str) -> Option<(usize, String)> {
     const SKIPPED: &str = " |~|$|}|{|\\,|\\;|\\:|\\!|\\ |\\quad|\\qquad|&nbsp;|-|\n|\\text|\\textbf|\\textrm|\\mathrm|\\mathbf|\\rm|\\bf|\\mbox";
     let mut rest = after;

@@ -24,7 +24,7 @@ use super::courtesy::{
 use super::endings::{are_formulas, displayed, ending};
 use super::numbers::{is_label, last_value, stated_value, with_unit};
 use super::remarks::before_remark;
-use super::restated::without_place;
+use super::restated::{kept, without_place};
 use super::sentences::{
     affirmed, choice, is_open, last_sentence, number_word, so_yes_or_no, words,
 };
@@ -59,7 +59,8 @@ impl<'a> Ending<'a> {
 type Finding<'a> = Option<(&'a str, Rule)>;
 
 /// The rules in order: the first that finds an answer decides.
-const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 11] = [
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
+    |e| Some((kept(e.text)?, Rule::Conclusion)),
     |e| Some((labelled(e.line)?, Rule::Phrase)),
     |e| Some((remaining(e.last).or_else(|| chosen(e.last))?, Rule::Choice)),
     |e| Some((assigned(e.last).or_else(|| assigned(items(e.text)))?, Rule::Conclusion)),

@@ -291,6 +291,10 @@ fn is_placeholder(text: &str) -> bool {
     if matches!(text, "<" | ">" | "=" | "≤" | "≥") {
         return false;
     }
+    // A last box that was cut off: `Answer: \bo`.
+    if text.len() > 1 && "\\boxed{".starts_with(text) {
+        return true;
+    }
     let is_mark = |c: char| !c.is_alphanumeric() && !"-+−∞∅√π½⅓⅔¼¾°%".contains(c);
     let bare = text
         .trim_start_matches("\\text")

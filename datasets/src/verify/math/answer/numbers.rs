@@ -2,8 +2,9 @@
 
 use super::super::calendar::date;
 use super::super::languages::{before_alternative, before_hedge, is_case, is_compared};
+use super::super::read::parse;
 use super::super::scan::{
-    before_end, begins, has_digits, holds, is_digit, is_one_of, past, pattern,
+    before_end, begins, has_digits, holds, is_digit, is_one_of, past, pattern, without,
 };
 use super::super::spelled::scale;
 use super::super::standing::{self, is_asked, is_bound, is_denied, is_unstated};
@@ -71,8 +72,8 @@ pub(super) fn formula_at(text: &str) -> Option<(&str, &str)> {
 
 /// The first number of a text, as [`last_number`] reads it.
 pub(super) fn first_number(text: &str) -> Option<&str> {
-    let first = text.find(|c| is_digit(c) || is_fraction(c))?;
-    let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '/') || is_fraction(c);
+    let first = text.find(|c| is_digit(c) || FRACTIONS.contains(c))?;
+    let is_part = |c: char| c.is_ascii_digit() || ",./".contains(c) || FRACTIONS.contains(c);
     let rest = text[first..].find(|c: char| !is_part(c)).map_or(text.len(), |end| first + end);
     let end = first + text[first..rest].trim_end_matches([',', '.', '/']).len();
     last_number(&text[..end]).map(|number| {
@@ -82,17 +83,15 @@ pub(super) fn first_number(text: &str) -> Option<&str> {
     })
 }
 
-/// Whether a character is a fraction, `¾`.
-fn is_fraction(c: char) -> bool {
-    "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞".contains(c)
-}
+const FRACTIONS: &str = "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞";
 
 /// The last number in running text: sign, digits with thousands separators, decimals, `a/b`, `1¾`.
 fn last_number(text: &str) -> Option<&str> {
-    if let Some(at) = text.rfind(is_fraction).filter(|at| !has_digits(&text[*at..])) {
+    let fraction = text.rmatch_indices(|c| FRACTIONS.contains(c)).next();
+    if let Some((at, fraction)) = fraction.filter(|(at, _)| !has_digits(&text[*at..])) {
         let whole = text[..at].trim_end_matches(is_digit);
-        let end = at + text[at..].chars().next().map_or(0, char::len_utf8);
-        return (!whole.ends_with(char::is_alphanumeric)).then(|| &text[whole.len()..end]);
+        let number = &text[whole.len()..at + fraction.len()];
+        return (!whole.ends_with(char::is_alphanumeric)).then_some(number);
     }
     let bytes = text.as_bytes();
     let mut end = bytes.iter().rposition(u8::is_ascii_digit)? + 1;
@@ -111,8 +110,7 @@ fn last_number(text: &str) -> Option<&str> {
             start -= 1;
         }
     }
-    end += usize::from(bytes.get(end) == Some(&b'%'));
-    end += if text[end..].starts_with('‰') { '‰'.len_utf8() } else { 0 };
+    end = text.len() - without(&text[end..], "%|‰").len();
     // `\sqrt{10}`, `10^{23}`: a part of a formula that is not read.
     if start > 0
         && ["sqrt{", "}{", "^{", "^", "_{"].iter().any(|open| text[..start].ends_with(open))
@@ -162,10 +160,9 @@ fn with_scale<'a>(text: &'a str, value: &'a str) -> &'a str {
     let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
     let first = word.chars().next().map_or(0, char::len_utf8);
     // Of `5千人` and `5百元` the sign is one of the number, of `5千米` one of the unit.
-    const UNITS: &str = "千米|千克|千瓦|千卡|千焦|千赫|千帕|千伏|百分|百帕";
-    let is_scale = |word: &&str| {
-        scale(&word.to_lowercase()).is_some_and(|size| size >= 1000)
-            || is_one_of(word, "十|百|千") && !begins(rest, UNITS)
+    let is_scale = |word: &&str| match is_one_of(word, "十|百|千") {
+        true => !begins(rest, "千米|千克|千瓦|千卡|千焦|千赫|千帕|千伏|百分|百帕"),
+        false => scale(&word.to_lowercase()).is_some_and(|size| size >= 1000),
     };
     match [word, &word[..first]].into_iter().find(is_scale) {
         Some(word) => &text[offset_in(text, value)..offset_in(text, word) + word.len()],

@@ -9,7 +9,7 @@ use super::super::scan::{
 use super::super::standing::{self, is_denied, is_doubted, is_unstated};
 use super::super::words::{is_choice, opening};
 use super::clause::stated;
-use super::{MAX_LINE, is_value};
+use super::{MAX_LINE, is_placeholder, is_value};
 
 /// Words before the letters of a choice, and what denies them.
 const CHOSEN: &str = "([不未])?(?:故选|故選|选项|選項|选)[ ：:（(項项择擇为為是]*([A-J]+)";
@@ -89,7 +89,7 @@ pub(super) fn answer_line<'a>(text: &'a str, places: &[usize]) -> Option<(usize,
     let is_short = is_first && line.len() <= MAX_ANSWER_LINE;
     let answer = line.trim_matches(|c: char| c.is_whitespace() || "*_".contains(c));
     let answer = if answer.ends_with("..") { answer } else { answer.trim_end_matches(['.', '*']) };
-    let is_short = is_short && !answer.contains(". ");
+    let is_short = is_short && !answer.contains(". ") && !is_placeholder(answer);
     (is_short && (is_value(answer) || is_choice(answer)) && answer.len() <= 40)
         .then_some((at, answer))
 }

@@ -1,9 +1,10 @@
 //! What the last sentence of a text without a mark says beside its last value: how many there are of a list, the value
-//! that is then given in another unit or rounded, and the one whose place is named.
+//! that is then given in another unit or rounded, the one whose place is named, the one of two that is not rejected.
 
+use super::super::super::tail;
 use super::super::read::{restated, rounds};
 use super::super::scan::{begins, each, has_digits, holds, is_digit, pattern};
-use super::super::standing::is_unstated;
+use super::super::standing::{denies, is_doubted, is_unstated};
 use super::numbers::is_label;
 use super::{MAX_WHOLE, is_value, last_sentence, offset_in};
 
@@ -69,6 +70,19 @@ fn given_again(last: &str, link: &'static str) -> Option<String> {
         is_number && is_value(value) && !is_unstated(lead, "") && is_same(value)
     });
     found.map(|(_, value)| value.to_owned())
+}
+
+/// The other of two values of which the end of a text rejects one: 5 of "x = 5 or x = -2. We reject -2."
+pub(super) fn kept(text: &str) -> Option<&str> {
+    let rejected = pattern!(
+        r"([-−]?[0-9]+(?:[./][0-9]+)?)[$]?,? or [$]?(?:[a-z] ?= ?)?([-−]?[0-9]+(?:[./][0-9]+)?)[$]?[,.; ][^0-9]*?([-−]?[0-9]+(?:[./][0-9]+)?)([^0-9]*)$"
+    );
+    let found = rejected.captures(tail(text, MAX_WHOLE))?;
+    let part = |at: usize| found.get(at).map_or("", |part| part.as_str());
+    let (value, behind) = (part(3), part(4));
+    let is_rejected = is_doubted(&text[..offset_in(text, value)]) || denies(behind);
+    let other = if value == part(1) { part(2) } else { part(1) };
+    (is_rejected && (value == part(1)) != (value == part(2))).then_some(other)
 }
 
 /// A text up to the place where the extreme value before it is attained: "The maximum is 12, attained at x = 3".

@@ -51,7 +51,8 @@ tables! {
     (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|(?:by no means|in no way|\
     under no circumstances)(?: \\w+){0,5}|\\\\neq?|≠|statt|anstatt|au \
     lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
-    n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht(?: gleich)?|kein[a-z]*|keineswegs|niemals|niet|geen|nooit|\
+    n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht(?: gleich)?|kein[a-z]*|keineswegs|niemals|\
+    niet|geen|nooit|\
     nie|не|bukan|không phải(?: là)?|no (?:es|son|vale|equivale|hay|puede|tienen?|da|debe)(?: [^ 0-9.,;:!?$]+){0,3}|\
     (?:nunca|jamás|jamais|non|não|nie|не|tidak|bukan|không)(?: [^ 0-9.,;:!?$]+){1,3}|alles andere als|ไม่ใช่|\
     siy?o|jibu (?:\\w+ )?si|ha(?:li|i)wezi kuwa|inte|\
@@ -69,14 +70,15 @@ tables! {
     not (?:saying|claiming|suggesting)|(?:cannot|can['’]t|could not|couldn['’]t) (?:confirm|say|prove|verify|claim)|no \
     (?:reason|grounds) to (?:think|believe|say|suppose)|^(?:prove|show|verify) that|(?:must|to|remains to be) \
     (?:prove|show|verify|shown|proved|proven|verified) that|^(?:(?:the|an?|my|his|her|their|our|this) \
-    )?(?:wrong|incorrect|sample|example|dummy|(?:PEOPLE)['’]s)(?: answer(?: is)?)?$|some say|(?:nobody|no one) (?:would \
-    )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|refuse to (?:believe|\
+    )?(?:wrong|incorrect|sample|example|dummy|(?:PEOPLE)['’]s)(?: answer(?: is)?)?$|some say|(?:nobody|no one) \
+    (?:would )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|refuse to (?:believe|\
     accept|say)|(?:must|should|can|could|may|do|did)(?:n['’]?t| ?not) (?:conclude|answer|say|claim|write|choose)|\
     (?:rumou?red|alleged|claimed|said|believed)(?:ly)? (?:that|to be)|(?:i|we) (?:first|initially|originally|at \
     first) (?:wrote|got|thought|had|answered|guessed|said))\\b";
     /// Right before a value or words that only name it: it is not stated.
     REFUSAL: "\\b(?:(?:i(?:['’]d)?|we|must|can|to|they|be) (?:\\w+ly )?(?:rule[ds]? out|reject(?:ed)?|refused?(?: \
-    to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?|ignored?|throw(?:n)? (?:away|out))|c(?:an|ould)(?:not|n?['’]?t| not) (?:possibly |ever )?(?:be|\
+    to)?|exclude[ds]?|discard(?:ed)?|eliminate[ds]?|ignored?|throw(?:n)? (?:away|out))|c(?:an|ould)(?:not|n?['’]?t| \
+    not) (?:possibly |ever )?(?:be|\
     equal)|unlikely|hardly|no longer|any(?:thing|one) but|(?:nobody|no one|no(?: \\w+){1,2})(?: \\w+){0,6} (?:would|\
     should|could|will|can) (?:answer|say|write|get|give|claim|pick|choose|accept)|every(?:thing|one) (?:except|but)|\
     differ(?:s|ent) from|none of|avoid(?: (?:answering|saying|writing|giving))?|beware(?: of)?|(?:do(?:n['’]t| not)|\
@@ -86,11 +88,13 @@ tables! {
     [a-z])\\b)?)*$";
     /// Right behind a value: it comes from a mistake, or is the answer of another case.
     MISTAKE: "^,? ?\\(?(?:failed|rejected|extraneous)\\b[),.]|^ if (?:(?:we|you|one) (?:ignore|neglect|\
-    forget|omit|disregard)|[^.\n]*\\bwere\\b)|^ \\([^)\n]*\\?\\)|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed (?:the|our|this|\
+    forget|omit|disregard)|[^.\n]*\\bwere\\b)|^ \\([^)\n]*\\?\\)|^ (?:did(?: not|n['’]t) (?:pass|check|work)|failed \
+    (?:the|our|this|\
     to|verification)\\b|would (?:be|have been)\\b[^.]*\\b(?:if|had|were|but)\\b|is what [^.]*\\b(?:if|would|mistake|\
     wrong|forgets?|forgot)\\b|(?:violates|contradicts (?:the|our)|lies outside|falls outside|(?:must|has to|should|\
     can) be (?:rejected|discarded|excluded|(?:ruled|thrown|left) out|ignored|dropped)|is (?:only |just |merely \
-    )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what (?:most|you|one|people|some|many)\\b|\
+    )?(?:an? )?(?:upper|lower) bound|is not (?:a |the )?(?:final |correct )?(?:answer|solution)|is what (?:most|you|\
+    one|people|some|many)\\b|\
     is what (?:the|an?) (?:\\w+ )?(?:template|format|box|answer)|is how (?:one|an?|you|the) |(?:is|was) (?:just|only|\
     merely) an? (?:\\w+ )?(?:example|template|placeholder|format|illustration|sample)|is (?:the|\
     an?) (?:\\w+ )?(?:format|template|placeholder|sample)|is out \
@@ -124,8 +128,10 @@ tables! {
     quarter of|reciprocal of|opposite of|negative of|multiple of|minus|multiply|divide|square|halve|(?:multiply|divid|\
     doubl|squar|halv)ing|(?:add|subtract|tak)(?:e|ing)? [$]?[0-9]+[$]? (?:to|from)|(?:[0-9]|one|two|three|four|five|\
     six|ten|half) (?:more|less|fewer|greater|larger|smaller|bigger) than|(?:twice|half|double|triple|times|of|than|\
-    plus|minus|(?:bounds?|digits?|limit|estimate|hint) (?:on|in|for|to)) (?:the|this|our|my) (?:final |correct )?answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
-    [^.,;]* (?:is|equals|makes?)|(?:two|three|four|five|six|ten) times|(?:la )?moitié de|hälfte von|mitad de|dobl?e de|double \
+    plus|minus|(?:bounds?|digits?|limit|estimate|hint) (?:on|in|for|to)) (?:the|this|our|my) (?:final |correct )?\
+    answer (?:is|was|equals)|answer (?:and|plus|minus|times) \
+    [^.,;]* (?:is|equals|makes?)|(?:two|three|four|five|six|ten) times|(?:la )?moitié de|hälfte von|mitad de|dobl?e \
+    de|double \
     de|doppelte von|metà di|doppio di|metade de|dobro de|половин[ау] от)$";
     /// A value that an operation in words goes on with: "18 divided by 3", "20% of 300", "7, plus 1 for the driver".
     OPERATION: "^[$\\\\(]*-?[0-9][0-9.,/]*(?:[$\\\\)%°]*(?: percent| per cent| [a-z]+)?(?: (?:[×*·÷+x/-]) [$]?[0-9]| point [0-9]|[^.]*(?:and so on|\\betc\\b)|,? (?:(?:divided|multiplied|increased|decreased|reduced|diminished|raised) |\
