@@ -11,7 +11,10 @@ impl Lexer<'_> {
         let (length, lower) = (run.len(), run.to_ascii_lowercase());
         // `5 cm` is a length, `cm` alone a product.
         let is_spaced = self.text[..self.at - length].ends_with(' ');
-        let is_behind_number = self.is_behind_number() || is_spaced && self.is_behind_part();
+        // `\sin(2\pi ft)` has a product.
+        let is_product = run == "ft" && matches!(self.out.last(), Some(Token::Name(_)));
+        let is_behind_part = is_spaced && !is_product && self.is_behind_part();
+        let is_behind_number = self.is_behind_number() || is_behind_part;
         let is_unit = is_behind_number
             && (is_one_of(&lower, UNITS)
                 || is_one_of(run, UNITS)

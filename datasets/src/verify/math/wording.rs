@@ -292,11 +292,13 @@ fn out_of(text: &str) -> Option<String> {
         return Some(format!("{first}:{second}"));
     }
     let (above, below) = parted(&text, LINKS)?;
+    // "28 snacks in thirty uses"
+    let is_plain = are_digits(above) && are_digits(below) || !text.contains(" in ");
     let number = |text: &str| {
         text.replace(',', "").parse::<i64>().ok().or_else(|| number_word(&text.to_lowercase()))
     };
     let (above, below) = (number(above)?, number(below)?);
-    let is_part = above > 0 && above < below;
+    let is_part = above > 0 && above < below && (is_plain || above == 1);
     is_part.then(|| format!("{above}/{below}"))
 }
 

@@ -16,7 +16,7 @@ pub(super) fn without_courtesy(text: &str) -> &str {
     }
     // A last paragraph may be one of several sentences.
     let footer = pattern!(
-        r"(?i)^\(time taken\b[^\n]*$|^[(*_]*(?:word count|tokens? used|difficulty|reasoning steps|key concepts?|references?|confidence|(?:verified|checked) (?:in|by)|this took [0-9]+ steps|please rate|was this helpful)(?:[.:?*]| [0-9]| my\b)[^\n]*$"
+        r"(?i)^(?:\(time taken\b|references?: ?\[)[^\n]*$|^[(*_]*(?:word count|tokens? used|difficulty|reasoning steps|key concepts?|confidence|(?:verified|checked) (?:in|by)|this took [0-9]+ steps|please rate|was this helpful)(?:[.:?*]| [0-9]| my\b)[^\n]*$"
     );
     if let Some((before, last)) = text.rsplit_once("\n\n")
         && has_digits(before)
@@ -184,12 +184,14 @@ pub(super) fn is_unfinished(text: &str) -> bool {
         return true;
     }
     // What is supposed, and nothing that follows from it; a question.
-    const ASSUMED: &str = "Let |Suppose |Assume |Try |Consider |Recall |Given: |We are told |where |Now substitute |Substitute |\
+    const ASSUMED: &str = "Let |Suppose |Assume |Try |Consider |Recall |We are told |where |Now substitute |Substitute |\
         For example, take |For example, let ";
-    const LINKS: &str = ", so|, then|, th|, we|, h|; | so | then | gives |herefore|thus|hence|→|⇒|=>|Let me|Let us| is the ";
+    const LINKS: &str = ": |, so|, then|, th|, we|, h|; | so | then | gives |herefore|thus|hence|→|⇒|=>|Let me|Let us| is the ";
     let sentence = last_sentence(text.lines().next_back().unwrap_or(text));
     if begins(sentence, ASSUMED) && !holds(sentence, LINKS)
-        || begins(sentence, "How many |How much |What is ") && text.ends_with('?')
+        || begins(sentence, "How many |How much |What is ")
+            && text.ends_with('?')
+            && !text.contains('=')
     {
         return true;
     }

@@ -148,7 +148,7 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
         let start = offset_in(text, value);
         let digit = value.find(is_digit);
         let last = value.rfind(is_digit).map_or(value.len(), |at| at + 1);
-        let is_stated = |at| !is_doubted(&text[..start + at]) && !denies(&text[start + last..]);
+        let is_stated = |at| !is_doubted(&text[..start + at]) && !denies(&value[last..]);
         digit.is_some_and(|at| is_label(&text[..start + at]) || !is_stated(at))
             || standing::is_one_of_cases(&text[..start], &text[start + value.len()..])
     };
