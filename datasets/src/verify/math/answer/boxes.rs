@@ -197,7 +197,7 @@ fn multiplier(after: &str) -> Option<(usize, String)> {
         rest = next;
     }
     let lead = &after[..after.len() - rest.len()];
-    let percent = past(rest, "\\%|%").map(|of| of.trim_start_matches(['$', '}', ' ']));
+    let percent = past(rest, "\\%|%|percent ").map(|of| of.trim_start_matches(['$', '}', ' ']));
     if let Some(of) = percent.and_then(|of| of.strip_prefix("of ")) {
         let whole = of.trim_start_matches(['$', '\\']);
         let digits = whole.len() - whole.trim_start_matches(is_digit).len();

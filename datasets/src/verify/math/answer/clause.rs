@@ -223,8 +223,7 @@ fn result(clause: &str) -> Option<&str> {
 
 /// Whether a clause is what a value is related to, "< 5", "≠ 5", and as a whole; `<5>` is a value in brackets.
 pub(super) fn is_related(clause: &str) -> bool {
-    const RELATIONS: &str =
-        "<|>|≤|≥|\\le |\\ge |\\leq|\\geq|\\lt|\\gt|\\ne |\\neq|≠|!|¬|=/=|=\\=|\\not|∉|&lt;|&gt;";
+    const RELATIONS: &str = "<|>|≤|≥|\\le |\\ge |\\leq|\\geq|\\lt|\\gt|\\ne |\\neq|≠|!|¬|=/=|=\\=|\\not|∉|≯|≮|&lt;|&gt;|&le;|&ge;|&ne;";
     let bare = clause.trim_start_matches(['$', '*', ' ']);
     begins(bare, RELATIONS)
         && (!bare.starts_with('<') || bare.starts_with("<>") || !bare.contains('>'))

@@ -4,7 +4,7 @@
 use super::super::super::tail;
 use super::super::read::{restated, rounds};
 use super::super::scan::{begins, each, has_digits, holds, is_digit, pattern};
-use super::super::standing::{denies, is_doubted, is_unstated};
+use super::super::standing::{denies, is_bound, is_doubted, is_unstated};
 use super::numbers::is_label;
 use super::{MAX_WHOLE, is_value, last_sentence, offset_in};
 
@@ -36,7 +36,8 @@ fn count(last: &str) -> Option<&str> {
     let is_bare = last[before.len() + number.len()..].starts_with([':', ',']);
     // "4, 1, 2, 3, 4" is a list.
     let may_be = !is_bare || link == ":" && holds(before, " is | are | be ");
-    let is_stated = may_be && !is_label(before) && !is_unstated(before, "");
+    let is_stated =
+        may_be && !is_label(before) && !is_unstated(before, "") && !is_bound(before, "");
     let plain = list.replace(" and ", ", ").replace(['$', '*', '\\'], "");
     let (mut depth, mut members) = (0_i32, 0);
     for part in plain.split(',') {

@@ -68,7 +68,8 @@ tables! {
     (?:one|you|they|many|some|people|he|she) (?:might|may|could|would) (?:think|guess|believe|assume)|might say|\
     (?:one|they|many|some|people|he|she|fool|idiot) would say|(?:would(?:n['’]?t| not)|won['’]t|will not) say|\
     not (?:saying|claiming|suggesting)|(?:cannot|can['’]t|could not|couldn['’]t) (?:confirm|say|prove|verify|claim)|no \
-    (?:reason|grounds) to (?:think|believe|say|suppose)|^(?:prove|show|verify) that|(?:must|to be|(?:need|have|want|remains) to) \
+    (?:reason|grounds) to (?:think|believe|say|suppose)|^(?:prove|show|verify) that|\
+    (?:must|to be|(?:need|have|want|remains) to) \
     (?:prove|show|verify|shown|proved|proven|verified) that|^(?:(?:the|an?|my|his|her|their|our|this) \
     )?(?:wrong|incorrect|sample|example|dummy|(?:PEOPLE)['’]s)(?: answer(?: is)?)?$|some say|(?:nobody|no one) \
     (?:would )?(?:think|say|believe)s?|not sure|unsure|impossible (?:that|for)|not convinced|refuse to (?:believe|\
@@ -154,7 +155,7 @@ pub(in super::super) fn is_denied(before: &str, after: &str) -> bool {
     let near = tail(before, 80);
     let small = &*lowered(near);
     let is_word = near.ends_with(|c: char| !c.is_ascii_digit() && !",.:=".contains(c));
-    before_end(near, " !=|/=|\\not=|\\not =|<>|∉|\\notin").is_some()
+    before_end(near, " !=|/=|\\not=|\\not =|<>|∉|≯|≮|\\notin").is_some()
         || is_word && DENIAL.is_match(small)
         || near.contains([',', ';']) && CASES.is_match(small)
         || is_doubted(small)
