@@ -2,7 +2,6 @@
 
 use super::super::calendar::date;
 use super::super::languages::{before_alternative, before_hedge, is_case, is_compared};
-use super::super::read::parse;
 use super::super::scan::{
     before_end, begins, has_digits, holds, is_digit, is_one_of, past, pattern, without,
 };
