@@ -109,7 +109,6 @@ impl<'a> Setting<'a> {
                 let Some((behavior_logp, base_logp)) = rows.next() else { break };
                 // Every output is a sample of weight pi(y) / X: sums over them are expectations.
                 let weight = vec![mass * share * token; advantage.len()];
-                let base_logp = Some(base_logp);
                 rollouts.push(TokenValues { behavior_logp, base_logp, advantage, weight });
             }
         }

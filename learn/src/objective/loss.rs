@@ -18,8 +18,8 @@ use tealight_divergence::elementary::Elementwise::Exp;
 pub struct TokenValues {
     /// Log-probabilities under the policy before the step.
     pub behavior_logp: Vec<f64>,
-    /// Log-probabilities under the base, where the plan reads them.
-    pub base_logp: Option<Vec<f64>>,
+    /// Log-probabilities under the base; empty where the plan does not read them.
+    pub base_logp: Vec<f64>,
     /// Advantages.
     pub advantage: Vec<f64>,
     /// Weights in the step's loss: see [`LossType::weight`].
@@ -65,14 +65,15 @@ impl Plan {
     /// token, and the full-vocabulary terms.
     pub fn loss(&self, rollouts: &[&TokenValues], policy: PolicyOutputs<'_>) -> Result<Loss> {
         let PolicyOutputs { logp, divergence, entropy_bonus } = policy;
-        let mut loss = self.trust_region.loss(rollouts, logp)?;
+        let weight = column(rollouts, logp, |rollout| &rollout.weight)?;
+        let mut loss = self.trust_region.loss(rollouts, logp, &weight)?;
+        // Multiplied in f64, before they are rounded.
         let penalty_weight = |coefficient: f64| {
             let weight = rollouts.iter().flat_map(|rollout| &rollout.weight);
             vector(weight.map(|weight| weight * coefficient).collect(), logp)
         };
         if let Some((pointwise, coefficient)) = self.token_loss() {
-            let base_logp =
-                column(rollouts, logp, |rollout| rollout.base_logp.as_deref().unwrap_or_default())?;
+            let base_logp = column(rollouts, logp, |rollout| &rollout.base_logp)?;
             let cost = pointwise.apply(&(logp - base_logp)?)?;
             let mut penalty_weight = penalty_weight(coefficient)?;
             if self.updates() > 1 {
@@ -90,8 +91,7 @@ impl Plan {
                 terms = (terms + (divergence * penalty_weight(self.beta())?)?.sum_all()?)?;
             }
             if let Some((entropy, bonus)) = entropy_bonus {
-                let weight = column(rollouts, logp, |rollout| &rollout.weight)?;
-                terms = (terms - ((entropy * weight)?.sum_all()? * bonus)?)?;
+                terms = (terms - ((entropy * &weight)?.sum_all()? * bonus)?)?;
             }
             loss.total = (loss.total + terms)?;
         }
@@ -263,9 +263,13 @@ pub enum TrustRegion {
 
 impl TrustRegion {
     /// The loss of one micro-batch.
-    fn loss(self, rollouts: &[&TokenValues], policy_logp: &Tensor) -> Result<Loss> {
+    fn loss(
+        self,
+        rollouts: &[&TokenValues],
+        policy_logp: &Tensor,
+        weight: &Tensor,
+    ) -> Result<Loss> {
         let advantage = &column(rollouts, policy_logp, |rollout| &rollout.advantage)?;
-        let weight = &column(rollouts, policy_logp, |rollout| &rollout.weight)?;
         let behavior_logp = column(rollouts, policy_logp, |rollout| &rollout.behavior_logp)?;
         let log_ratio = (policy_logp - behavior_logp)?;
         let (gain, is_clipped) = match self {

@@ -55,7 +55,7 @@ pub fn step(
             let length = behavior_logp.len();
             TokenValues {
                 behavior_logp: widened(behavior_logp),
-                base_logp: Some(widened(base_logp)),
+                base_logp: widened(base_logp),
                 advantage: vec![if row % 2 == 0 { 1.0 } else { -1.0 }; length],
                 weight: vec![weight; length],
             }

@@ -8,12 +8,13 @@ fn gradient(region: TrustRegion, policy: [f64; 3], advantage: [f64; 2], weight: 
     let policy = Var::new(&policy, &Device::Cpu).unwrap();
     let rollout = |length, advantage| TokenValues {
         behavior_logp: vec![-1.0; length],
-        base_logp: None,
+        base_logp: vec![],
         advantage: vec![advantage; length],
         weight: vec![weight; length],
     };
     let rollouts = [&rollout(2, advantage[0]), &rollout(1, advantage[1])];
-    let loss = region.loss(&rollouts, policy.as_tensor()).unwrap();
+    let weights = column(&rollouts, &policy, |rollout| &rollout.weight).unwrap();
+    let loss = region.loss(&rollouts, &policy, &weights).unwrap();
     loss.total.backward().unwrap().get(&policy).unwrap().to_vec1().unwrap()
 }
 

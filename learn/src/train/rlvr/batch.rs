@@ -141,7 +141,7 @@ impl TrainingCompletion {
                 counts: !(run.plan.mask_truncated && sampled.finish == Finish::Length),
                 values: TokenValues {
                     behavior_logp: sampled.logp.iter().copied().map(f64::from).collect(),
-                    base_logp: None,
+                    base_logp: vec![],
                     advantage: vec![],
                     weight: vec![1.0; sampled.tokens.len()],
                 },
@@ -200,9 +200,9 @@ fn correct_sampler(
     Ok(Some(mismatch))
 }
 
-/// Sets the base's scores, where the objective reads them or the log has those of all.
+/// Sets the base's scores, of all completions or of none.
 fn score_by_base(run: &Run<'_>, completions: &mut [TrainingCompletion]) -> Result<()> {
-    if !run.plan.needs_reference() && run.config.settings.log_kl != LogKl::All {
+    if !run.has_base_scores() {
         return Ok(());
     }
     let is_kept = run.plan.vocabulary_regulariser().is_some() && run.ranks.size() == 1;
@@ -217,7 +217,7 @@ fn score_by_base(run: &Run<'_>, completions: &mut [TrainingCompletion]) -> Resul
     })?;
     let mut distributions = distributions.into_iter();
     for (completion, logp) in completions.iter_mut().zip(logp) {
-        (completion.values.base_logp, completion.base) = (Some(logp), distributions.next());
+        (completion.values.base_logp, completion.base) = (logp, distributions.next());
     }
     Ok(())
 }
@@ -243,10 +243,7 @@ fn stats(
             classes: group.classes(),
             rewards: group.rewards().iter().zip(&lengths).map(|(r, n)| shaped(*r, *n)).collect(),
             behavior_logp: own.iter().map(|one| logp(&one.values.behavior_logp)).collect(),
-            base_logp: own
-                .iter()
-                .map(|one| one.values.base_logp.as_ref().map_or(0.0, logp))
-                .collect(),
+            base_logp: own.iter().map(|one| logp(&one.values.base_logp)).collect(),
             lengths,
             normaliser: run.data.training.normaliser.get(group.problem).copied().unwrap_or(1.0),
             beta: run.plan.beta(),
@@ -267,10 +264,10 @@ fn penalties(run: &Run<'_>, completions: &[TrainingCompletion]) -> Result<Option
     let Some(regulariser) = run.plan.penalty_to_go() else { return Ok(None) };
     if regulariser.estimator != Estimator::Full {
         // One sample's estimate of the token's reverse KL.
-        let ratios = |TokenValues { behavior_logp, base_logp, .. }: &TokenValues| {
-            base_logp.as_ref().map(|base_logp| log_ratios(behavior_logp, base_logp))
+        let ratios = |one: &TrainingCompletion| {
+            log_ratios(&one.values.behavior_logp, &one.values.base_logp)
         };
-        return Ok(completions.iter().map(|one| ratios(&one.values)).collect());
+        return Ok(Some(completions.iter().map(ratios).collect()));
     }
     // The divergence of the next-token distributions.
     let (policy, temperature) = (run.models.policy, run.config.settings.temperature);
@@ -282,6 +279,11 @@ fn penalties(run: &Run<'_>, completions: &[TrainingCompletion]) -> Result<Option
 }
 
 impl<'a> Run<'a> {
+    /// Whether the base scores all completions: the objective reads its scores, or the log those of all.
+    pub(super) fn has_base_scores(&self) -> bool {
+        self.plan.needs_reference() || self.config.settings.log_kl == LogKl::All
+    }
+
     /// The base's decoder.
     pub(super) fn base(&self) -> Result<&'a Decoder> {
         self.models.base.context("the base was not held, and something reads it; this is a bug")
@@ -335,6 +337,7 @@ impl<'a> Run<'a> {
 
 /// `log(pi / a)` of every token.
 fn log_ratios(policy: &[f64], base: &[f64]) -> Vec<f64> {
+    assert_eq!(policy.len(), base.len(), "tokens that only one model has scored; this is a bug");
     policy.iter().zip(base).map(|(p, a)| p - a).collect()
 }
 

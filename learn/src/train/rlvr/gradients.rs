@@ -135,9 +135,9 @@ impl UpdateGradient<'_> {
     /// tokens, where they are rehearsed, and of whole samples where they stand for a target.
     fn add_stored(&mut self, batch: &StoredBatch<'_>, coefficient: f64) -> Result<()> {
         let (run, policy) = (self.run, self.run.models.policy);
-        let is_rehearsal = run.plan.matching().is_none();
         let StoredBatch { items, sequences, .. } = batch;
-        let mut stats = StoredStats { count: items.len(), ..StoredStats::default() };
+        let is_rehearsal = run.plan.matching().is_none();
+        let mut stats = StoredStats { count: items.len(), is_rehearsal, ..StoredStats::default() };
         let tokens = batch.tokens * self.update.count;
         // Samples of a target count whole, rehearsed completions token by token.
         let divisor = if is_rehearsal { tokens } else { items.len() };
@@ -152,7 +152,7 @@ impl UpdateGradient<'_> {
             policy.backward(forward, &(loss.total * coefficient)?, &mut self.grads)?;
         }
         self.stats.loss += coefficient * stats.value;
-        (self.stats.stored, self.stats.is_rehearsal) = (Some(stats), is_rehearsal);
+        self.stats.stored = Some(stats);
         Ok(())
     }
 }
@@ -235,8 +235,6 @@ pub(super) struct UpdateStats {
     pub(super) stored: Option<StoredStats>,
     /// Seconds in which they were summed over ranks.
     pub(super) reduction_time: Option<f64>,
-    /// Whether stored completions were rehearsed, and do not stand for a target.
-    pub(super) is_rehearsal: bool,
 }
 
 impl UpdateStats {
@@ -284,6 +282,8 @@ pub(super) struct RolloutStats {
 pub(super) struct StoredStats {
     /// Number of stored completions.
     pub(super) count: usize,
+    /// Whether they were rehearsed, and do not stand for a target.
+    pub(super) is_rehearsal: bool,
     /// The loss, without its coefficient.
     pub(super) value: f64,
     /// Mean log-probability of a token under the policy.

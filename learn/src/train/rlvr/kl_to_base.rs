@@ -24,8 +24,8 @@ pub(super) fn kl_to_base(
         completion.values.behavior_logp.iter().sum::<f64>() - base_logp.iter().sum::<f64>()
     };
     let all = &batch.completions;
-    let known = all.iter().map(|one| Some(ratio((one, one.values.base_logp.as_ref()?))));
-    if let Some(ratios) = known.collect::<Option<Vec<f64>>>() {
+    if run.has_base_scores() {
+        let ratios: Vec<_> = all.iter().map(|one| ratio((one, &one.values.base_logp))).collect();
         return Ok(Some(mean(&ratios)));
     }
     let is_due = match run.config.settings.log_kl {

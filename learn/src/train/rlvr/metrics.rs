@@ -140,7 +140,7 @@ impl Metrics {
                 *self.rehearsal_logp.get_or_insert(0.0) += stored.logp;
                 *self.rehearsal_clamped.get_or_insert(0.0) += stored.clamped;
             }
-            if stats.is_rehearsal {
+            if stored.is_rehearsal {
                 *self.rehearsal_divergence.get_or_insert(0.0) += share * stored.value;
             }
         }

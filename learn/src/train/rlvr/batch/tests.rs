@@ -26,7 +26,7 @@ fn scored() -> TokenBatch {
         counts: true,
         values: TokenValues {
             behavior_logp: vec![-0.25; length],
-            base_logp: None,
+            base_logp: vec![],
             advantage: vec![],
             weight: vec![1.0; length],
         },
