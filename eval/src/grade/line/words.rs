@@ -1,202 +1,43 @@
 //! What a key is by the words of its name, whatever their case and what stands between them.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tealight_datasets::read::words;
 
 /// Words of which one says that a key holds the gold answer, alone or beside [`NEUTRAL`] ones.
-const GOLD: [&str; 14] = [
-    "gold",
-    "golden",
-    "golds",
-    "groundtruth",
-    "groundtruths",
-    "truth",
-    "gt",
-    "gts",
-    "reference",
-    "references",
-    "ref",
-    "refs",
-    "expected",
-    "ideal",
-];
+const GOLD: &str = "\
+    gold golden golds groundtruth groundtruths truth gt gts reference references ref refs expected ideal";
 /// Those that say it beside another word only.
-const GOLD_BESIDE: [&str; 10] =
-    ["correct", "true", "standard", "std", "key", "target", "oracle", "right", "label", "labels"];
+const GOLD_BESIDE: &str = "correct true standard std key target oracle right label labels";
 /// Words that stand beside them.
-const NEUTRAL: [&str; 21] = [
-    "ground",
-    "truth",
-    "truths",
-    "answer",
-    "answers",
-    "ans",
-    "output",
-    "outputs",
-    "solution",
-    "solutions",
-    "value",
-    "text",
-    "str",
-    "response",
-    "completion",
-    "option",
-    "choice",
-    "letter",
-    "result",
-    "label",
-    "labels",
-];
+const NEUTRAL: &str = "\
+    ground truth truths answer answers ans output outputs solution solutions value text str response completion \
+    option choice letter result label labels";
 /// Names that may be the gold answer, or what a model said, or something else.
 const MAYBE_GOLD: [&[&str]; 3] = [&["final", "answer"], &["labels"], &["key"]];
 
 /// Words of what a question is about.
-const PARTS: [&str; 61] = [
-    "choices",
-    "choice",
-    "options",
-    "option",
-    "endings",
-    "passage",
-    "passages",
-    "context",
-    "contexts",
-    "image",
-    "images",
-    "picture",
-    "figure",
-    "diagram",
-    "audio",
-    "video",
-    "table",
-    "tables",
-    "premise",
-    "premises",
-    "hypothesis",
-    "article",
-    "document",
-    "documents",
-    "paragraph",
-    "paragraphs",
-    "story",
-    "background",
-    "body",
-    "facts",
-    "evidence",
-    "knowledge",
-    "dialogue",
-    "dialog",
-    "conversation",
-    "history",
-    "code",
-    "snippet",
-    "schema",
-    "sentence",
-    "sentence1",
-    "sentence2",
-    "tools",
-    "functions",
-    "hint",
-    "numbers",
-    "nums",
-    "grid",
-    "graph",
-    "claim",
-    "abstract",
-    "constraints",
-    "rules",
-    "transcript",
-    "chart",
-    "screenshot",
-    "page",
-    "statement",
-    "statements",
-    "email",
-    "review",
-];
+const PARTS: &str = "\
+    choices choice options option endings passage passages context contexts image images picture figure diagram \
+    audio video table tables premise premises hypothesis article document documents paragraph paragraphs story \
+    background body facts evidence knowledge dialogue dialog conversation history code snippet schema sentence \
+    sentence1 sentence2 tools functions hint numbers nums grid graph claim abstract constraints rules transcript \
+    chart screenshot page statement statements email review";
 /// Those that may also hold what a model wrote.
-const SAID: [&str; 5] = ["code", "history", "conversation", "dialogue", "dialog"];
+const SAID: &str = "code history conversation dialogue dialog";
 /// Words of what a problem belongs to.
-const SUBSETS: [&str; 21] = [
-    "lang",
-    "language",
-    "locale",
-    "task",
-    "dataset",
-    "source",
-    "subset",
-    "category",
-    "split",
-    "subject",
-    "benchmark",
-    "domain",
-    "suite",
-    "testset",
-    "topic",
-    "year",
-    "exam",
-    "contest",
-    "competition",
-    "collection",
-    "corpus",
-];
+const SUBSETS: &str = "\
+    lang language locale task dataset source subset category split subject benchmark domain suite testset topic \
+    year exam contest competition collection corpus";
 /// Words of how a sample was made.
-const CONDITIONS: [&str; 14] = [
-    "config",
-    "temperature",
-    "effort",
-    "shot",
-    "shots",
-    "fewshot",
-    "template",
-    "penalty",
-    "quantization",
-    "decoding",
-    "dtype",
-    "backend",
-    "beams",
-    "budget",
-];
+const CONDITIONS: &str = "\
+    config temperature effort shot shots fewshot template penalty quantization decoding dtype backend beams budget";
 /// Words of what a program says of a problem or a sample.
-const OTHER: [&str; 34] = [
-    "id",
-    "ids",
-    "idx",
-    "index",
-    "hash",
-    "uid",
-    "uuid",
-    "num",
-    "n",
-    "count",
-    "len",
-    "length",
-    "size",
-    "tokens",
-    "score",
-    "scores",
-    "time",
-    "date",
-    "model",
-    "generated",
-    "pred",
-    "predicted",
-    "prediction",
-    "extracted",
-    "parsed",
-    "output",
-    "outputs",
-    "response",
-    "completion",
-    "file",
-    "path",
-    "url",
-    "description",
-    "judge",
-];
+const OTHER: &str = "\
+    id ids idx index hash uid uuid num n count len length size tokens score scores time date model generated pred \
+    predicted prediction extracted parsed output outputs response completion file path url description judge";
 
 /// What a key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,7 +61,7 @@ pub(super) fn kind(name: &str) -> Kind {
     /// Most names that are remembered, and bytes of one: records of a file share theirs.
     const MOST: (usize, usize) = (1024, 64);
     thread_local! {
-        static KNOWN: RefCell<HashMap<String, Kind>> = RefCell::default();
+        static KNOWN: RefCell<BTreeMap<String, Kind>> = RefCell::default();
     }
     KNOWN.with_borrow_mut(|known| {
         if let Some(kind) = known.get(name) {
@@ -240,30 +81,30 @@ fn by_words(name: &str) -> Kind {
     }
     let words = words(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_in = |word: &str, known: &str| known.split(' ').any(|one| one == word);
     // `gold_list`; but a `label_list` has the names of classes, and a `correct_list` verdicts.
-    if words.iter().any(|word| GOLD.contains(word)) {
+    if words.iter().any(|word| is_in(word, GOLD)) {
         words.pop_if(|last| *last == "list");
     }
-    let any = |known: &[&str]| words.iter().any(|word| known.contains(word));
+    let any = |known: &str| words.iter().any(|word| is_in(word, known));
     let has = |word: &str| words.contains(&word);
-    let is_gold =
-        any(&GOLD) || has("ground") && has("truth") || words.len() > 1 && any(&GOLD_BESIDE);
-    let known = [&GOLD[..], &GOLD_BESIDE, &NEUTRAL];
+    let is_gold = any(GOLD) || has("ground") && has("truth") || words.len() > 1 && any(GOLD_BESIDE);
+    let known = [GOLD, GOLD_BESIDE, NEUTRAL];
     if MAYBE_GOLD.contains(&words.as_slice()) {
         Kind::MaybeGold
-    } else if is_gold && words.iter().all(|word| known.iter().any(|words| words.contains(word))) {
+    } else if is_gold && words.iter().all(|word| known.iter().any(|words| is_in(word, words))) {
         Kind::Gold
     } else if has("system") && (words.len() == 1 || has("prompt")) {
         Kind::System
-    } else if is_condition(&words) {
+    } else if any(CONDITIONS) || is_condition(&words) {
         Kind::Condition
     } else if words == ["text"] {
         Kind::PartOrSaid
-    } else if any(&OTHER) && !any(&["image", "images", "audio", "video"]) {
+    } else if any(OTHER) && !any("image images audio video") {
         Kind::Other
-    } else if any(&PARTS) {
-        if any(&SAID) { Kind::PartOrSaid } else { Kind::Part }
-    } else if any(&SUBSETS) {
+    } else if any(PARTS) {
+        if any(SAID) { Kind::PartOrSaid } else { Kind::Part }
+    } else if any(SUBSETS) {
         Kind::Subset
     } else {
         Kind::Other
@@ -272,8 +113,7 @@ fn by_words(name: &str) -> Kind {
 
 fn is_condition(words: &[&str]) -> bool {
     let has = |word: &str| words.contains(&word);
-    words.iter().any(|word| CONDITIONS.contains(word))
-        || matches!(words, ["top", "p" | "k"] | ["min", "p"] | ["topp" | "topk"])
+    matches!(words, ["top", "p" | "k"] | ["min", "p"] | ["topp" | "topk"])
         || has("max") && (has("tokens") || has("length"))
         || matches!(words, ["prompt", "version" | "name" | "style" | "type" | "variant" | "format"])
 }
