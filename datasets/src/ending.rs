@@ -86,6 +86,10 @@ const STATUSES: [&str; 6] = ["completed", "truncated", "aborted", "incomplete", 
 /// The place of a key among those of a finish reason, or of a list of them, of which the first with a value counts: the
 /// reason of an end in any words (`finish_reason`, `stopReason`, `response_end_reasons`), then [`KEYS`].
 fn place(key: &str) -> Option<usize> {
+    // That of most servers: words take longer.
+    if key == "finish_reason" {
+        return Some(0);
+    }
     // vLLM has the stop string under `stop_reason` beside its `finish_reason`.
     const ENDS: [&str; 5] = ["finish", "done", "stop", "end", "terminat"];
     const FORMS: [&str; 7] = ["", "ed", "ing", "ped", "ping", "ion", "reason"];
@@ -93,7 +97,7 @@ fn place(key: &str) -> Option<usize> {
         let is_form = |rest: &str| FORMS.contains(&rest);
         ENDS.iter().position(|end| word.strip_prefix(end).is_some_and(is_form))
     };
-    if !key.contains("eason") {
+    if !key.as_bytes().windows(5).any(|part| part == b"eason") {
         return Some(ENDS.len() + KEYS.iter().position(|known| *known == key)?);
     }
     let words = words(key);
@@ -134,6 +138,10 @@ impl Ending {
             },
             _ => return Self::Unknown,
         };
+        // As most completions end: the others are folded.
+        if text == "stop" {
+            return Self::Normal;
+        }
         let lower = folded(text);
         let is_one = |reasons: &str| reasons.split(' ').any(|reason| reason == lower);
         if is_one(NORMAL) {

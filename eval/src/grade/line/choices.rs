@@ -1,19 +1,23 @@
 //! The choices of a record by their letters, under a key of their own or as its prompt lists them.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use tealight_core::Prompt;
 
 use super::super::known::choice;
 use super::fields::{get, printed_list, text_of};
+use super::golds::About;
 
 /// Keys of all choices of a record.
 const LISTS: [&str; 5] = ["choices", "options", "Choices", "Options", "endings"];
 
 /// The letter of the one choice that is `gold`, where `gold` is its text.
-pub(super) fn letter_of(gold: &str, value: &Value, prompt: Option<&Prompt>) -> Option<String> {
+pub(super) fn letter_of(gold: &str, about: About<'_>) -> Option<String> {
     let folded = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
     let gold = gold.trim();
-    let all = of(value).or_else(|| in_prompt(prompt?))?;
+    let shown = || in_prompt(about.prompt?).map(Cow::Owned);
+    let all = about.choices.map(Cow::Borrowed).or_else(shown)?;
     // A letter is one of a choice.
     if all.iter().any(|(letter, _)| letter.eq_ignore_ascii_case(gold)) {
         return None;

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use super::fields::{printed_list, text_of, truth};
+use super::fields::{get, printed_list, text_of, truth};
 use super::names::CLASSES;
 use crate::completion::Ending;
 use crate::number::counted;
@@ -91,7 +91,7 @@ impl Each {
     pub(super) fn of(value: &Value, completions: usize) -> Result<Self> {
         let read = |value: &Value, what: (&str, &str)| Of::read(value, what, completions);
         let of_key = |value: &Value, key: &str| read(value, ("value", &format!(" of `{key}`")));
-        let there = |key: &str| value.get(key).filter(|found| !found.is_null());
+        let there = |key: &str| get(value, key).filter(|found| !found.is_null());
         let reasons = Ending::reasons(value);
         // llama.cpp says by `truncated` that the prompt was cut.
         let is_of_prompt = |key: &str| key == "truncated" && there("stop_type").is_some();

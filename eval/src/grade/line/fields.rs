@@ -4,9 +4,9 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::{Message, Prompt};
 use tealight_datasets::python_list;
-use tealight_datasets::read::{known_role, why_no_answer};
+use tealight_datasets::read::why_no_answer;
 
-use crate::completion::{Content, reason};
+use crate::completion::{Content, reason, role_of};
 
 /// The value of a key. Records have few keys and formats many names for them: comparing them is faster than hashing.
 pub(super) fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
@@ -14,7 +14,11 @@ pub(super) fn get<'v>(value: &'v Value, key: &str) -> Option<&'v Value> {
     const FEW: usize = 16;
     match value {
         Value::Object(map) if map.len() <= FEW => {
-            map.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+            // The first letter, before a call that compares all of them.
+            let is_it = |name: &str| {
+                name.len() == key.len() && name.bytes().next() == key.bytes().next() && name == key
+            };
+            map.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value)
         }
         value => value.get(key),
     }
@@ -134,8 +138,8 @@ pub(super) fn prompt_of(value: &Value) -> Option<Prompt> {
 
 /// A message with its role, in OpenAI's, ShareGPT's or OpenCompass' words.
 fn message(value: &Value) -> Option<Message> {
-    let sender = first(value, &["role", "from"])?;
-    let role = known_role(&sender).map_or_else(|| sender.to_lowercase(), str::to_owned);
+    let sender = || Some(first(value, &["role", "from"])?.to_lowercase());
+    let role = role_of(value).map(str::to_owned).or_else(sender)?;
     let content = ["content", "value", "prompt"]
         .iter()
         .find_map(|key| Content::read(get(value, key)?).text)?;

@@ -106,7 +106,7 @@ impl Format {
     /// Reads a record in the format that its keys tell, with its own key where it stands in an object.
     pub(super) fn read(value: &Value, key: Option<&str>) -> Result<Line> {
         let format = Self::of(value);
-        let line = match format {
+        let mut line = match format {
             Self::Tealight => own::tealight(value),
             Self::AnthropicBatch => servers::anthropic(value),
             Self::Batch => servers::openai(value),
@@ -123,7 +123,8 @@ impl Format {
             Self::VerifiersEpisode => harnesses::verifiers_episode(value),
             Self::Trl | Self::Own => own::own(value, key),
         }?;
-        Ok(Line { format, ..line })
+        line.format = format;
+        Ok(line)
     }
 }
 

@@ -6,7 +6,7 @@ use tealight_datasets::judge;
 use tealight_datasets::read::VERDICTS;
 use tealight_datasets::verify::math;
 
-use super::choices::{self, letter_of};
+use super::choices::letter_of;
 use super::fields::{first_golds, get, golds, printed_list};
 use super::names::{GOLDS, SURE_GOLDS};
 use super::short;
@@ -47,6 +47,8 @@ pub(super) struct Golds {
 #[derive(Clone, Copy)]
 pub(super) struct About<'a> {
     pub(super) prompt: Option<&'a Prompt>,
+    /// The choices under keys of their own, by their letters.
+    pub(super) choices: Option<&'a [(String, String)]>,
     /// Whether somebody judged it.
     pub(super) is_judged: bool,
     /// Whether its `solution` is the completion, and whether it has several completions.
@@ -125,12 +127,12 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
         None => true,
     }));
     found.extend(rest);
-    let Some((key, golds)) = found.first() else {
+    if found.is_empty() {
         return Golds { is_said: about.is_judged && has_answer, ..Golds::default() };
-    };
-    let (key, mut golds) = (*key, golds.clone());
+    }
+    let (key, mut golds) = found.remove(0);
     let is_answer = key == "answer" && !about.is_judged;
-    let maybe = worded(value, Kind::MaybeGold).filter(|_| is_answer);
+    let maybe = is_answer.then(|| worded(value, Kind::MaybeGold)).into_iter().flatten();
     let maybe = maybe.filter(|(name, _)| *name != "key" || get(value, "id").is_some());
     let refusal = maybe.filter(|(_, other)| share(other, &golds) == Some(false)).map(|(name, other)| {
         format!(
@@ -149,7 +151,7 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
             short(&golds[0])
         )
     });
-    if let Some(why) = refusal.chain(choice_index(value, key, &golds)).chain(label).next() {
+    if let Some(why) = refusal.chain(choice_index(about, key, &golds)).chain(label).next() {
         return Golds { refusal: Some(why), ..Golds::default() };
     }
     // Beside a sure key `answer` is what the completion said, and `label` whether that is right.
@@ -157,7 +159,7 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
     let is_against = |(other, them): &&(&str, Vec<String>)| {
         *other != "label" && !(is_sure && *other == "answer") && share(them, &golds) != Some(true)
     };
-    let conflict = found[1..].iter().find(is_against).map(|(other, them)| {
+    let conflict = found.iter().find(is_against).map(|(other, them)| {
         format!(
             "`{}` is `{}`, and `{}` is `{}`",
             short(key),
@@ -167,7 +169,7 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
         )
     });
     if let [gold] = golds.as_slice()
-        && let Some(letter) = letter_of(gold, value, about.prompt)
+        && let Some(letter) = letter_of(gold, about)
     {
         golds.push(letter);
     }
@@ -191,10 +193,10 @@ fn worded(value: &Value, kind: Kind) -> impl Iterator<Item = (&str, Vec<String>)
 }
 
 /// Why a gold answer cannot be read that is an index into the choices: a number that none of them has.
-fn choice_index(value: &Value, key: &str, golds: &[String]) -> Option<String> {
+fn choice_index(about: About<'_>, key: &str, golds: &[String]) -> Option<String> {
     let [gold] = golds else { return None };
     let index: usize = gold.parse().ok()?;
-    let all = choices::of(value).filter(|all| all.len() > 1)?;
+    let all = about.choices.filter(|all| all.len() > 1)?;
     let is_number =
         |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == gold);
     let is_choice = |(label, text): &(String, String)| label == gold || is_number(text);

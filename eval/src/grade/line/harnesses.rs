@@ -5,7 +5,7 @@ use serde_json::Value;
 use tealight_core::Prompt;
 use tealight_datasets::python_list;
 
-use super::fields::{self, first, first_golds, first_id, golds, id_of, prompt_of, text_of};
+use super::fields::{self, first, first_golds, first_id, get, golds, id_of, prompt_of, text_of};
 use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash};
 use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
 
@@ -71,8 +71,8 @@ pub(super) fn lm_eval(value: &Value) -> Result<Line> {
 
 /// How a harness asked for completions.
 pub(super) fn sampling(settings: &Value) -> Vec<(&'static str, String)> {
-    let number = |keys: &[&str]| keys.iter().find_map(|key| settings[*key].as_f64());
-    let greedy = (settings["do_sample"] == false).then_some(0.0);
+    let number = |keys: &[&str]| keys.iter().find_map(|key| get(settings, key)?.as_f64());
+    let greedy = get(settings, "do_sample").and_then(|one| (*one == false).then_some(0.0));
     let found = [
         ("temperature", greedy.or_else(|| number(&["temperature"]))),
         ("max_completion_length", number(&["max_gen_toks", "max_new_tokens", "max_tokens"])),

@@ -27,6 +27,7 @@ use tealight_datasets::read::{VERDICTS, other_kind};
 
 use super::source::{Content, LISTS};
 use crate::completion::{Completion, Reading};
+use fields::get;
 pub(super) use format::Format;
 use names::VERDICT_LIST;
 use remarks::{LOST, NUMBERED};
@@ -183,7 +184,7 @@ pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
         }
     };
     let mut lines = match &value {
-        Value::Object(map) => match document(map, keys)? {
+        Value::Object(map) => match document(&value, map, keys)? {
             Some(lines) => lines,
             None => vec![line(&value, key.as_deref(), keys)?],
         },
@@ -204,10 +205,13 @@ fn not_json(text: &str, error: serde_json::Error) -> anyhow::Error {
 }
 
 /// The records of a whole document that stands on one line; none where the object is a record itself.
-fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>>> {
-    let is_header = |key: &str| map.get(key).is_some_and(Value::is_object);
-    let list = LISTS.iter().find_map(|name| map.get(*name)?.as_array());
-    if let Some(list) = list.filter(|_| is_header("eval") || map.contains_key("convos")) {
+fn document(value: &Value, map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>>> {
+    let (has, is_header) = (
+        |key: &str| get(value, key).is_some(),
+        |key: &str| get(value, key).is_some_and(Value::is_object),
+    );
+    let list = LISTS.iter().find_map(|name| get(value, name)?.as_array());
+    if let Some(list) = list.filter(|_| is_header("eval") || has("convos")) {
         let one = |(number, item): (usize, &Value)| {
             let read = match item {
                 Value::Array(messages) => harnesses::conversation(messages),
@@ -224,9 +228,8 @@ fn document(map: &Map<String, Value>, keys: Keys<'_>) -> Result<Option<Vec<Line>
         };
         return map.iter().map(one).collect::<Result<_>>().map(Some);
     }
-    let has = |key: &str| map.contains_key(key);
     // The first line of a log of nemo-evaluator.
-    if map.get("_type").is_some_and(|kind| kind == "meta") {
+    if get(value, "_type").is_some_and(|kind| kind == "meta") {
         return Ok(Some(Vec::new()));
     }
     if has("adapter_spec") && has("request_states") {
@@ -266,12 +269,16 @@ fn own_verdict(value: &Value, format: Format) -> Option<(&str, &Value)> {
     match format {
         Format::LmEval => at(value["metrics"][0].as_str()?),
         Format::Own => {
-            let is_list = value[VERDICT_LIST].is_array().then_some(VERDICT_LIST);
+            let is_list =
+                get(value, VERDICT_LIST).and_then(|all| all.is_array().then_some(VERDICT_LIST));
             let is_truth = |value: &Value| {
                 value.is_boolean()
                     || value.as_f64().is_some_and(|number| number == 0.0 || number == 1.0)
             };
-            at(VERDICTS.into_iter().find(|key| is_truth(&value[*key])).or(is_list)?)
+            at(VERDICTS
+                .into_iter()
+                .find(|key| get(value, key).is_some_and(is_truth))
+                .or(is_list)?)
         }
         // Correct or incorrect.
         Format::Inspect => {

@@ -112,7 +112,14 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
     let CompletionKeys { one, several, is_solution, is_text } =
         CompletionKeys::of(value, prompt.is_some())?;
     let is_several = several.is_some();
-    let about = About { prompt: prompt.as_ref(), is_judged, is_solution, is_several };
+    let choices = choices::of(value);
+    let about = About {
+        prompt: prompt.as_ref(),
+        choices: choices.as_deref(),
+        is_judged,
+        is_solution,
+        is_several,
+    };
     let Golds { golds, is_answer, is_said, refusal, conflict } = golds_of(value, about);
     let mut line = Line {
         id,
@@ -120,7 +127,7 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         is_said_answer: is_said,
         gold_refusal: refusal,
         group: parts::group_of(value),
-        choices: choices::of(value).unwrap_or_default(),
+        choices: choices.unwrap_or_default(),
         prompt,
         context: first(value, &["context", "db_id"]),
         is_judged: is_judged && get(value, "answer").is_some(),
@@ -199,8 +206,8 @@ fn lowered(value: &Value) -> Option<Value> {
     let titles = map.keys().filter(|name| is_title(name)).map(|name| (name, lower(name)));
     let mut renamed: HashMap<&String, String> = titles.filter(|(_, name)| is_known(name)).collect();
     // Of two that would have one name both stay as they are.
-    let all: Vec<String> = map.keys().map(lower).filter(|_| !renamed.is_empty()).collect();
-    renamed.retain(|_, name| all.iter().filter(|other| *other == name).count() == 1);
+    let is_one = |name: &String| map.keys().filter(|other| lower(other) == *name).count() == 1;
+    renamed.retain(|_, name| is_one(name));
     (!renamed.is_empty()).then(|| {
         let name = |key: &String| renamed.get(key).unwrap_or(key).clone();
         map.iter().map(|(key, value)| (name(key), value.clone())).collect()
@@ -242,7 +249,9 @@ fn is_code(prompt: &str) -> bool {
 
 /// The texts that may stand before a completion: the prompt, and every text that is called one.
 fn prompts_of<'v>(value: &'v Value, prompt: Option<&Prompt>) -> Vec<Cow<'v, str>> {
-    let is_prompt = |name: &str| PROMPTS.contains(&name) || name.to_lowercase().contains("prompt");
+    let has_word =
+        |name: &str| name.as_bytes().windows(6).any(|six| six.eq_ignore_ascii_case(b"prompt"));
+    let is_prompt = |name: &str| PROMPTS.contains(&name) || has_word(name);
     let entries = value.as_object().into_iter().flatten();
     let texts = entries.filter(|(name, _)| is_prompt(name)).filter_map(|(_, text)| text.as_str());
     let mut all: Vec<Cow<'_, str>> = texts.map(Cow::Borrowed).collect();
@@ -323,6 +332,7 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
     refuse_tokens(line, found, several)?;
     note_turns(line, &items);
     let of_each = Each::of(value, items.len()).with_context(|| line.shown())?;
+    line.answers.reserve_exact(items.len().min(MAX_ANSWERS + 1));
     for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
         let own = Ending::reasons(item).map_or(Ending::Unknown, Ending::from_reason);
         let ending = if own == Ending::Unknown { of_each.ending(index) } else { own };

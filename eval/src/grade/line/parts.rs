@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::choices::is_response;
-use super::fields::{first_id, get, text_of};
+use super::fields::{first_id, get};
 use super::names::{ONE, PROMPTS, SEVERAL};
 use super::words::{self, Kind};
 use super::{Line, hash, short};
@@ -63,7 +63,7 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
             || SEVERAL.contains(&name)
     };
     let is_short = |value: &Value| {
-        words::is_scalar(value) && text_of(value).is_none_or(|text| text.len() <= MOST)
+        words::is_scalar(value) && value.as_str().is_none_or(|text| text.len() <= MOST)
     };
     let (mut parts, mut names, mut subsets) = (Vec::new(), Vec::new(), Vec::new());
     for (name, found) in value.as_object().into_iter().flatten() {
@@ -89,14 +89,15 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
     }
     let sampling = line.sampling.iter().filter(|(key, _)| get(value, key).is_none());
     line.conditions.extend(sampling.map(|(key, value)| ((*key).to_owned(), value.clone())));
-    parts.append(&mut subsets.clone());
-    let joined = |mut all: Vec<String>| {
+    let joined = |all: &mut [String]| {
         all.sort_unstable();
         (!all.is_empty()).then(|| hash(all.iter().map(String::as_str)))
     };
     line.part_keys = names.join(", ");
-    line.parts = joined(parts);
-    let own = if is_named { joined(subsets) } else { line.parts };
+    let of_subsets = joined(&mut subsets);
+    parts.append(&mut subsets);
+    line.parts = joined(&mut parts);
+    let own = if is_named { of_subsets } else { line.parts };
     let prompt = line.prompt.as_ref().map(|prompt| hash([prompt.plain().trim()]));
     line.variant = match (prompt, own) {
         (None, None) => None,
