@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value};
 
+/// The option that sets what is recorded as `template_date`.
+const DATE: &str = "--template-kwargs strftime_now";
+
 /// One part of a sentence for each key whose value differs between two objects, in the order of the keys, such as
 /// `seed was 1, is 2`, or what a checksum stands for.
 pub fn changes(before: &Value, now: &Value) -> Vec<String> {
@@ -19,10 +22,11 @@ pub fn changes(before: &Value, now: &Value) -> Vec<String> {
             "dataset_checksum" => {
                 "the dataset's problems (their ids, prompts or answers) have changed".into()
             }
-            _ => {
+            key => {
+                let name = if key == "template_date" { DATE } else { key };
                 let shown =
                     |value: Option<&Value>| value.map_or("unset".to_owned(), Value::to_string);
-                format!("{key} was {}, is {}", shown(before.get(key)), shown(now.get(key)))
+                format!("{name} was {}, is {}", shown(before.get(key)), shown(now.get(key)))
             }
         })
         .collect()

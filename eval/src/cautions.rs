@@ -1,7 +1,7 @@
 //! What speaks against the numbers of a set: truncated completions, failed requests, samples that are all the same.
 
 use crate::Truncated;
-use crate::number::counted;
+use crate::number::{counted, with_verb};
 use crate::results::SetResult;
 
 impl SetResult {
@@ -71,12 +71,13 @@ impl SetResult {
         if summary.unjudged > 0 {
             let problems = match summary.unjudged_problems {
                 0 => String::new(),
-                1 => ", and 1 problem has no judged completion at all".to_owned(),
-                count => format!(", and {count} problems have no judged completion at all"),
+                count => {
+                    format!(", and {} no judged completion", with_verb(count, "problem", "have"))
+                }
             };
             cautions.push(format!(
-                "{name}: {} completions could not be judged and are left out{problems}",
-                summary.unjudged
+                "{name}: {} left out, which could not be judged{problems}",
+                with_verb(summary.unjudged, "completion", "are")
             ));
         }
         cautions

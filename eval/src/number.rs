@@ -27,6 +27,18 @@ pub fn with_noun(count: &str, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
+/// The same with a verb, which is named in its form for several: `1 line is`, `2 lines are`.
+pub fn with_verb(count: usize, noun: &str, verb: &str) -> String {
+    let of_one = match verb {
+        "are" => "is".to_owned(),
+        "were" => "was".to_owned(),
+        "have" => "has".to_owned(),
+        verb => format!("{verb}s"),
+    };
+    let verb = if count == 1 { &of_one } else { verb };
+    format!("{} {verb}", counted(count, noun))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

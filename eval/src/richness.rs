@@ -30,8 +30,7 @@ impl Richness {
     pub fn basis(&self, all: usize) -> String {
         let left_out = match self.all_different {
             0 => String::new(),
-            1 => "; 1 more has enough, but all differ, so it is left out".to_owned(),
-            count => format!("; {count} more have enough, but all differ, so they are left out"),
+            count => format!("; left out: {count} with enough, all of which differ"),
         };
         format!("{} of {all} problems{left_out}", self.problems)
     }
@@ -82,7 +81,7 @@ mod tests {
             repeated.classes.add(&one, &other, "7");
         }
         let richness = Richness::from_tallies(&[repeated, different]).unwrap();
-        let basis = "1 of 3 problems; 1 more has enough, but all differ, so it is left out";
+        let basis = "1 of 3 problems; left out: 1 with enough, all of which differ";
         assert_eq!((richness.all_different, richness.basis(3).as_str()), (1, basis));
     }
 

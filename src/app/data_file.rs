@@ -10,6 +10,7 @@ use tealight_core::guard;
 use tealight_datasets::read::Columns;
 use tealight_datasets::{Dataset, SOURCES};
 
+use tealight_eval::number::counted;
 use tealight_formats::hub::dataset::{Fetched, HubDataset};
 use tealight_system::budget;
 use tealight_system::machine;
@@ -49,7 +50,7 @@ pub(crate) fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Resul
         dataset.fetch().with_context(|| match spec.starts_with("hub:") {
             true => format!("dataset `{spec}`"),
             false => format!(
-                "dataset `{spec}`, asked of the Hub since no file or source of this name is here"
+                "dataset `{spec}`, which was looked up on the Hub: no file or built-in source has this name"
             ),
         })?;
     let of_files = files.clone();
@@ -95,7 +96,8 @@ pub(crate) fn refuse_overlap(train: &Dataset, test: &Dataset, option: &str) -> R
     match shared.count() {
         0 => Ok(()),
         count => bail!(
-            "{count} problems of {} are in {} too; choose a {option} that is held out",
+            "{} of {} in {} too; choose a {option} that is held out",
+            counted(count, "problem"),
             test.name,
             train.name
         ),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tealight_datasets::{Dataset, Rewards, Verifier, verify};
 use tealight_eval::grade::{GradeJob, Graded, JudgedChunk, Source};
+use tealight_eval::number::counted;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing, Rules};
 use tealight_eval::store::{Index, SamplesWriter};
@@ -294,7 +295,7 @@ impl Follower {
         if self.logged.elapsed() > LOG_EVERY {
             self.logged = Instant::now();
             let rate = self.judged as f64 / self.started.elapsed().as_secs_f64();
-            tracing::info!("{} completions judged ({rate:.0}/s)", self.judged);
+            tracing::info!("{} judged ({rate:.0}/s)", counted(self.judged, "completion"));
         }
         self.out.as_mut().map_or(Ok(()), |out| out.write(chunk))
     }
@@ -305,7 +306,9 @@ impl Follower {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = completions as f64 / seconds;
         tracing::info!(
-            "{completions} completions of {problems} problems in {seconds:.1} s ({rate:.0}/s)"
+            "{} of {} in {seconds:.1} s ({rate:.0}/s)",
+            counted(completions, "completion"),
+            counted(problems, "problem")
         );
         Ok((seconds, index))
     }

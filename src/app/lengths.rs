@@ -4,6 +4,7 @@
 use anyhow::{Result, bail};
 use tealight_datasets::{Dataset, Problem};
 
+use tealight_eval::number::counted;
 use tealight_learn::rollout::Encoded;
 use tealight_learn::train::rlvr::LENGTH;
 use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
@@ -27,7 +28,8 @@ pub(crate) fn completion_length<'a>(
     let length = (context - longest).min(LENGTH);
     if length < LENGTH {
         tracing::info!(
-            "completions of up to {length} tokens: what the context of {context} leaves; --max-completion-length sets it"
+            "completions of up to {}: what the context of {context} leaves; --max-completion-length sets it",
+            counted(length, "token")
         );
     }
     Ok(length)
@@ -107,7 +109,7 @@ pub(crate) fn keep(
     }
     if left_out > 0 {
         tracing::info!(
-            "{}: {left_out} of {all} rows are left out: {what} exceeds the model's context of {context}",
+            "{}: {left_out} of {all} rows left out: {what} exceeds the model's context of {context}",
             dataset.name
         );
     }

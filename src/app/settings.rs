@@ -319,7 +319,10 @@ impl DataOptions {
         if let Some(name) = &set.name {
             dataset.name.clone_from(name);
         }
-        let checker = dataset.verifier.name();
+        let checker = match dataset.verifier.grading().names {
+            one if one.is_empty() => dataset.verifier.name().to_owned(),
+            several => several.join("` and `"),
+        };
         let problems = counted(dataset.problems.len(), "problem");
         tracing::info!("dataset {}: {problems}, checked by `{checker}`", dataset.name);
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));

@@ -64,13 +64,17 @@ const HINTS: &[(&str, &str)] = &[
     ("scale-rewards baseline", "use --objective NAME:baseline=group-std, batch-std or group-mean"),
     (
         "use-vllm vllm-mode vllm-server-base-url vllm-server-host vllm-server-port",
-        "name the servers that sample with --engine URL",
+        "name the servers that sample with --engine URL (docs/how-to/vllm.md)",
     ),
     (
         "concurrency retries engine-timeout engine-model engine-dialect engine-folder vllm-server-timeout",
-        "use --engine-kwargs KEY=VALUE, such as timeout=60, retries=2 or folder=DIR",
+        "use --engine-kwargs KEY=VALUE, such as timeout=60, retries=2 or folder=DIR (docs/how-to/vllm.md)",
     ),
-    ("template-date", "use --template-kwargs strftime_now=YYYY-MM-DD"),
+    ("template-date", "use --template-kwargs strftime_now=YYYY-MM-DD (docs/how-to/prompts.md)"),
+    (
+        "gradient-link",
+        "gradients of several processes are summed on the CPU (docs/how-to/cluster.md)",
+    ),
     (
         "vllm-importance-sampling-correction vllm-importance-sampling-mode",
         "use --importance-correction",
@@ -131,6 +135,10 @@ const OF_SFT: &[(&str, &str)] = &[
     ),
 ];
 
+/// The same of `objectives`.
+const OF_OBJECTIVES: &[(&str, &str)] =
+    &[("markdown", "use --all; docs/objectives.md has the table")];
+
 /// Commands of other tools and of earlier builds, and what to use here.
 const COMMANDS: &[(&str, &str)] = &[
     (
@@ -142,6 +150,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
     ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),
     ("prove", "use tealight lab --prove OBJECTIVE"),
+    (
+        "beta",
+        "the coefficient for a validity mu is 1 / (logit mu - logit A), A being the base's validity (docs/objectives.md)",
+    ),
 ];
 
 /// The hint for an option or a command of another tool, or for a short option of the command in `words` with a dash too
@@ -175,7 +187,8 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
     }
     let command = command_of(words)?;
     let fix = fix(name, |option| has_long(&command, option))?;
-    Some(format!("there is no {given} here: {fix} (docs/how-to/trl.md)"))
+    let page = if fix.contains("docs/") { "" } else { " (docs/how-to/trl.md)" };
+    Some(format!("there is no {given} here: {fix}{page}"))
 }
 
 /// The hint for a word that belongs to no option: TRL gives switches a value, and lists without commas.
@@ -222,7 +235,7 @@ fn options_in(fix: &str) -> impl Iterator<Item = &str> {
 /// What to give in place of another tool's option, which is named without its dashes; nothing where that names an
 /// option which the command lacks.
 pub(super) fn fix(name: &str, has: impl Fn(&str) -> bool) -> Option<&'static str> {
-    let all = [named(OF_SFT, name), named(HINTS, name)];
+    let all = [OF_SFT, OF_OBJECTIVES, HINTS].map(|hints| named(hints, name));
     all.into_iter().flatten().find(|fix| options_in(fix).all(&has))
 }
 
@@ -250,7 +263,7 @@ mod tests {
     #[test]
     fn hints_name_existing_options_and_no_own_name() {
         let all = commands::command();
-        for (name, hints) in [("train", HINTS), ("sft", OF_SFT)] {
+        for (name, hints) in [("train", HINTS), ("sft", OF_SFT), ("objectives", OF_OBJECTIVES)] {
             let command = all.find_subcommand(name).expect("a command");
             let mut seen = HashSet::new();
             for (names, fix) in hints {

@@ -14,7 +14,7 @@ pub fn read<'t>(
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for text in texts {
         let Some((key, value)) = text.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            bail!("{option} `{text}`: expected KEY=VALUE, such as {example}");
+            bail!("{option} must be KEY=VALUE, such as {example}, not `{text}`");
         };
         if pairs.iter().any(|(known, _)| *known == key) {
             bail!("{option} sets `{key}` twice");

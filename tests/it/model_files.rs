@@ -147,7 +147,7 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
     assert_eq!(recorded(), "strftime_now=2024-02-29");
     refused!(
         "sft --resume {run} --model {} --dataset {data} --max-steps 4 --template-kwargs strftime_now=2024-03-01", model.path
-        => "template_date"
+        => "--template-kwargs strftime_now was"
     );
     // Today, unless another is given.
     let fresh = folder.path("fresh");
@@ -248,7 +248,7 @@ fn a_step_with_fewer_prompts_than_asked_says_so() {
     let how = "--prompts-per-step 3 --num-generations 2 --max-steps 1 --max-completion-length 2";
     let line = format!("train --model {} --dataset {data} {how}", model.path);
     let messages = ok(command!("{line} --output {out} --device cpu"));
-    assert!(messages.contains("a step has 1 prompts, all that there are, and not 3"), "{messages}");
+    assert!(messages.contains("a step has 1 prompt, all that there are, and not 3"), "{messages}");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn rows_that_are_too_long_are_left_out_where_that_is_asked_for() {
         assert!(message.contains("fit the model's context of 512"), "{name}: {message}");
         assert!(message.contains("--filter-overlong-prompts"), "{name}: {message}");
         let stderr = ok(command!("{line} --filter-overlong-prompts"));
-        assert!(stderr.contains("2 of 4 rows are left out"), "{name}: {stderr}");
+        assert!(stderr.contains("2 of 4 rows left out"), "{name}: {stderr}");
     }
     let study = folder.path("study");
     let stderr = ok(command!(

@@ -38,7 +38,7 @@ fn a_dry_run_says_what_does_not_fit_and_a_run_how_many_prompts_there_are() {
     let small = ["--num-generations", "2", "--max-completion-length", "8", "--device", "cpu"];
     let run = ["train", "--output", &folder.path("run")];
     let stderr = stderr_of(&tealight(&[&run[..], &few, &small].concat()));
-    assert!(stderr.contains("training: 1 steps of 6 prompts x 2 completions"), "{stderr}");
+    assert!(stderr.contains("training: 1 step of 6 prompts x 2 completions"), "{stderr}");
 }
 
 #[cfg(unix)]

@@ -21,7 +21,7 @@ use super::source::{Place, Record};
 use super::thoughts::Thoughts;
 use super::{GradeJob, Graded};
 use crate::Tally;
-use crate::number::counted;
+use crate::number::with_verb;
 
 /// A record that was parsed: where it stood, whether it was whole, its lines.
 pub(super) type Parsed = (Place, bool, Result<Vec<Line>>);
@@ -103,6 +103,7 @@ impl<'a> Lines<'a> {
             self.thoughts.find(lines().flat_map(|line| &line.answers));
         }
         let mut work = Work::default();
+        work.tasks.reserve(records.len());
         for (place, is_whole, parsed) in records {
             match parsed {
                 Ok(lines) => {
@@ -130,6 +131,9 @@ impl<'a> Lines<'a> {
     fn numbered(&mut self, mut line: Line, place: &Place, work: &mut Work) -> Result<()> {
         if self.problems.has_groups {
             line.id = line.group.take().or(line.id);
+        }
+        if line.filter.is_none() {
+            return self.of_run(line, place, work);
         }
         let lines = self.filters.add(document(&line), line, &mut self.notes);
         lines.into_iter().try_for_each(|line| self.of_run(line, place, work))
@@ -315,18 +319,14 @@ impl<'a> Lines<'a> {
             .with_context(|| self.name.clone())?;
         several.into_iter().for_each(|note| self.notes.say(note));
         if self.with_prompts > 0 {
-            let (count, verb) = (
-                counted(self.with_prompts, "completion"),
-                if self.with_prompts == 1 { "s" } else { "" },
-            );
-            self.notes.say(format!("{count} begin{verb} with the prompt, which is cut off"));
+            let completions = with_verb(self.with_prompts, "completion", "begin");
+            self.notes.say(format!("{completions} with the prompt, which is cut off"));
         }
         if self.with_turns > 0 {
-            let has = if self.with_turns == 1 { "has" } else { "have" };
             self.notes.say(format!(
-                "{} {has} further turns of the assistant behind the end of the first, which alone is judged: of rollouts of \
+                "{} further turns of the assistant behind the end of the first, which alone is judged: of rollouts of \
                  several turns give the last one",
-                counted(self.with_turns, "completion")
+                with_verb(self.with_turns, "completion", "have")
             ));
         }
         self.thoughts.sentence(&self.name).into_iter().for_each(|note| self.notes.say(note));

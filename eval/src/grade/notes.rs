@@ -6,7 +6,7 @@ use tealight_core::display::shortened;
 
 use super::GradeJob;
 use super::problems::Problems;
-use crate::number::counted;
+use crate::number::{counted, with_verb};
 use crate::rules::{Failed, Missing};
 
 /// Most names of one kind that are kept.
@@ -117,8 +117,9 @@ impl Notes {
         if let (Some(filter), true) = (filter, self.has_filters()) {
             let left_out: usize = self.other_filters.values().sum();
             notes.push(format!(
-                "lines of the filter `{filter}` are read; {left_out} lines of {} contain the same completions and \
-                 are left out (--filter NAME selects another filter)",
+                "lines of the filter `{filter}` are read, without {} of {} with the same completions (--filter NAME \
+                 selects another filter)",
+                counted(left_out, "line"),
                 self.filters()
             ));
         }
@@ -127,16 +128,14 @@ impl Notes {
             notes.push(format!("{} {kind}: {which}", counted(*count, "record")));
         }
         if self.repeated > 0 {
-            notes.push(format!(
-                "{} samples occur more than once and are counted once",
-                self.repeated
-            ));
+            let samples = with_verb(self.repeated, "sample", "occur");
+            notes.push(format!("{samples} more than once, of which one counts"));
         }
         if self.joined > 0 {
             notes.push(format!(
-                "{} lines are equal to lines of another run of lm-eval in this file and are counted as separate \
-                 samples, because the runs are complete or differ in other lines",
-                self.joined
+                "{} as in another run of lm-eval in this file, and count as separate samples, because the runs are \
+                 complete or differ in other lines",
+                with_verb(self.joined, "line", "are")
             ));
         }
         if self.first_verdicts > 0 {
@@ -154,8 +153,8 @@ impl Notes {
         }
         if self.answered_again > 0 {
             notes.push(format!(
-                "{} failed requests were repeated and answered: the answers are used",
-                self.answered_again
+                "{} repeated and answered: the answers are used",
+                with_verb(self.answered_again, "failed request", "were")
             ));
         }
         if let Some(error) = &self.without_gold.first {
@@ -178,18 +177,19 @@ impl Notes {
         let mut notes = Vec::new();
         if self.failures > 0 {
             let rule = match job.rules.failed {
-                Failed::Wrong => "count as incorrect (--failed unjudged leaves them out)",
-                Failed::Unjudged => "are not judged (--failed wrong counts them)",
+                Failed::Wrong => "incorrect (--failed unjudged leaves them out)",
+                Failed::Unjudged => "not judged (--failed wrong counts them)",
             };
             notes.push(format!(
-                "{} completions failed, were refused or have no text, and {rule}: {}",
-                self.failures,
+                "{} {rule}, for a request that failed or was refused, or for want of a text: {}",
+                with_verb(self.failures, "completion", "are"),
                 self.failure_examples.join("; ")
             ));
         }
         for (name, count) in &self.unknown_endings {
             notes.push(format!(
-                "the finish reason `{name}` of {count} completions is unknown and is treated as a normal end"
+                "the finish reason `{name}` of {} is unknown and is treated as a normal end",
+                counted(*count, "completion")
             ));
         }
         notes
@@ -200,8 +200,8 @@ impl Notes {
         let mut notes = of_ids(problems);
         if let Some(example) = &problems.other_golds.first {
             notes.push(format!(
-                "{} have different gold answers in the file and in the dataset; the dataset's is used: {example}",
-                counted(problems.other_golds.count, "problem")
+                "{} different gold answers in the file and in the dataset; the dataset's is used: {example}",
+                with_verb(problems.other_golds.count, "problem", "have")
             ));
         }
         if let Some(example) = &problems.other_prompts.first {
@@ -222,19 +222,17 @@ impl Notes {
             ));
         }
         if self.empty > 0 {
-            notes.push(format!(
-                "{} lines contain an empty list of completions and are left out",
-                self.empty
-            ));
+            let lines = with_verb(self.empty, "line", "are");
+            notes.push(format!("{lines} left out, with an empty list of completions"));
         }
         if let Some(id) = &self.missing.first {
             let rule = match job.missing {
-                Missing::LeftOut => "are left out (--missing wrong counts them as incorrect)",
-                Missing::Wrong => "count as incorrect (--missing left-out leaves them out)",
+                Missing::LeftOut => "left out (--missing wrong counts them as incorrect)",
+                Missing::Wrong => "incorrect (--missing left-out leaves them out)",
             };
             notes.push(format!(
-                "{} problems of the dataset have no completion, such as `{id}`, and {rule}",
-                self.missing.count
+                "{} {rule}, since the file has no completion of the dataset's problem, such as `{id}`",
+                with_verb(self.missing.count, "problem", "are")
             ));
         }
         let Some(known) = &problems.dataset else { return notes };
@@ -266,16 +264,16 @@ fn of_ids(problems: &Problems<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((id, own)) = &problems.shared_ids.first {
         notes.push(format!(
-            "{} ids are shared by several problems, which their prompts distinguish: another problem `{id}` is \
-             renamed `{own}` (a key such as `lang`, `task` or `split` counts as a part of the prompt)",
-            problems.shared_ids.count
+            "{} shared by several problems, which their prompts distinguish: another problem `{id}` is renamed `{own}` \
+             (a key such as `lang`, `task` or `split` counts as a part of the prompt)",
+            with_verb(problems.shared_ids.count, "id", "are")
         ));
     }
     if let Some(keys) = &problems.by_parts.first {
         notes.push(format!(
-            "{} with the prompt and gold answer of another, told apart by other keys that belong to the question \
-             ({keys}): if these belong to the completion, give each record the \"id\" of its problem",
-            counted(problems.by_parts.count, "problem")
+            "{} the prompt and the gold answer of another problem and differ in {keys}: if these keys belong to the \
+             completion and not to the question, give each record the \"id\" of its problem",
+            with_verb(problems.by_parts.count, "problem", "have")
         ));
     }
     if problems.grouped > 0 {
@@ -283,8 +281,8 @@ fn of_ids(problems: &Problems<'_>) -> Vec<String> {
             true => "each id comes with every prompt, so ids number the samples",
             false => "every record has its own id and prompts repeat, so ids number the records",
         };
-        let records = counted(problems.grouped, "record");
-        notes.push(format!("{ids}; {records} are grouped by their prompts"));
+        let records = with_verb(problems.grouped, "record", "are");
+        notes.push(format!("{ids}; {records} grouped by prompt"));
     }
     notes
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tealight_core::fnv;
 
 use super::judge::Task;
-use crate::number::counted;
+use crate::number::{counted, with_verb};
 
 /// Most samples that are held back until it is known what their numbers mean.
 const MAX_HELD: usize = 1 << 16;
@@ -97,13 +97,10 @@ impl Repeats {
             _ => {
                 let changed = match changed {
                     0 => String::new(),
-                    count => {
-                        format!("; {count} of them with another text, of which the first is used")
-                    }
+                    count => format!("; {count} with another text, of which the first is used"),
                 };
-                Some(format!(
-                    "{repeated} samples occur more than once and are counted once{changed}"
-                ))
+                let samples = with_verb(*repeated, "sample", "occur");
+                Some(format!("{samples} more than once, of which one counts{changed}"))
             }
         };
         // By the number of texts: a run that was resumed wrote some problems twice.

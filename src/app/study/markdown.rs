@@ -21,9 +21,9 @@ pub(super) fn markdown(study: &Study) -> String {
         text.push_str(&format!("Warning: {warning}\n\n"));
     }
     text.push_str(&format!(
-        "{}: {} samples a problem, seeds {}, as many {}. {} {}\n",
+        "{}: {} a problem, seeds {}, as many {}. {} {}\n",
         display::markdown(&study.model),
-        study.n,
+        counted(study.n, "sample"),
         seeds.join(", "),
         study.matched,
         study.decoding(),

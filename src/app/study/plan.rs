@@ -183,7 +183,7 @@ impl Prepared {
             points[place] += reached * seeds;
             let name = if place == 0 { one.label() } else { one.family.clone() };
             parts.push(Part {
-                name: format!("{} {name} ({steps} steps)", ["tune", "train"][place]),
+                name: format!("{} {name} ({})", ["tune", "train"][place], counted(steps, "step")),
                 count: seeds,
                 completions: (seeds * steps * step) as f64,
                 seconds: (seeds * steps) as f64 * rates.seconds_a_step,

@@ -15,6 +15,7 @@ use super::setup::RunSetup;
 use crate::app::directory::as_argument;
 use crate::app::session::Session;
 use crate::solvers::remote::{EngineWeights, Fleet};
+use tealight_eval::number::counted;
 use tealight_formats::adapter::{Adapter, LoraOptions};
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::objective::Plan;
@@ -250,16 +251,16 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     let settings = &config.settings;
     let batch = match plan.is_on_policy() {
         true => format!(
-            "{} prompts x {} completions of up to {} tokens",
-            settings.prompts_per_step.min(problems),
-            settings.num_generations,
-            settings.length()
+            "{} x {} of up to {}",
+            counted(settings.prompts_per_step.min(problems), "prompt"),
+            counted(settings.num_generations, "completion"),
+            counted(settings.length(), "token")
         ),
         false => format!("{} stored completions of the base", settings.rehearsal_batch_size),
     };
     tracing::info!(
-        "training: {} steps of {batch}, learning rate {}, seed {}",
-        settings.max_steps,
+        "training: {} of {batch}, learning rate {}, seed {}",
+        counted(settings.max_steps, "step"),
         settings.schedule.stated_rate(settings.lora.use_peft),
         config.seed
     );
@@ -268,7 +269,8 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     let (all, asked) = (problems, settings.prompts_per_step);
     if all < asked && plan.is_on_policy() {
         tracing::warn!(
-            "a step has {all} prompts, all that there are, and not {asked} (--prompts-per-step)"
+            "a step has {}, all that there are, and not {asked} (--prompts-per-step)",
+            counted(all, "prompt")
         );
     }
     Ok(plan)

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle,
 use tealight_eval::answer_rules;
 use tealight_eval::exact::Exact;
 use tealight_eval::interval::{ByK, DISTINCT_NEEDS};
-use tealight_eval::number::{counted, fixed, with_noun};
+use tealight_eval::number::{counted, fixed, with_noun, with_verb};
 use tealight_eval::results::SetResult;
 use tealight_eval::{Estimate, Level, Summary};
 
@@ -41,8 +41,12 @@ fn summary(summary: &Summary) -> String {
     let more: String = lines(summary).iter().map(|line| format!("{line}\n")).collect();
     let unjudged = match summary.unjudged {
         0 => String::new(),
-        1 => "\n1 completion could not be judged and is left out".to_owned(),
-        count => format!("\n{count} completions could not be judged and are left out"),
+        count => {
+            format!(
+                "\n{} left out, which could not be judged",
+                with_verb(count, "completion", "are")
+            )
+        }
     };
     let mut cut = match summary.truncated_correct {
         0 => String::new(),
@@ -53,9 +57,9 @@ fn summary(summary: &Summary) -> String {
     }
     let failed = match summary.failed {
         0 => String::new(),
-        1 => "\n1 completion without an answer (refused, filtered, failed, no text) counts as incorrect".into(),
         count => format!(
-            "\n{count} completions without an answer (refused, filtered, failed, no text) count as incorrect"
+            "\n{} incorrect for want of an answer (refused, filtered, failed, no text)",
+            with_verb(count, "completion", "are")
         ),
     };
     format!(

@@ -18,7 +18,7 @@ pub(in crate::cli) fn run(options: &GapOptions, stop: &Stop) -> Result<()> {
 
 /// What the columns of the table are.
 const COLUMNS: &str = "a is the base, p* the base conditioned on a correct output.\nvalidity: probability of a correct \
-output. answers: exp(entropy) of the correct ones. gap to best: J of the best policy found, less J. KL in nats. \
+output. answers: exp(entropy) of the correct ones. gap to best: J(best) - J. KL in nats. \
 unlisted: probability of all outputs that are not listed.";
 
 fn rows(gap: &Gap) -> String {
@@ -53,8 +53,9 @@ fn rows(gap: &Gap) -> String {
     let Gap { beta, problems, outputs, best, misspecification_gap, optimisation_gap, .. } = gap;
     format!(
         "{}\nJ = E[v] - {beta} KL(pi||a), exactly, over {outputs} outputs to {problems} problems; {COLUMNS}\n\
-         misspecification gap {misspecification_gap:.4} at most: J of p_beta - J of the best policy found ({best})\n\
-         optimisation gap     {optimisation_gap:.4} at least: J of the best policy found - J of the run",
+         best: {best}, the policy of the model class with the largest J that the search reached\n\
+         misspecification gap {misspecification_gap:.4} at most: J(p_beta) - J(best)\n\
+         optimisation gap     {optimisation_gap:.4} at least: J(best) - J(run)",
         table::plain(&cells)
     )
 }

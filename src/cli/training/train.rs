@@ -16,6 +16,7 @@ use super::resume::{self, RunFlags, RunSettings};
 use crate::app::data_file;
 use crate::app::training::held_out::HeldOutOptions;
 use crate::app::training::{self, DryRun, TrainOptions};
+use tealight_eval::number::counted;
 use tealight_system::process::Process;
 use tealight_system::telemetry::out;
 
@@ -82,8 +83,10 @@ fn show(run: &DryRun) -> Result<()> {
     writeln!(out, "a completion ends at: {}", run.stops.join(", "))?;
     writeln!(
         out,
-        "a step: {} completions of up to {} tokens, prompts of up to {}",
-        run.completions, run.completion_length, run.prompt_length
+        "a step: {} of up to {}, prompts of up to {}",
+        counted(run.completions, "completion"),
+        counted(run.completion_length, "token"),
+        run.prompt_length
     )?;
     if run.is_trust_region_inactive {
         writeln!(

@@ -14,7 +14,7 @@ use tealight_system::range::{Range, at_least};
 use super::Dialect;
 
 /// All keys, for a message.
-const KEYS: &str = "model, dialect, concurrency, timeout, retries, folder";
+const KEYS: &str = "model, dialect, concurrency, timeout, retries and folder";
 
 /// One of them, for messages.
 const EXAMPLE: &str = "timeout=60";
@@ -58,11 +58,12 @@ impl EngineKwargs {
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
-            _ if value.is_empty() => bail!("expected KEY=VALUE, such as {EXAMPLE}"),
+            _ if value.is_empty() => bail!("a value is missing behind `{key}=`, as in {EXAMPLE}"),
             "model" => self.model = Some(value.into()),
             "dialect" => {
                 let dialect = Dialect::from_str(value, false).ok();
-                self.dialect = Some(dialect.context("one of vllm, sglang, llama.cpp, openai")?);
+                self.dialect =
+                    Some(dialect.context("the dialect must be vllm, sglang, llama.cpp or openai")?);
             }
             "concurrency" => {
                 self.concurrency = number(value, COUNT, at_least(1.0).at_most(4096.0))?
@@ -73,7 +74,7 @@ impl EngineKwargs {
             }
             "retries" => self.retries = number(value, COUNT, at_least(0.0).at_most(1000.0))?,
             "folder" => self.folder = Some(value.into()),
-            _ => bail!("there is no key `{key}`; there is: {KEYS}"),
+            _ => bail!("there is no key `{key}`; the keys are {KEYS}"),
         }
         Ok(())
     }
@@ -83,7 +84,7 @@ impl EngineKwargs {
 fn number<T: FromStr>(text: &str, kind: &str, range: Range) -> Result<T> {
     let is_inside = text.parse::<f64>().is_ok_and(|number| range.contains(number));
     let number = text.parse().ok().filter(|_| is_inside);
-    number.with_context(|| format!("`{text}` is not {kind}, {range}"))
+    number.with_context(|| format!("the value must be {kind}, {range}, not {text}"))
 }
 
 #[cfg(test)]
@@ -105,17 +106,17 @@ mod tests {
         assert_eq!((all.concurrency, all.retries), (2, 0));
         assert_eq!((all.timeout.as_millis(), all.folder), (500, Some("/x,y".into())));
         for (wrong, part) in [
-            ("timeout", "expected KEY=VALUE"),
-            ("model=", "expected KEY=VALUE"),
+            ("timeout", "must be KEY=VALUE"),
+            ("model=", "a value is missing"),
             ("retries=1 retries=1", "sets `retries` twice"),
-            ("retry=1", "there is: model, dialect, concurrency, timeout, retries, folder"),
-            ("dialect=vLLM", "one of vllm, sglang, llama.cpp, openai"),
-            ("timeout=nan", "`nan`"),
-            ("timeout=0", "`0` is not a number, at least 0.001"),
-            ("timeout=1e7", "`1e7`"),
-            ("concurrency=0", "`0` is not a whole number, at least 1"),
-            ("concurrency=1.5", "`1.5` is not a whole number"),
-            ("retries=-1", "`-1`"),
+            ("retry=1", "the keys are model, dialect, concurrency, timeout, retries and folder"),
+            ("dialect=vLLM", "must be vllm, sglang, llama.cpp or openai"),
+            ("timeout=nan", "not nan"),
+            ("timeout=0", "must be a number, at least 0.001 and at most 1000000, not 0"),
+            ("timeout=1e7", "not 1e7"),
+            ("concurrency=0", "must be a whole number, at least 1"),
+            ("concurrency=1.5", "must be a whole number"),
+            ("retries=-1", "not -1"),
         ] {
             let error = format!("{:#}", read(wrong).unwrap_err());
             assert!(error.contains(part), "{wrong}: {error}");

@@ -24,9 +24,10 @@ mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tealight_eval::number::counted;
 use tealight_eval::{AnswerSink, Completion, ProblemRequest, Solver};
 
 use client::{Client, PromptInput, Request};
@@ -175,7 +176,10 @@ impl RemoteSolver<'_> {
                         self.lose(request, &mut answers, (missing, why));
                         break;
                     }
-                    None => return Err(error),
+                    None => {
+                        return Err(error)
+                            .with_context(|| format!("problem `{}`", request.problem.id));
+                    }
                 },
             };
             empty = if samples.is_empty() { empty + 1 } else { 0 };
@@ -202,8 +206,9 @@ impl RemoteSolver<'_> {
     ) {
         let count = answers.len() + missing;
         tracing::warn!(
-            "problem `{}`: {missing} of {count} samples failed: {why}",
-            request.problem.id
+            "problem `{}`: {missing} of {} failed: {why}",
+            request.problem.id,
+            counted(count, "sample")
         );
         answers.resize_with(count, || Completion::failed(why.clone()));
     }

@@ -93,10 +93,7 @@ fn numbers_that_come_again_with_other_texts_number_no_samples() {
     all.push(json!({"sample": 3, "prompt": "What is 0 + 1?", "gold": "1", "completion": "So 1"}));
     let found = graded(&lines(&all));
     assert_eq!(numbers(&found), [(4, 2); 6]);
-    has_note(
-        &found,
-        "1 samples occur more than once and are counted once; 1 of them with another text",
-    );
+    has_note(&found, "1 sample occurs more than once, of which one counts; 1 with another text");
 }
 
 #[test]

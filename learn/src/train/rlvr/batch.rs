@@ -264,9 +264,8 @@ fn penalties(run: &Run<'_>, completions: &[TrainingCompletion]) -> Result<Option
     let Some(regulariser) = run.plan.penalty_to_go() else { return Ok(None) };
     if regulariser.estimator != Estimator::Full {
         // One sample's estimate of the token's reverse KL.
-        let ratios = |one: &TrainingCompletion| {
-            log_ratios(&one.values.behavior_logp, &one.values.base_logp)
-        };
+        let ratios =
+            |one: &TrainingCompletion| log_ratios(&one.values.behavior_logp, &one.values.base_logp);
         return Ok(Some(completions.iter().map(ratios).collect()));
     }
     // The divergence of the next-token distributions.

@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::objective::{Anchor, Plan, SampleSource, Split};
 use crate::presample::{BaseCompletion, Presamples, PromptSamples};
+use tealight_eval::number::counted;
 use tealight_nn::policy::Sequence;
 
 /// A stored completion of the base.
@@ -52,8 +53,10 @@ impl TrainingData {
         let Some(presamples) = presamples else { return Ok(data) };
         let (completions, solved) = (presamples.completions(), presamples.solved());
         data.notes.push(format!(
-            "base: {completions} pre-samples, {:.3} correct, {solved} of {problems} prompts solved",
-            presamples.mean_validity()
+            "base: {}, {:.3} correct, {solved} of {} solved",
+            counted(completions, "pre-sample"),
+            presamples.mean_validity(),
+            counted(problems, "prompt")
         ));
         data.normaliser = presamples.prompts.iter().map(PromptSamples::normaliser).collect();
         match &plan.anchor {
@@ -72,9 +75,10 @@ impl TrainingData {
         }
         if !plan.is_on_policy() && data.rehearsal.is_empty() {
             bail!(
-                "the base solved none of {problems} prompts in {} tries each: there is nothing to \
-                 train on; raise --num-presamples, or choose easier problems",
-                presamples.request.num_presamples
+                "the base solved none of {} in {} each: there is nothing to train on; raise --num-presamples, or \
+                 choose easier problems",
+                counted(problems, "prompt"),
+                counted(presamples.request.num_presamples, "attempt")
             );
         }
         Ok(data)
@@ -83,14 +87,14 @@ impl TrainingData {
     /// Notes how the prompts were divided, and takes those to explore.
     fn explore(&mut self, threshold: f64, division: &Division) -> Result<()> {
         self.notes.push(format!(
-            "{} prompts to rehearse (at least {:.3} of the base's samples correct{}), {} prompts for rollouts, {} dropped",
-            division.rehearse.len(),
+            "{} to rehearse (at least {:.3} of the base's samples correct{}), {} for rollouts, {} dropped",
+            counted(division.rehearse.len(), "prompt"),
             threshold,
             match division.unconfirmed {
                 0 => String::new(),
                 count => format!("; {count} failed the extra check"),
             },
-            division.explore.len(),
+            counted(division.explore.len(), "prompt"),
             division.dropped.len(),
         ));
         if division.rehearse.is_empty() {
