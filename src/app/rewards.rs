@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::suite::{self, SuiteSet};
-use tealight_datasets::{Dataset, Rewards, verify};
+use tealight_datasets::{Dataset, Rewards, Verifier, verify};
 
 use crate::app::directory::as_argument;
 use crate::app::folder_settings;
@@ -85,6 +85,14 @@ impl RewardOptions {
             threshold: self.correct_threshold,
             classes: self.classes.clone(),
         }
+    }
+}
+
+/// What checks a dataset's answers, as messages name it: a verifier, or several.
+pub(crate) fn checkers(verifier: &dyn Verifier) -> String {
+    match verifier.grading().names {
+        one if one.is_empty() => verifier.name().to_owned(),
+        several => several.join("` and `"),
     }
 }
 

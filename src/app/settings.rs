@@ -14,7 +14,7 @@ use tealight_eval::pass_at_k;
 use crate::app::data_file::{self, DATASET_HELP};
 use crate::app::lengths;
 use crate::app::prompts::PromptOptions;
-use crate::app::rewards::RewardOptions;
+use crate::app::rewards::{RewardOptions, checkers};
 use crate::app::templates::TemplateOptions;
 use crate::solvers::sampled::Sampled;
 use tealight_core::ranks::Ranks;
@@ -319,10 +319,7 @@ impl DataOptions {
         if let Some(name) = &set.name {
             dataset.name.clone_from(name);
         }
-        let checker = match dataset.verifier.grading().names {
-            one if one.is_empty() => dataset.verifier.name().to_owned(),
-            several => several.join("` and `"),
-        };
+        let checker = checkers(&*dataset.verifier);
         let problems = counted(dataset.problems.len(), "problem");
         tracing::info!("dataset {}: {problems}, checked by `{checker}`", dataset.name);
         dataset.notes.iter().for_each(|note| tracing::info!("  {note}"));

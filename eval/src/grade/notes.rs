@@ -181,7 +181,7 @@ impl Notes {
                 Failed::Unjudged => "not judged (--failed wrong counts them)",
             };
             notes.push(format!(
-                "{} {rule}, for a request that failed or was refused, or for want of a text: {}",
+                "{} {rule}, because the request failed, was refused or brought no text: {}",
                 with_verb(self.failures, "completion", "are"),
                 self.failure_examples.join("; ")
             ));
@@ -226,13 +226,13 @@ impl Notes {
             notes.push(format!("{lines} left out, with an empty list of completions"));
         }
         if let Some(id) = &self.missing.first {
-            let rule = match job.missing {
-                Missing::LeftOut => "left out (--missing wrong counts them as incorrect)",
-                Missing::Wrong => "incorrect (--missing left-out leaves them out)",
+            let [what, rule] = match job.missing {
+                Missing::LeftOut => ["left out", "--missing wrong counts them as incorrect"],
+                Missing::Wrong => ["incorrect", "--missing left-out leaves them out"],
             };
+            let problems = with_verb(self.missing.count, "problem", "are");
             notes.push(format!(
-                "{} {rule}, since the file has no completion of the dataset's problem, such as `{id}`",
-                with_verb(self.missing.count, "problem", "are")
+                "{problems} {what} for want of a completion, such as `{id}` ({rule})"
             ));
         }
         let Some(known) = &problems.dataset else { return notes };

@@ -332,7 +332,6 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
     refuse_tokens(line, found, several)?;
     note_turns(line, &items);
     let of_each = Each::of(value, items.len()).with_context(|| line.shown())?;
-    line.answers.reserve_exact(items.len().min(MAX_ANSWERS + 1));
     for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
         let own = Ending::reasons(item).map_or(Ending::Unknown, Ending::from_reason);
         let ending = if own == Ending::Unknown { of_each.ending(index) } else { own };
