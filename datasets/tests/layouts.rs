@@ -165,6 +165,21 @@ fn verifiers_of_the_users_get_gold_answers_of_any_form() {
     assert_eq!(read("tests"), "[\"a\",\"b\"]");
 }
 
+/// TRL's reward functions may read prompts and completions alone; other verifiers need a gold answer.
+#[test]
+fn rows_of_prompts_alone_are_for_programs_and_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = [serde_json::json!({"prompt": "Write."}), serde_json::json!({"prompt": "Read."})];
+    let read = |verifier: &str| {
+        let rewards = tealight_datasets::Rewards::by(Some(verifier.into()));
+        read(folder.path(), &rows, Columns { rewards, ..Columns::default() })
+    };
+    let set = read("program:cat").expect("is read");
+    assert_eq!((set.problems.len(), set.problems[1].answer.as_str()), (2, ""));
+    assert!(set.notes[0].contains("empty gold answer"), "{:?}", set.notes);
+    assert!(read("math").is_err());
+}
+
 /// TRL's reward functions are given the columns of the row, null where a row lacks one; other verifiers need none.
 #[test]
 fn functions_get_every_column_of_the_file() {

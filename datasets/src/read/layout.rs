@@ -9,7 +9,9 @@ use super::judgement::{self, Judged};
 use super::known_columns::{
     ANSWERS, COMPLETIONS, CONTEXTS, CONVERSATIONS, QUESTIONS, SOLUTIONS, SYSTEMS,
 };
-use super::no_answers::{are_classes, may_be_unknown, other_kind, step_labels, without_answer};
+use super::no_answers::{
+    are_classes, may_be_absent, may_be_unknown, other_kind, step_labels, without_answer,
+};
 use super::second_question::{
     refuse_context, refuse_no_text, refuse_parts, refuse_second_context, refuse_two_questions,
     whole_chat,
@@ -37,6 +39,8 @@ pub(super) enum AnswerColumn {
     Worked(String),
     /// The last turn of the conversation.
     LastTurn,
+    /// None: a function of the user's judges without gold answers.
+    Absent,
 }
 
 /// The roles of the columns of a file.
@@ -77,6 +81,10 @@ impl Layout {
                     question = whole;
                     Ok(answer)
                 })
+                .or_else(|what| match may_be_absent(rows, columns) {
+                    true => Ok(AnswerColumn::Absent),
+                    false => Err(what),
+                })
                 .map_err(refused)?,
         };
         let is_completion = match &answer {
@@ -91,6 +99,7 @@ impl Layout {
         let is_judged = match &answer {
             _ if named.is_some() => false,
             AnswerColumn::Worked(_) | AnswerColumn::LastTurn => true,
+            AnswerColumn::Absent => false,
             // What is learned is a completion beside its gold answer.
             AnswerColumn::Exact(_) => columns.purpose == Purpose::Imitate && of != Judged::Solution,
         };
@@ -130,6 +139,9 @@ impl Layout {
             AnswerColumn::Exact(name) => format!(", answer = `{name}`"),
             AnswerColumn::Worked(name) => format!(", answer = `{name}`, a worked solution"),
             AnswerColumn::LastTurn => ", answer = the last turn of the assistant".into(),
+            AnswerColumn::Absent => {
+                "; no answer column, so --verifier gets an empty gold answer (--answer-column names one)".into()
+            }
         });
         if let Some(choices) = &self.choices {
             let read = choices.reading.shown();
@@ -229,7 +241,7 @@ impl AnswerColumn {
     pub(super) fn column(&self) -> Option<&str> {
         match self {
             Self::Exact(name) | Self::Worked(name) => Some(name),
-            Self::LastTurn => None,
+            Self::LastTurn | Self::Absent => None,
         }
     }
 

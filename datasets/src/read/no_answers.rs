@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::known_columns::CONVERSATIONS;
-use super::{Row, chat, gold_value, nested};
+use super::{Columns, Purpose, Row, chat, gold_value, nested};
 
 /// Why a text that stands in the place of an answer is none; nothing where it may be one.
 pub fn why_no_answer(text: &str) -> Option<&'static str> {
@@ -104,6 +104,15 @@ pub(super) fn step_labels(row: &Row) -> Option<&'static str> {
     (is_marked && input.contains("Step 1") && words.eq(labelled)).then_some(
         "`label` says of every step of the solution in `input` whether it is good, and is no gold answer",
     )
+}
+
+/// Whether rows may be judged without gold answers, as TRL's reward functions judge: by a program or a function of the
+/// user's, where no column may hold them in a form of its own.
+pub(super) fn may_be_absent(rows: &[Row], columns: &Columns) -> bool {
+    let is_judged = columns.takes_any_gold() && columns.purpose == Purpose::Judge;
+    let has_none =
+        |row: &Row| other_kind(&row.values).is_none() && !row.values.contains_key("label");
+    is_judged && columns.answer.is_none() && rows.first().is_some_and(has_none)
 }
 
 /// Why no answer column was found in rows such as this one, and the mend.

@@ -179,7 +179,7 @@ impl Layout {
                 AnswerColumn::Exact(name) | AnswerColumn::Worked(name) => {
                     format!("; --answer-column {name} reads it all the same")
                 }
-                AnswerColumn::LastTurn => String::new(),
+                AnswerColumn::LastTurn | AnswerColumn::Absent => String::new(),
             };
             let why = format!("column `{column}` says that the solution is incorrect{mend}");
             return left_out(one_line(&raw), why);
@@ -207,12 +207,14 @@ impl Layout {
             (Gold::Answer(text), _) | (Gold::Missing { text, .. }, Purpose::Imitate) => text,
             (Gold::Missing { text, why }, Purpose::Judge) => return left_out(text, why.into()),
         };
-        if let (Prompt::Chat(messages), Purpose::Judge) = (&prompt, columns.purpose) {
+        if let (Prompt::Chat(messages), Purpose::Judge) = (&prompt, columns.purpose)
+            && self.answer != AnswerColumn::Absent
+        {
             refuse_told_answer(messages, &answer)?;
         }
         let problem = Problem::new(row.id(), prompt, answer);
         let row = reads_columns(columns).then(|| Arc::new(row.values.clone()));
-        let solution = Some(solution);
+        let solution = Some(solution).filter(|_| self.answer != AnswerColumn::Absent);
         let has_choices = choices.is_some();
         Ok(Read::Problem(Box::new(Problem {
             solution,
@@ -296,6 +298,7 @@ impl Layout {
     ) -> Result<(Gold, String), String> {
         let column = match &self.answer {
             AnswerColumn::Exact(column) | AnswerColumn::Worked(column) => column,
+            AnswerColumn::Absent => return Ok((Gold::Answer(String::new()), String::new())),
             AnswerColumn::LastTurn => {
                 return Ok(match last_turn {
                     Some(turn) => (gold_value::worked(turn), turn.to_owned()),
