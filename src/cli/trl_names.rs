@@ -28,10 +28,10 @@ const HINTS: &[(&str, &str)] = &[
         "a step is --prompts-per-step prompts; --micro-batch-tokens splits the step without effect on the result",
     ),
     (
-        "num-train-epochs epochs",
+        "num-train-epochs epochs total-epochs",
         "use --max-steps; an epoch is the number of problems divided by --prompts-per-step",
     ),
-    ("warmup-ratio", "use --warmup-steps"),
+    ("warmup-ratio lr-warmup-steps-ratio", "use --warmup-steps"),
     (
         "lora-dropout",
         "adapters are trained without dropout, so that the trained policy is the one that sampled",
@@ -40,7 +40,7 @@ const HINTS: &[(&str, &str)] = &[
         "max-prompt-length",
         "prompts are never cut; --filter-overlong-prompts leaves out those that do not fit the context",
     ),
-    ("max-new-tokens max-gen-toks max-length", "use --max-completion-length"),
+    ("max-new-tokens max-gen-toks max-length max-response-length", "use --max-completion-length"),
     (
         "logging-steps logging-strategy logging-dir",
         "every step is logged, to metrics.jsonl in --output and to --report-to",
@@ -52,7 +52,7 @@ const HINTS: &[(&str, &str)] = &[
         "algorithm adv-estimator",
         "use --objective, such as grpo, rloo or dr-grpo (tealight objectives)",
     ),
-    ("group-size rollout-n n-samples-per-prompt", "use --num-generations"),
+    ("group-size rollout-n rollout.n n-samples-per-prompt", "use --num-generations"),
     (
         "batch-size train-batch-size",
         "use --prompts-per-step, each with --num-generations completions",
@@ -95,10 +95,6 @@ const HINTS: &[(&str, &str)] = &[
         "deepspeed fsdp zero-stage",
         "start several processes with mpirun -np N; each holds the whole model and optimizer",
     ),
-    (
-        "num-samples",
-        "use -n for the samples of a problem, --max-samples for the number of problems",
-    ),
     ("limit max-train-samples", "use --max-samples"),
     ("json", "every step's metrics are in metrics.jsonl of --output"),
     (
@@ -110,11 +106,28 @@ const HINTS: &[(&str, &str)] = &[
     ("model-args", "use --model, and --dtype for the type of the weights"),
     ("gen-kwargs", "use --temperature and --max-completion-length"),
     ("log-samples", "all samples are in --output"),
-    ("epsilon", "use --objective NAME:epsilon=0.2"),
-    ("epsilon-high", "use --objective NAME:epsilon-high=0.28"),
+    ("epsilon clip-ratio clip-ratio-low", "use --objective NAME:epsilon=0.2"),
+    ("epsilon-high clip-ratio-high", "use --objective NAME:epsilon-high=0.28"),
     ("loss-type", "use --objective NAME:loss-type=grpo, dapo or dr_grpo"),
-    ("num-iterations", "use --objective NAME:num-iterations=N"),
+    ("num-iterations ppo-epochs", "use --objective NAME:num-iterations=N"),
     ("steps-per-generation", "use --objective NAME:steps-per-generation=N"),
+    (
+        "ppo-mini-batch-size",
+        "a batch of --prompts-per-step prompts is N mini-batches with --objective NAME:steps-per-generation=N",
+    ),
+    (
+        "ppo-micro-batch-size ppo-micro-batch-size-per-gpu",
+        "--micro-batch-tokens splits the step without effect on the result",
+    ),
+    ("use-kl-loss", "use --objective kl-k3 --beta 0.04; its KL term is verl's low_var_kl"),
+    ("entropy-coeff", "use --objective NAME:entropy=0.01"),
+    ("train-files", "use --dataset"),
+    ("val-files", "use --eval-dataset"),
+    ("model.path", "use --model"),
+    ("total-training-steps", "use --max-steps"),
+    ("save-freq", "use --save-steps"),
+    ("test-freq", "use --eval-steps"),
+    ("packing", "sequences are packed and never padded: leave it out"),
     ("mask-truncated-completions", "use --objective NAME:mask-truncated=true"),
     ("use-rslora", "--lora-alpha A*sqrt(R) has the scale of rsLoRA at alpha A and rank R"),
 ];
@@ -130,8 +143,21 @@ const OF_SFT: &[(&str, &str)] = &[
         "use --max-steps; an epoch is the number of rows divided by --batch-size",
     ),
     (
-        "max-prompt-length max-length",
+        "max-prompt-length max-length max-seq-length",
         "--filter-overlong-prompts leaves out rows that do not fit the context",
+    ),
+    (
+        "assistant-only-loss",
+        "the last turn of the assistant is trained, or all turns that are marked with \"train\": true",
+    ),
+];
+
+/// The same of evaluations.
+const OF_EVAL: &[(&str, &str)] = &[
+    ("batch-size", "--max-num-seqs limits the sequences of a decoding batch"),
+    (
+        "num-generations num-samples",
+        "use -n for the samples of a problem, --max-samples for the number of problems",
     ),
 ];
 
@@ -178,7 +204,7 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
         return None;
     }
     if !given.starts_with('-') {
-        return of_value(given, words);
+        return of_verl(given, words).or_else(|| of_value(given, words));
     }
     let given = given.split('=').next().unwrap_or(given);
     let name = given.strip_prefix("--")?;
@@ -189,6 +215,14 @@ pub(super) fn hint(error: &clap::Error, words: &[OsString]) -> Option<String> {
     let fix = fix(name, |option| has_long(&command, option))?;
     let page = if fix.contains("docs/") { "" } else { " (docs/how-to/trl.md)" };
     Some(format!("there is no {given} here: {fix}{page}"))
+}
+
+/// The hint for a setting of verl without dashes: `actor_rollout_ref.rollout.n=8`.
+fn of_verl(given: &str, words: &[OsString]) -> Option<String> {
+    let (name, _) = given.split_once('=').filter(|(name, _)| name.contains('.'))?;
+    let command = command_of(words)?;
+    let fix = fix(&name.replace('_', "-"), |option| has_long(&command, option))?;
+    Some(format!("there is no {name} here: {fix} (docs/how-to/trl.md)"))
 }
 
 /// The hint for a word that belongs to no option: TRL gives switches a value, and lists without commas.
@@ -233,10 +267,12 @@ fn options_in(fix: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What to give in place of another tool's option, which is named without its dashes; nothing where that names an
-/// option which the command lacks.
+/// option which the command lacks. verl's names have the parts before them, each with a dot.
 pub(super) fn fix(name: &str, has: impl Fn(&str) -> bool) -> Option<&'static str> {
-    let all = [OF_SFT, OF_OBJECTIVES, HINTS].map(|hints| named(hints, name));
-    all.into_iter().flatten().find(|fix| options_in(fix).all(&has))
+    let ends = std::iter::successors(Some(name), |name| Some(name.split_once('.')?.1));
+    let all = [OF_SFT, OF_OBJECTIVES, HINTS, OF_EVAL];
+    let of_name = |name| all.into_iter().filter_map(move |hints| named(hints, name));
+    ends.flat_map(of_name).find(|fix| options_in(fix).all(&has))
 }
 
 /// The row of a table of hints that has this name.
@@ -263,7 +299,9 @@ mod tests {
     #[test]
     fn hints_name_existing_options_and_no_own_name() {
         let all = commands::command();
-        for (name, hints) in [("train", HINTS), ("sft", OF_SFT), ("objectives", OF_OBJECTIVES)] {
+        let tables =
+            [("train", HINTS), ("sft", OF_SFT), ("objectives", OF_OBJECTIVES), ("eval", OF_EVAL)];
+        for (name, hints) in tables {
             let command = all.find_subcommand(name).expect("a command");
             let mut seen = HashSet::new();
             for (names, fix) in hints {
