@@ -308,7 +308,7 @@ impl Dataset {
         });
         let mut notes: Vec<String> = notes.collect();
         if all > named {
-            notes.push(format!("{} problems left out for other reasons", all - named));
+            notes.push(format!("left out for other reasons: {}", all - named));
         }
         self.notes.extend(notes);
     }

@@ -142,7 +142,8 @@ impl Prompting {
         }
         if !self.examples.is_empty() {
             let ids: Vec<&str> = self.examples.iter().map(|example| &*example.id).collect();
-            parts.push(format!("{} worked examples ({})", ids.len(), ids.join(", ")));
+            let noun = if ids.len() == 1 { "example" } else { "examples" };
+            parts.push(format!("{} worked {noun} ({})", ids.len(), ids.join(", ")));
         }
         (!parts.is_empty()).then(|| format!("prompts: {}", parts.join("; ")))
     }
@@ -157,7 +158,7 @@ pub fn choose(problems: &[Problem], count: usize) -> std::result::Result<Vec<Pro
         problems.iter().filter(|problem| problem.solution.is_some()).collect();
     if solved.len() < count {
         return Err(format!(
-            "{count} worked examples are asked for, and {} problems have a solution",
+            "--few-shot {count} needs as many problems with a solution; there are {}",
             solved.len()
         ));
     }

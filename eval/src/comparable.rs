@@ -119,8 +119,7 @@ pub fn differences(
     let other = |(id, hash): &(&&str, &u64)| b.get(*id).is_some_and(|other| other != *hash);
     let changed: Vec<&str> = a.iter().filter(other).map(|(id, _)| *id).collect();
     if let Some(id) = changed.first() {
-        let values =
-            [format!("{} prompts", changed.len()), format!("others, such as that of `{id}`")];
+        let values = [counted(changed.len(), "prompt"), format!("others, such as that of `{id}`")];
         different.push(Difference { key: "prompts", values });
     }
     different

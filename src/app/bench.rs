@@ -8,6 +8,7 @@ use candle_core::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tealight_eval::number::counted;
 
 use crate::app::settings::ModelOptions;
 use tealight_formats::gguf::Gguf;
@@ -87,7 +88,7 @@ pub fn run(options: &BenchOptions) -> Result<Value> {
         false => Some(options.policy(&architecture, &weights, &reference)?),
     };
     let (rows, share) = (options.prompts * options.group, options.share());
-    let what = format!("rollout of {rows} x {} tokens", options.new_tokens);
+    let what = format!("rollout of {rows} x {}", counted(options.new_tokens, "token"));
     // As in training, the policy samples, whose packed weights and gradients share their memory.
     let decoder = policy.as_ref().map_or(&reference, Policy::decoder);
     let rollout = median(&what, options.reps, share, || rollout(options, decoder, &architecture))?;
@@ -251,7 +252,7 @@ fn train(
     let mut optimizer = AdamW::new(AdamWConfig::DEFAULT, policy.weights())?;
     let plan = OBJECTIVE.parse::<Objective>()?.plan;
     let mut all = Vec::new();
-    let what = format!("training step on {} completions", rows.len());
+    let what = format!("training step on {}", counted(rows.len(), "completion"));
     let seconds = median(&what, options.reps, options.share(), || {
         let budget = options.micro_batch_tokens;
         let parts = step((policy, reference), &plan, &rows, budget, &mut optimizer)?;

@@ -29,6 +29,7 @@ use self::help::Layout;
 pub use self::reference::reference;
 use crate::app::evaluate::Doubtful;
 use tealight_core::ranks::{FirstFailed, Ranks};
+use tealight_eval::number::counted;
 use tealight_system::machine;
 use tealight_system::process::{self, Launched, Process};
 use tealight_system::stop::{Interrupted, Stop};
@@ -247,7 +248,8 @@ fn share_machine(ranks: &Ranks) {
         let _ = rayon::ThreadPoolBuilder::new().num_threads((all / here).max(1)).build_global();
     }
     let threads = rayon::current_num_threads();
-    tracing::info!("{} ranks, {here} on this machine, {threads} threads each", ranks.size());
+    let threads = counted(threads, "thread");
+    tracing::info!("{} ranks, {here} on this machine, {threads} each", ranks.size());
 }
 
 /// Of ranks that work together the first is asked to stop, and the others go by what it says: they only note in

@@ -235,7 +235,7 @@ fn permanent_server_errors_end_the_run_with_the_servers_message() {
         engine.address
     ));
     let stderr = stderr_of(&done);
-    assert!(!done.status.success() && stderr.contains("gave up after 3 tries"), "{stderr}");
+    assert!(!done.status.success() && stderr.contains("gave up after 3 attempts"), "{stderr}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
     let few =
         ["--few-shot", "1", "--few-shot-dataset", "countdown/sft", "--dataset", "countdown/test"];
     let text = shown(&[&few[..], &["--max-completion-length", "20"]].concat());
-    assert!(text.contains("1 worked examples"), "{text}");
+    assert!(text.contains("1 worked example ("), "{text}");
     for (command, more) in [
         ("eval", &["-n", "2", "-k", "1", "--no-greedy"][..]),
         ("train", &["--max-steps", "1", "--prompts-per-step", "2", "--num-generations", "2"]),

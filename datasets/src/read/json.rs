@@ -116,7 +116,10 @@ fn of_object(mut fields: Map<String, Value>) -> std::result::Result<Vec<Value>, 
         [] => Err(format!(
             "an object of {}, and no list of objects: write one object for each row, as `to_json(orient=\"records\", \
              lines=True)` of pandas does",
-            fields.keys().take(6).map(quoted).collect::<Vec<_>>().join(", ")
+            match fields.is_empty() {
+                true => "no keys".to_owned(),
+                false => fields.keys().take(6).map(quoted).collect::<Vec<_>>().join(", "),
+            }
         )),
         [name] => match fields.remove(name) {
             Some(Value::Array(rows)) => Ok(rows),

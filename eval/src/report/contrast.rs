@@ -106,13 +106,13 @@ pub(super) fn plain(set: &Aligned<'_>, tested: &TestedFamily, names: &[&str]) ->
     let sentence = |(run, name): (usize, &&str)| {
         let accuracy = phrase("accuracy".into(), "pass@1", run, [pass(0, 1), pass(run, 1)]);
         let coverage = phrase(
-            format!("the share of problems solved within {most} samples"),
+            format!("the share of problems solved within {}", counted(most, "sample")),
             &format!("pass@{most}"),
             run,
             [pass(0, most), pass(run, most)],
         );
         let answers = phrase(
-            format!("the number of distinct correct answers among {most} samples"),
+            format!("the number of distinct correct answers among {}", counted(most, "sample")),
             &format!("distinct@{most}"),
             run,
             [distinct(0), distinct(run)],

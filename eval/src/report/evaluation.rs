@@ -185,11 +185,12 @@ fn verdict(aligned: &[Aligned<'_>], tested: &[TestedFamily], names: &[&str]) -> 
         let at = |k: usize| summary.pass_at_k.get(&k).map_or(0.0, |e| 100.0 * e.value);
         let distinct = summary.unique_correct.get(&most).map_or(0.0, |e| e.value);
         format!(
-            "{}: {:.1} % of samples are correct (pass@1), {:.1} % of problems are solved within {most} samples \
+            "{}: {:.1} % of samples are correct (pass@1), {:.1} % of problems are solved within {} \
              (pass@{most}), by {distinct:.2} distinct correct answers a problem on average.",
             set.name,
             at(1),
-            at(most)
+            at(most),
+            counted(most, "sample")
         )
     };
     match names.len() {

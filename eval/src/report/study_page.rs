@@ -173,14 +173,14 @@ fn lead(study: &Study) -> String {
     let seeds = study.seeds();
     let listed = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     format!(
-        "Every run started from the same base, trained on the same {} prompts and had an equal budget of {}. Evaluations: {} \
-         samples a problem. Training: {} {listed}, {} prompts with {} completions each a step, learning rate {:e}. {}",
-        study.prompts,
+        "Every run started from the same base, trained on the same {} and had an equal budget of {}. Evaluations: {} a \
+         problem. Training: {} {listed}, {} with {} each a step, learning rate {:e}. {}",
+        counted(study.prompts, "prompt"),
         study.matched,
-        study.n,
+        counted(study.n, "sample"),
         if seeds.len() == 1 { "seed" } else { "seeds" },
-        study.prompts_per_step,
-        study.num_generations,
+        counted(study.prompts_per_step, "prompt"),
+        counted(study.num_generations, "completion"),
         study.learning_rate,
         study.decoding()
     )
@@ -192,7 +192,9 @@ fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> (Vec<String>, V
     let has_others =
         |curves: &&Curves| curves.curves.iter().filter(|one| !one.is_baseline).count() > 1;
     if let Some(curves) = study.curves.first().filter(has_others) {
-        return (vec![plain(curves)], vec![curves.verdict.text.clone()]);
+        let (plain, verdict) = (plain(curves), curves.verdict.text.clone());
+        let more = if verdict == plain { Vec::new() } else { vec![verdict] };
+        return (vec![plain], more);
     }
     (reported.map(Differences::verdicts).unwrap_or_default(), Vec::new())
 }

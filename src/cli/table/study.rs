@@ -58,7 +58,10 @@ fn curves(study: &Study) -> String {
         if place == 0 {
             text.push_str(&format!("\n{}\n", tealight_eval::curve::plain(one)));
         }
-        text.push_str(&format!("\n{}\n", one.verdict.text));
+        // Without a difference that was tested, the plain sentence is the verdict.
+        if !text.contains(&one.verdict.text) {
+            text.push_str(&format!("\n{}\n", one.verdict.text));
+        }
         // Those of pass@k are in the documents.
         if place == 0 {
             let rows = plain(&curve::reference_rows(one));

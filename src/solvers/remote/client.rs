@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use tealight_core::Prompt;
 use tealight_core::display::shortened;
+use tealight_eval::number::counted;
 
 use super::Dialect;
 use super::address::Address;
@@ -217,7 +218,7 @@ impl Client {
             };
             if attempt == request.retries {
                 let url = self.address.url(path);
-                bail!("{url}: {reason}; gave up after {} tries", attempt + 1);
+                bail!("{url}: {reason}; gave up after {}", counted(attempt + 1, "attempt"));
             }
             attempt += 1;
             let wait = wait.unwrap_or(pause).min(LONGEST_PAUSE);

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use tealight_eval::number::counted;
 
 use super::refusal::{self, Refusal};
 
@@ -91,7 +92,8 @@ impl Fields {
         }
         if let Some(most) = accepted.most.filter(|_| is_fewer) {
             notes.push(format!(
-                "the server returns at most {most} completions per request; Tealight sends more requests"
+                "the server returns at most {} per request; Tealight sends more requests",
+                counted(most, "completion")
             ));
         }
         (!notes.is_empty()).then(|| notes.join("; "))
