@@ -50,7 +50,10 @@ impl Rewards {
             let what = format!("{verifiers} verifiers; at most {MAX_VERIFIERS} reward together");
             return refused(&self.verifiers[0], what);
         }
-        let all = self.verifiers.join("`, `");
+        let all = match verifiers {
+            0 => "the dataset's own".to_owned(),
+            _ => self.verifiers.join("`, `"),
+        };
         if weights > 0 && verifiers < 2 {
             return refused(&all, "--reward-weights weighs several: give --verifier twice".into());
         }
@@ -73,10 +76,7 @@ impl Rewards {
         if verifiers < 2 && !self.verifiers.iter().any(grades) {
             let what = "--correct-threshold has no effect on rewards of 0 and 1: it is for program:, python: and several \
                         --verifier";
-            return refused(
-                self.verifiers.first().map_or("the dataset's own", |spec| spec),
-                what.into(),
-            );
+            return refused(&all, what.into());
         }
         Ok(())
     }

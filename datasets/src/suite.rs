@@ -112,6 +112,9 @@ pub(crate) fn instead(spec: &str) -> String {
     if let Some(fix) = instead_of(name) {
         return fix;
     }
+    if spec.contains(',') {
+        return "Name one dataset: `eval` takes several, separated by commas, and `sft` several TASK/sft".into();
+    }
     let known = crate::SOURCES.iter().map(|source| source.name).chain(names());
     // What has an extension was meant as a file.
     match nearest(name, known.filter(|_| Path::new(spec).extension().is_none())) {

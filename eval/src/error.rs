@@ -1,5 +1,7 @@
 //! Why tallies have no summary: kinds of failure that a caller can react to.
 
+use crate::number::counted;
+
 /// Why [`Summary::new`](crate::Summary::new) makes no estimate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
@@ -14,7 +16,8 @@ pub enum SummaryError {
     NoSample,
     /// A k that is 0 or above the number of samples.
     #[error(
-        "pass@{k} cannot be estimated from {n} samples a prompt: choose k from 1 to {n}, or raise -n"
+        "pass@{k} cannot be estimated from {} a prompt: choose k from 1 to {n}, or take more samples",
+        counted(*n, "sample")
     )]
     TooFewSamples {
         /// The k that was asked for.
@@ -24,7 +27,8 @@ pub enum SummaryError {
     },
     /// A k above the number of samples of one problem, of which others have more.
     #[error(
-        "pass@{k} cannot be estimated: problem `{problem}` has {n} samples (others up to {most}); choose k up to {n}"
+        "pass@{k} cannot be estimated: problem `{problem}` has {} (others up to {most}); choose k up to {n}",
+        counted(*n, "sample")
     )]
     Uneven {
         /// The k that was asked for.

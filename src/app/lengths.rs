@@ -1,8 +1,8 @@
 //! How long completions may be beside the prompts of a dataset, which prompts are too long, and which the model cannot
 //! read.
 
-use anyhow::{Result, bail};
-use tealight_datasets::{Dataset, Problem};
+use anyhow::{Context, Result, bail};
+use tealight_datasets::{Dataset, Problem, task};
 
 use tealight_eval::number::counted;
 use tealight_learn::rollout::Encoded;
@@ -16,15 +16,19 @@ const PROMPTS: usize = 64;
 /// [`LENGTH`].
 pub(crate) fn completion_length<'a>(
     requested: Option<usize>,
-    problems: impl IntoIterator<Item = &'a Problem>,
+    datasets: impl IntoIterator<Item = &'a Dataset>,
     (tokenizer, context): (&HubTokenizer, usize),
 ) -> Result<usize> {
     if let Some(requested) = requested {
         return Ok(requested);
     }
-    // Encoded with room for one token, which is the least that makes sense.
-    let encoded = Encoded::all(problems, tokenizer, context, 1)?;
-    let longest = encoded.iter().map(|problem| problem.prompt.len()).max().unwrap_or(0);
+    let mut longest = 0;
+    for dataset in datasets {
+        // Encoded with room for one token, which is the least that makes sense.
+        let encoded = Encoded::all(&dataset.problems, tokenizer, context, 1);
+        let encoded = encoded.with_context(|| dataset.name.clone())?;
+        longest = encoded.iter().map(|problem| problem.prompt.len()).fold(longest, usize::max);
+    }
     let length = (context - longest).min(LENGTH);
     if length < LENGTH {
         tracing::info!(
@@ -62,9 +66,12 @@ pub(crate) fn warn_of_unknown(dataset: &Dataset, tokenizer: &HubTokenizer) {
         prompts.flat_map(|problem| tokenizer.encode_prompt(&problem.prompt)).flatten().collect();
     let share = tokens.iter().filter(|id| **id == unknown).count() as f64 / tokens.len() as f64;
     if share > MANY {
+        let mend = match task::find(dataset.verifier.name()).is_some() {
+            true => "give --model tasks, which knows every task of `tealight tasks`",
+            false => "use a pretrained model, such as --model HuggingFaceTB/SmolLM2-135M-Instruct",
+        };
         tracing::warn!(
-            "{}: {:.0} % of the tokens of the prompts are unknown to this model, which cannot read them; use a pretrained \
-             model, such as --model HuggingFaceTB/SmolLM2-135M-Instruct",
+            "{}: {:.0} % of the tokens of the prompts are unknown to this model, which cannot read them; {mend}",
             dataset.name,
             100.0 * share
         );

@@ -25,6 +25,17 @@ struct Task {
 }
 
 impl Task {
+    /// The columns by their names, whatever they hold.
+    fn named(row: &Row) -> Option<Self> {
+        let is_there =
+            |name: &String| lookup(&row.values, name).is_some_and(|value| !value.is_null());
+        PLACES.iter().find_map(|place| {
+            let target = Some(format!("{place}target")).filter(is_there)?;
+            let numbers = NUMBERS.iter().map(|name| format!("{place}{name}")).find(is_there)?;
+            Some(Self { numbers, target })
+        })
+    }
+
     fn detect(row: &Row) -> Option<Self> {
         PLACES.iter().find_map(|place| {
             let target = format!("{place}target");
@@ -41,12 +52,21 @@ impl Task {
     }
 }
 
-/// Whether rows are of this layout, and are to be judged by its verifier.
-pub(super) fn is_layout(row: &Row, columns: &Columns) -> bool {
+/// Whether rows are of this layout, and are to be judged by its verifier. A first row whose values are malformed does
+/// not change that.
+pub(super) fn is_layout(rows: &[Row], columns: &Columns) -> bool {
     let is_own = |spec: &String| spec == "countdown" || spec.starts_with("countdown:");
+    let is_such = |row: &Row| Task::detect(row).is_some_and(|task| !has_other_answer(row, &task));
+    let is_first =
+        |first: &Row| is_such(first) || (Task::named(first).is_some() && rows.iter().any(is_such));
     columns.answer.is_none()
         && columns.rewards.verifiers.iter().all(is_own)
-        && Task::detect(row).is_some_and(|task| !has_other_answer(row, &task))
+        && rows.first().is_some_and(is_first)
+}
+
+/// What is wrong with the values of a row that has the columns of this layout.
+pub(super) fn mistake(row: &Row, columns: &Columns) -> Option<String> {
+    problem(row, &Task::named(row)?, None, columns).err()
 }
 
 /// Whether the row has an answer of its own that is no expression of its numbers: `0, 1`, the places of two of them.
@@ -67,7 +87,7 @@ fn has_other_answer(row: &Row, task: &Task) -> bool {
 
 pub(super) fn dataset(files: &[PathBuf], rows: &[Row], columns: &Columns) -> Result<Dataset> {
     let name = files[0].display().to_string();
-    let first = rows.first().and_then(|row| Some((row, Task::detect(row)?)));
+    let first = rows.iter().find_map(|row| Some((row, Task::detect(row)?)));
     let Some((first, task)) = first else { return Err(DataError::Empty { name }) };
     let asked = columns.prompt.clone().or_else(|| {
         let has = |name: &&str| first.values.get(*name).is_some_and(|value| !value.is_null());

@@ -153,7 +153,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         rows.truncate(limit);
         return reasoning_gym::dataset(files, &rows);
     }
-    if rows.first().is_some_and(|first| countdown::is_layout(first, columns)) {
+    if countdown::is_layout(&rows, columns) {
         rows.truncate(limit);
         return countdown::dataset(files, &rows, columns);
     }
@@ -162,7 +162,13 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     if rows.is_empty() {
         return Ok(dataset);
     }
-    let layout = Layout::detect(path, &rows, columns)?;
+    let layout =
+        Layout::detect(path, &rows, columns).map_err(|error| {
+            match countdown::mistake(&rows[0], columns) {
+                Some(what) => rows[0].malformed(files, what),
+                None => error,
+            }
+        })?;
     let unused = layout.unused(&rows, columns.purpose);
     dataset.notes.push(layout.shown(&rows, columns.purpose) + &unused + &variables::note(&rows));
     dataset.notes.extend(lost);

@@ -173,6 +173,11 @@ pub fn find(name: &str) -> Option<&'static Kind> {
     TASKS.into_iter().find(|kind| kind.name == name)
 }
 
+/// The task that a text is a statement of.
+pub(crate) fn of_statement(text: &str) -> Option<&'static Kind> {
+    TASKS.into_iter().find(|kind| (kind.check)(text, "").is_some())
+}
+
 const fn kind_of<T: Task>() -> &'static Kind {
     const {
         &Kind {

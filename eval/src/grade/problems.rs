@@ -228,7 +228,8 @@ impl<'a> Problems<'a> {
         let problem = &self.list[index].problem;
         match line.golds.first() {
             Some(gold) if !self.is_same_gold(gold, &problem.answer) => bail!(
-                "problem `{}` has the gold `{gold}` here and `{}` before: ids must be unique",
+                "problem `{}` has the gold `{gold}` here and `{}` before: records with one id are samples of one problem, \
+                 so give each problem an id of its own",
                 problem.id,
                 problem.answer
             ),

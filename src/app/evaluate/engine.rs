@@ -2,7 +2,7 @@
 //! log-probabilities are ours, a scorer.
 
 use anyhow::{Result, bail};
-use tealight_datasets::{Dataset, Problem};
+use tealight_datasets::Dataset;
 use tealight_eval::Solver;
 use tealight_eval::exact::{Exact, ListedProblem};
 
@@ -108,11 +108,11 @@ impl Engine {
     pub(super) fn completion_length<'a>(
         &self,
         requested: Option<usize>,
-        problems: impl IntoIterator<Item = &'a Problem>,
+        datasets: impl IntoIterator<Item = &'a Dataset>,
     ) -> Result<usize> {
         match self.tokenizer_and_context() {
             None => Ok(requested.unwrap_or(LENGTH)),
-            Some(limits) => lengths::completion_length(requested, problems, limits),
+            Some(limits) => lengths::completion_length(requested, datasets, limits),
         }
     }
 

@@ -62,8 +62,8 @@ impl<'a> Evaluation<'a> {
         for dataset in &mut datasets {
             engine.filter(&options.data, options.decoding.max_completion_length, dataset)?;
         }
-        let problems = datasets.iter().flat_map(|dataset| &dataset.problems);
-        let length = engine.completion_length(options.decoding.max_completion_length, problems)?;
+        let asked = options.decoding.max_completion_length;
+        let length = engine.completion_length(asked, &datasets)?;
         options.decoding.max_completion_length = Some(length);
         // Everything is listed before anything is sampled: a dataset that cannot be listed costs nothing.
         let mut listed = BTreeMap::new();

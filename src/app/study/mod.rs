@@ -227,6 +227,8 @@ impl StudyOptions {
             options.average_share.clear();
             options.base_temperature.clear();
         }
+        seeds::refuse_repeated(&options.seeds, "--seeds")?;
+        seeds::refuse_repeated(&options.tuning_seeds, "--tuning-seeds")?;
         if distinct(&options.seeds).is_empty() {
             bail!("a study needs at least one seed");
         }
@@ -335,10 +337,9 @@ impl Prepared {
         let is_tuned = !tuning::tuned(&configurations).is_empty();
         let valid = is_tuned.then(|| options.open_valid((&train, &sets), test, &filter));
         let valid = valid.transpose()?;
-        let problems = sets.iter().chain(&valid).flat_map(|set| &set.dataset.problems);
-        let problems = problems.chain(&train.problems);
+        let datasets = sets.iter().chain(&valid).map(|set| &*set.dataset).chain([&train]);
         let asked = options.settings.max_completion_length;
-        let longest = lengths::completion_length(asked, problems, base.tokenizer_and_context())?;
+        let longest = lengths::completion_length(asked, datasets, base.tokenizer_and_context())?;
         options.settings.max_completion_length = Some(longest);
         let listed = |set: &StudySet| curves::listed(&options, set, &base.tokenizer, longest);
         let of_test = (options.eval_steps > 0).then(|| listed(test)).flatten();

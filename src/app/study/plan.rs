@@ -285,7 +285,8 @@ impl Prepared {
         let settings = &mut config.settings;
         (settings.max_steps, settings.save_steps, settings.log_completions) = (STEPS, 0, 0);
         settings.report_to = vec![ReportTo::None];
-        let folder = tempfile::tempdir().context("no room for a training step")?;
+        let folder = tempfile::tempdir()
+            .context("no room for a training step in the temporary folder (TMPDIR)")?;
         let setup = RunSetup::plain("a training step", folder.path());
         session.fine_tune(&self.train, &config, &setup)?;
         session.stop.check()?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tealight_core::ranks::Ranks;
 use tealight_core::run_folder::{FINAL, METRICS};
@@ -17,7 +17,7 @@ use crate::app::training::setup::RunSetup;
 use tealight_formats::adapter;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::train::checkpoint;
-use tealight_learn::train::rlvr::RlvrConfig;
+use tealight_learn::train::rlvr::{RlvrConfig, TrainingData};
 use tealight_nn::device::{Dtype, Precision};
 use tealight_nn::model::Decoder;
 use tealight_nn::model::weights::Weights;
@@ -126,7 +126,8 @@ impl StudyOptions {
         Ok(config)
     }
 
-    /// The base's samples that runs of a seed need, where any does; drawn into the study.
+    /// The base's samples that runs of a seed need, where any does; drawn into the study. A run that they leave nothing to
+    /// train on is refused before another one is trained.
     pub(crate) fn presample(
         &self,
         session: &Session<'_>,
@@ -136,18 +137,24 @@ impl StudyOptions {
         output: &Path,
     ) -> Result<()> {
         let presamples = Self::presamples(output, seed);
+        let mut drawn = None;
         for configuration in configurations {
             let config = self.budget(configuration, seed, &presamples)?;
-            if !config.plan()?.needs_presamples() {
+            let plan = config.plan()?;
+            if !plan.needs_presamples() {
                 continue;
             }
-            let named = self.settings.presamples.as_deref();
-            let place = (named.unwrap_or(&presamples), named.is_some());
-            let wants = |other: &&Configuration| {
-                self.config(other, seed).plan().is_ok_and(|plan| plan.wants_extra_check())
-            };
-            session.presample(train, &config, configurations.iter().any(wants), place)?;
-            break;
+            if drawn.is_none() {
+                let named = self.settings.presamples.as_deref();
+                let place = (named.unwrap_or(&presamples), named.is_some());
+                let wants = |other: &&Configuration| {
+                    self.config(other, seed).plan().is_ok_and(|plan| plan.wants_extra_check())
+                };
+                let extra_check = configurations.iter().any(wants);
+                drawn = Some(session.presample(train, &config, extra_check, place)?);
+            }
+            TrainingData::new(&plan, train.problems.len(), drawn.as_ref())
+                .with_context(|| format!("objective `{}`", configuration.label()))?;
         }
         Ok(())
     }

@@ -37,6 +37,15 @@ pub(super) fn distinct(seeds: &[Seeds]) -> Vec<u64> {
     seeds.iter().flat_map(|range| range.0.clone()).filter(|seed| known.insert(*seed)).collect()
 }
 
+/// Refuses a seed that `option` names twice.
+pub(super) fn refuse_repeated(seeds: &[Seeds], option: &str) -> Result<()> {
+    let mut known = HashSet::new();
+    match seeds.iter().flat_map(|range| range.0.clone()).find(|seed| !known.insert(*seed)) {
+        Some(seed) => bail!("{option}: {seed} is given twice"),
+        None => Ok(()),
+    }
+}
+
 impl Serialize for Seeds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (first, last) = (*self.0.start(), *self.0.end());

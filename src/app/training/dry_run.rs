@@ -1,6 +1,6 @@
 //! What a run of training would do, as far as that is known without sampling.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::space::{free_memory, sizes};
 use super::{TrainOptions, fine_tune, holds_base_to_log};
@@ -48,7 +48,8 @@ pub fn dry_run(options: &TrainOptions, ranks: &Ranks) -> Result<DryRun> {
     let options = &options.with_length(&mut dataset, held_out.as_mut(), &base)?;
     let settings = &options.rlvr.settings;
     let (context, length) = (base.architecture.max_positions, settings.length());
-    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)?;
+    let problems = Encoded::all(&dataset.problems, &base.tokenizer, context, length)
+        .with_context(|| dataset.name.clone())?;
     let shown = problems.iter().take(SHOWN).map(|problem| {
         let text = base.tokenizer.decode_all(&problem.prompt)?;
         Ok((problem.prompt.len(), text, problem.problem.answer.clone()))

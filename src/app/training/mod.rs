@@ -322,9 +322,9 @@ impl TrainOptions {
         self.filter(dataset, held_out.as_deref_mut(), base)?;
         let mut options = self.clone();
         let asked = &mut options.rlvr.settings.max_completion_length;
-        let held_out = held_out.iter().flat_map(|set| &set.dataset().problems);
-        let problems = dataset.problems.iter().chain(held_out);
-        *asked = Some(lengths::completion_length(*asked, problems, base.tokenizer_and_context())?);
+        let held_out = held_out.iter().map(|set| &**set.dataset());
+        let datasets = std::iter::once(&*dataset).chain(held_out);
+        *asked = Some(lengths::completion_length(*asked, datasets, base.tokenizer_and_context())?);
         Ok(options)
     }
 }

@@ -287,7 +287,12 @@ impl Verifier for Math {
         let bare = self::gold(gold);
         let worked = joined(gold);
         let text = worked.as_ref().map_or(&*bare, |found| &found.text);
-        (!equality::is_readable(text)).then(|| "it is neither mathematics nor words".into())
+        (!equality::is_readable(text)).then(|| match crate::task::of_statement(gold) {
+            Some(kind) => {
+                format!("it is an instance of the task {0}: give --verifier {0}", kind.name)
+            }
+            None => "it is neither mathematics nor words".into(),
+        })
     }
 }
 

@@ -15,15 +15,25 @@ impl Program {
         let reply = match (self.ask(problem, &gold), &self.launch) {
             (Ok(reply), _) => reply,
             (Err(_), Launch::Shell) => return self.lacking().map_or(Ok(None), Err),
-            (Err(_), Launch::Interpreter(..)) => self.ask(problem, &gold)?,
+            (Err(_), Launch::Interpreter(..)) => self.ask(problem, &gold).map_err(|why| {
+                let mend = match why.contains("took longer") {
+                    true => format!("; {}:timeout=SECONDS:... gives it more time", self.name),
+                    false => String::new(),
+                };
+                let id = short(&problem.id);
+                format!("problem `{id}`, with its gold answer as the completion: {why}{mend}")
+            })?,
         };
         let (id, shown) = (short(&problem.id), short(&gold));
         if reply.raised {
+            let why = reply.why.unwrap_or_default();
+            let advice = match why.contains("the function needs `") {
+                true => "",
+                false => "; a function returns None for what it cannot judge",
+            };
             return Err(format!(
-                "`{}` cannot judge the problem `{id}` with its gold answer `{shown}` as the completion: {}; a function \
-                 returns None for what it cannot judge",
-                self.command,
-                reply.why.unwrap_or_default()
+                "`{}` cannot judge the problem `{id}` with its gold answer `{shown}` as the completion: {why}{advice}",
+                self.command
             ));
         }
         let grade = self.granted(problem, &gold, reply);

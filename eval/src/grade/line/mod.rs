@@ -312,6 +312,10 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
     }
     if let Some(gold_key) = keys.gold {
         line.set_golds(fields::first_golds(value, &[gold_key]));
+        if line.golds.is_empty() {
+            line.is_judged = false;
+            line.keys = format!("no `{}`, but {}", short(gold_key), own::keys_of(value));
+        }
     }
     let named = keys.verdict.and_then(|key| Some((key, fields::nested(value, key)?)));
     let of_file = own_verdict(value, format).filter(|_| keys.verdict.is_none());
