@@ -105,10 +105,13 @@ pub fn align<'a>(
         aligned.push(one(set, &all, &shared, second.is_some())?);
     }
     if aligned.is_empty() {
-        let names: Vec<&str> = first.sets.iter().map(|set| set.name.as_str()).collect();
+        let named = |(run, results): &(String, &Results)| {
+            let names: Vec<&str> = results.sets.iter().map(|set| set.name.as_str()).collect();
+            format!("{run} has {}", names.join(", "))
+        };
         bail!(
-            "the runs share no set; {first_name} has {}; sets are matched by name, which eval --name gives them",
-            names.join(", ")
+            "the runs share no set: {}; sets are matched by name, which eval --name gives them",
+            everyone.iter().map(named).collect::<Vec<_>>().join("; ")
         );
     }
     Ok((aligned, notes))

@@ -35,8 +35,9 @@ pub struct CompareOptions {
     #[arg(long)]
     #[serde(default)]
     pub intersect: bool,
-    /// Settings in which the runs may differ: temperature, n, verifier, truncated, prompts, max_completion_length,
-    /// top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot, classes.
+    /// Settings in which the runs may differ: temperature, n, verifier, truncated, failed, prompts,
+    /// max_completion_length, top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot,
+    /// few_shot_dataset, reward_weights, correct_threshold, classes.
     #[arg(long, value_delimiter = ',', value_name = "KEY")]
     #[serde(default)]
     pub across: Vec<String>,
@@ -168,7 +169,7 @@ impl CompareOptions {
     fn names(&self, loaded: &[Results]) -> Result<Vec<String>> {
         let across: Vec<String> = self.across.iter().map(|key| key.replace('-', "_")).collect();
         if let Some(key) = across.iter().find(|key| !comparable::keys().contains(&key.as_str())) {
-            bail!("--across {key}: runs differ in {}", comparable::keys().join(", "));
+            bail!("--across {key}: no such setting; choose from {}", comparable::keys().join(", "));
         }
         // Prompts differ where what makes them does.
         let makes = |key: &String| comparable::PROMPTING.contains(&key.as_str());

@@ -171,7 +171,10 @@ impl Destination {
         let temporary = tempfile::Builder::new().prefix("tealight-").tempdir();
         let temporary = temporary.with_context(|| {
             let folder = std::env::temp_dir();
-            format!("{}: no room for samples; name --output DIR", folder.display())
+            format!(
+                "{}: no room for samples in the temporary folder (TMPDIR); name --output DIR",
+                folder.display()
+            )
         })?;
         stop.removes(temporary.path());
         Ok(Self { path: temporary.path().to_owned(), temporary: Some(temporary) })

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::directory::{self, Existing};
 use crate::app::settings::ModelOptions;
 use tealight_formats::gguf::GgufType;
+use tealight_nn::device::Dtype;
 use tealight_nn::model::averages;
 use tealight_nn::model::weights::Weights;
 use tealight_system::claim::Claim;
@@ -76,6 +77,13 @@ fn refuse_overflow(options: &ExportOptions, weights: &Weights) -> Result<()> {
 
 /// Writes a model to the directory `output` in Hub layout.
 pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result<()> {
+    let is_rounded = options.model.precision.dtype == Dtype::Bfloat16;
+    if is_rounded && options.gguf.is_none() && options.save_dtype == SaveDtype::Float32 {
+        bail!(
+            "--dtype bfloat16 rounds the weights, which would be saved in 32 bits all the same: give --save-dtype \
+             bfloat16 in its place"
+        );
+    }
     // Before the model is loaded, which takes long.
     let claim = match existing {
         Existing::Replace => Claim::take(output)?,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tealight_core::names;
@@ -52,6 +52,9 @@ pub struct GradeOptions {
 /// docs/how-to/grade.md lists the formats.
 pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) -> Result<Judged> {
     Destination::check(options.output.as_deref(), existing)?;
+    if options.name.as_ref().is_some_and(|name| name.trim().is_empty()) {
+        bail!("--name is empty: give the set a name, or leave --name out");
+    }
     let (input, dataset) = (options.grading.input(file)?, options.grading.dataset()?);
     let dataset = dataset.as_ref().or(input.dataset());
     let verifier = options.grading.verifier(dataset)?;

@@ -8,8 +8,10 @@ pub(super) fn place(file: &str, text: &str, key: &str) -> String {
 /// The line of a key, from 0.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let is_key = |line: &str| {
-        let name = line.split('=').next().unwrap_or_default();
-        name.trim().trim_matches(['"', '\'']).replace('-', "_") == key.replace('-', "_")
+        // Of a table, `[key]` and `key.other = 1`, too.
+        let name = line.trim_start_matches([' ', '[']).split(['=', '.', ']']).next();
+        let name = name.unwrap_or_default().trim().trim_matches(['"', '\'']);
+        name.replace('-', "_") == key.replace('-', "_")
     };
     text.lines().position(is_key)
 }

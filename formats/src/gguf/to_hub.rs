@@ -39,7 +39,8 @@ pub struct HubModel {
 impl HubModel {
     /// A folder with the files of the tokenizer.
     pub fn unpacked(&self) -> Result<tempfile::TempDir> {
-        let folder = tempfile::tempdir().context("no room for the tokenizer of a GGUF file")?;
+        let folder = tempfile::tempdir()
+            .context("no room for the tokenizer of a GGUF file in the temporary folder (TMPDIR)")?;
         for (file, bytes) in &self.files {
             tealight_system::files::write_atomic(&folder.path().join(file), bytes)?;
         }

@@ -56,7 +56,8 @@ pub struct ModelFiles {
 /// No such directory or repository, no network, no permission; the message says which.
 pub fn resolve(name: &str) -> Result<ModelFiles> {
     if let Some(files) = tealight_models::files(name) {
-        let directory = tempfile::tempdir().context("no room for the embedded model")?;
+        let directory = tempfile::tempdir()
+            .context("no room for the embedded model in the temporary folder (TMPDIR)")?;
         for (file, bytes) in files {
             tealight_system::files::write_atomic(&directory.path().join(file), bytes)?;
         }

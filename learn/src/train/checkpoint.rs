@@ -239,9 +239,9 @@ impl Checkpoints<'_> {
             let others = all(self.output).into_iter().filter(|(_, other)| other != path);
             match others.into_iter().find(|(_, other)| self.verified(other).is_ok()) {
                 None => error,
-                Some((step, _)) => {
-                    let name = run_folder::checkpoint(step);
-                    anyhow::anyhow!("{error:#}; {name} is whole: --resume {name}")
+                Some((step, other)) => {
+                    let (name, other) = (run_folder::checkpoint(step), other.display());
+                    anyhow::anyhow!("{error:#}; {name} is whole: --resume {other}")
                 }
             }
         })?;

@@ -209,6 +209,12 @@ fn run_settings(options: &GapOptions) -> Result<TrainOptions> {
         }
         bail!("{}: no run of `tealight train` (config.toml is missing)", options.run.display());
     };
+    if options.run.join("results.json").is_file() {
+        bail!(
+            "{}: an evaluation or a study (results.json); gap reads the directory of a run of `tealight train`",
+            options.run.display()
+        );
+    }
     let path = options.run.join("config.toml");
     let shown = || format!("{}: not the settings of `tealight train`", path.display());
     let mut settings: TrainOptions = toml::from_str(&text).with_context(shown)?;

@@ -65,6 +65,7 @@ impl Session<'_> {
         // Before anything is written or sampled for a run that cannot go on.
         let load = |path| checkpoints.load(path, &self.device);
         let restored = setup.resume.map(load).transpose()?;
+        refuse_fewer_steps(restored.as_ref(), config.settings.max_steps)?;
         let resolved = restored.as_ref().map_or(0, |restored| restored.state.micro_batch_tokens);
         let config = &self.with_micro_batches(config, &problems, resolved)?;
         let fleet = self.fleet(setup, &policy, adapter.as_ref())?;
@@ -123,6 +124,7 @@ impl Session<'_> {
         let context = self.base.architecture.max_positions;
         let length = config.settings.length();
         Encoded::all(&dataset.problems, &self.base.tokenizer, context, length)
+            .with_context(|| dataset.name.clone())
     }
 
     /// The servers that sample, where some do; the first rank alone talks to them.
@@ -274,6 +276,16 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
         );
     }
     Ok(plan)
+}
+
+/// Refuses to go on from a checkpoint to a step before it.
+pub(super) fn refuse_fewer_steps(restored: Option<&Checkpoint>, steps: usize) -> Result<()> {
+    match restored.map_or(0, |restored| restored.state.global_step) {
+        done if done > steps => {
+            bail!("--max-steps {steps}: the run has done {}; give more", counted(done, "step"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Brings the metrics of a run back to the checkpoint to go on from, or begins them.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tealight_datasets::{Dataset, Problem, SOURCES, Source};
 use tealight_eval::number::counted;
 
-use super::fine_tune::{add_identity, begin_metrics, new_adapter, restore};
+use super::fine_tune::{add_identity, begin_metrics, new_adapter, refuse_fewer_steps, restore};
 use crate::app::directory::{self, RunDirectory};
 use crate::app::settings::{DataOptions, ModelOptions};
 use crate::app::{folder_settings, lengths};
@@ -83,6 +83,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
     };
     let mut optimizer = AdamW::new(options.sft.adamw, policy.weights())?;
     let restored = resumed.as_deref().map(|path| checkpoints.load(path, &device)).transpose()?;
+    refuse_fewer_steps(restored.as_ref(), options.sft.max_steps)?;
     directory::begin(Some(&claim), output, start.existing())?;
     folder_settings::record(options, output)?;
     begin_metrics(restored.as_ref(), output)?;
@@ -266,7 +267,8 @@ impl SftOptions {
         let (seed, precision) = (self.sft.seed, self.model.precision.on(&device));
         let base = Pretrained::from_scratch(config, tokenizer, seed, precision, &device)?;
         let base = base.with_rendering(&self.model.template.rendering()?)?;
-        self.model.announce(&base.architecture, (&device, &described));
+        let shown = ModelOptions { model: base.name.clone(), ..self.model.clone() };
+        shown.announce(&base.architecture, (&device, &described));
         Ok((base, device))
     }
 }

@@ -46,6 +46,10 @@ pub(in crate::cli) fn run(options: &TasksOptions) -> Result<()> {
         (None, Some(_)) => bail!(
             "-n: name the task whose instances are printed, as in `tealight tasks colouring -n 3`"
         ),
+        (_, None) if options.seed != 0 => bail!("--seed has no effect without -n N"),
+        (_, None) if options.format != Format::Jsonl => {
+            bail!("--format has no effect without -n N")
+        }
         (Some(name), None) => describe(name),
         (None, None) => list(),
     }

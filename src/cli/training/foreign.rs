@@ -56,12 +56,25 @@ where
     if foreign.is_empty() {
         foreign.push(folder.join("config.toml").display().to_string());
     }
+    let missing = flags.iter().find_map(|flag| missing_path(flag)).map_or(String::new(), |path| {
+        format!(" (paths are relative to the folder where the run began: there is no {path} here)")
+    });
     bail!(
-        "{}: these settings name programs, files, servers or data, and may be somebody else's, as all settings of a \
-         folder that is resumed and of a file that sets `output`: if you mean them, repeat them: {}",
+        "{}: somebody else may have written this file, and it names programs, files, servers or data. If you mean these \
+         settings, repeat them: {}{missing}",
         foreign.join(", "),
         flags.join(" ")
     )
+}
+
+/// The relative path that the value of a flag is, where nothing is there.
+fn missing_path(flag: &str) -> Option<&str> {
+    let value = flag.split_once(' ')?.1.trim_matches('\'');
+    let function = value.strip_prefix("python:").and_then(|rest| rest.rsplit_once(':'));
+    let path = function.map_or(value, |(file, _)| file.rsplit(':').next().unwrap_or(file));
+    let is_path = Path::new(path).extension().is_some() || path.contains('/');
+    let is_missing = Path::new(path).is_relative() && !path.contains([':', ' ']);
+    (is_path && is_missing && !Path::new(path).exists()).then_some(path)
 }
 
 /// Whether `file` lies in the folder `home`, a path without links, or is reached over a link that does.

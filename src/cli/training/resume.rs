@@ -97,7 +97,18 @@ pub(super) fn directory(matches: &ArgMatches, named: Option<RunDirectory>) -> Re
     match resume.as_str() {
         "" => bail!(NO_OUTPUT),
         _ if !path.exists() => bail!("--resume {resume}: there is no such directory"),
-        _ => bail!("--resume {resume}: holds neither a run (config.toml) nor a checkpoint of one"),
+        _ => {}
+    }
+    let of_checkpoints = |folder: &&Path| !checkpoint::all(folder).is_empty();
+    match [Some(path), path.parent()].into_iter().flatten().find(of_checkpoints) {
+        Some(folder) => bail!(
+            "--resume {resume}: config.toml, with the settings of the run, is missing in {0}: give the run's options \
+             again, with --output {0} --resume",
+            folder.display()
+        ),
+        None => {
+            bail!("--resume {resume}: holds neither a run (config.toml) nor a checkpoint of one")
+        }
     }
 }
 
