@@ -65,8 +65,9 @@ pub(super) fn is_layout(rows: &[Row], columns: &Columns) -> bool {
 }
 
 /// What is wrong with the values of a row that has the columns of this layout.
-pub(super) fn mistake(row: &Row, columns: &Columns) -> Option<String> {
-    problem(row, &Task::named(row)?, None, columns).err()
+pub(super) fn mistake(row: &Row, files: &[PathBuf], columns: &Columns) -> Option<DataError> {
+    let what = problem(row, &Task::named(row)?, None, columns).err()?;
+    Some(row.malformed(files, what))
 }
 
 /// Whether the row has an answer of its own that is no expression of its numbers: `0, 1`, the places of two of them.

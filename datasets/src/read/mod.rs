@@ -157,18 +157,12 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         rows.truncate(limit);
         return countdown::dataset(files, &rows, columns);
     }
-    let name = path.display().to_string();
-    let mut dataset = Dataset::plain(name, Vec::new(), math::Math::default());
+    let mut dataset = Dataset::plain(path.display().to_string(), Vec::new(), math::Math::default());
     if rows.is_empty() {
         return Ok(dataset);
     }
-    let layout =
-        Layout::detect(path, &rows, columns).map_err(|error| {
-            match countdown::mistake(&rows[0], columns) {
-                Some(what) => rows[0].malformed(files, what),
-                None => error,
-            }
-        })?;
+    let layout = Layout::detect(path, &rows, columns)
+        .map_err(|error| countdown::mistake(&rows[0], files, columns).unwrap_or(error))?;
     let unused = layout.unused(&rows, columns.purpose);
     dataset.notes.push(layout.shown(&rows, columns.purpose) + &unused + &variables::note(&rows));
     dataset.notes.extend(lost);
