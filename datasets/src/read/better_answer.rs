@@ -24,48 +24,83 @@ const SHORT: usize = 60;
 
 /// What another column says against the gold answers, in words.
 pub(super) fn conflict(layout: &Layout, rows: &[Row]) -> Option<String> {
-    let column = match (&layout.choices, &layout.answer) {
-        (Some(choices), _) => return choices.conflict.clone(),
-        (None, AnswerColumn::Exact(column)) => column,
-        (None, _) => return None,
-    };
+    let AnswerColumn::Exact(column) = &layout.answer else { return None };
+    if let Some(choices) = &layout.choices {
+        return choices.conflict.clone().or_else(|| solved_otherwise(layout, rows));
+    }
     let listed = ANSWERS.into_iter().filter(|name| !WEAK_ANSWERS.contains(name));
     let keys = rows.first().into_iter().flat_map(|row| row.values.keys());
     let named =
         keys.map(String::as_str).filter(|name| !ANSWERS.contains(name) && names::is_gold(name));
     let sure = listed.chain(named).chain(REFERENCE_SOLUTIONS);
-    sure.filter(|other| other != column).find_map(|other| {
-        let against = |row: &&Row| {
-            let [own, other] = [column.as_str(), other].map(|name| answer_in(row, name));
-            own.zip(other).is_some_and(|(own, other)| differ(&own, &other))
-        };
-        let against: Vec<&Row> = rows.iter().take(NOTED).filter(against).collect();
-        let first = against.first()?;
-        Some(format!(
-            "`{other}` has another answer than `{column}` in {} of {} rows, first in row {}: `{}`, not `{}`; the answer \
-             is taken from `{column}`; --answer-column names another",
-            against.len(),
-            rows.len().min(NOTED),
-            first.place(),
-            answer_in(first, other)?,
-            answer_in(first, column)?
-        ))
-    })
+    let read = |name: &str| {
+        let name = name.to_owned();
+        move |row: &Row| answer_in(row, &name)
+    };
+    let mut others = sure.filter(|other| other != column);
+    let other =
+        others.find_map(|other| against(rows, (column, &read(column)), (other, &read(other))));
+    other.or_else(|| solved_otherwise(layout, rows))
+}
+
+/// What worked solutions say against the gold answers, but for those that a row calls incorrect.
+fn solved_otherwise(layout: &Layout, rows: &[Row]) -> Option<String> {
+    let column = layout.answer.column()?;
+    let own = |row: &Row| match &layout.choices {
+        Some(of) => of.letter(&of.columns.choices(row)?, &*nested(&row.values, &of.key)?),
+        None => answer_in(row, column),
+    };
+    let solved = |row: &Row| {
+        let text = layout.text_beside(row).filter(|_| !layout.is_incorrect(row))?.0;
+        let Gold::Answer(answer) = gold_value::worked(&text) else { return None };
+        let is_letter = layout.choices.is_some() && answer.len() == 1;
+        Some(answer).filter(|answer| gold_value::has_mark(&text) && (is_letter || is_short(answer)))
+    };
+    let other = rows.iter().find_map(|row| layout.text_beside(row))?.1;
+    against(rows, (column, &own), (other, &solved))
+}
+
+/// A column's name, and its answer in a row.
+type Answers<'a> = (&'a str, &'a dyn Fn(&Row) -> Option<String>);
+
+/// What a column says against another one, in words.
+fn against(
+    rows: &[Row],
+    (column, own): Answers<'_>,
+    (other, theirs): Answers<'_>,
+) -> Option<String> {
+    let differs =
+        |row: &&Row| own(row).zip(theirs(row)).is_some_and(|(own, other)| differ(&own, &other));
+    let found: Vec<&Row> = rows.iter().take(NOTED).filter(differs).collect();
+    let first = found.first()?;
+    Some(format!(
+        "`{other}` has another answer than `{column}` in {} of {} rows, first in row {}: `{}`, not `{}`; the answer is \
+         taken from `{column}`; --answer-column names another",
+        found.len(),
+        rows.len().min(NOTED),
+        first.place(),
+        theirs(first)?,
+        own(first)?
+    ))
+}
+
+/// Whether two answers may differ for certain.
+fn is_short(answer: &str) -> bool {
+    answer.len() <= SHORT && answer.contains(|c: char| c.is_ascii_digit())
 }
 
 /// The answer in a column, where that is short and has a number: of a solution what is marked.
 fn answer_in(row: &Row, column: &str) -> Option<String> {
     let value = nested(&row.values, column)?;
     let text = gold_value::plain(&value)?;
-    let is_marked = text.contains("\\box") || text.contains("####");
+    let is_marked = gold_value::has_mark(&text);
     if !is_marked && (text.len() > SHORT || REFERENCE_SOLUTIONS.contains(&column)) {
         return None;
     }
     let gold =
         if is_marked { gold_value::worked(&text) } else { gold_value::exact(&value).ok()? };
     let Gold::Answer(answer) = gold else { return None };
-    let is_short = answer.len() <= SHORT && answer.contains(|c: char| c.is_ascii_digit());
-    is_short.then_some(answer)
+    is_short(&answer).then_some(answer)
 }
 
 /// Whether one answer is wrong where the other is the gold answer, and the other way around.

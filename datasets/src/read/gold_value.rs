@@ -98,7 +98,7 @@ pub fn why_no_gold(text: &str) -> Option<&'static str> {
     Some(why)
 }
 
-fn has_mark(text: &str) -> bool {
+pub(super) fn has_mark(text: &str) -> bool {
     ["####", "\\box", "\\fbox"].iter().any(|mark| text.contains(mark))
 }
 
@@ -208,6 +208,11 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one == other
         || judge::check(one, other, math::Mode::Flexible)
             .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
+}
+
+/// Whether a worked solution ends in the gold answer.
+pub(super) fn comes_to(text: &str, gold: &str) -> bool {
+    thinking::parts(text, false).answer.is_some_and(|text| is_same(gold, text))
 }
 
 /// Whether what was found is words behind the marks of a line in the middle: `#### Step 2`.

@@ -48,6 +48,8 @@ pub(super) struct Layout {
     pub(super) question: QuestionColumns,
     pub(super) answer: AnswerColumn,
     pub(super) choices: Option<ChoiceLayout>,
+    /// The column of worked solutions beside one of answers.
+    pub(super) solution: Option<String>,
     /// The column that says whether a worked solution is correct.
     pub(super) judgement: Option<&'static str>,
     /// Others that say so by the words of their names.
@@ -87,24 +89,6 @@ impl Layout {
                 })
                 .map_err(refused)?,
         };
-        let is_completion = match &answer {
-            AnswerColumn::Worked(name) => COMPLETIONS.contains(&name.as_str()),
-            _ => COMPLETIONS.into_iter().any(|name| is_filled(rows, name)),
-        };
-        let of = match (is_completion, question.is_conversation()) {
-            (_, true) => Judged::Conversation,
-            (true, false) => Judged::Completion,
-            (false, false) => Judged::Solution,
-        };
-        let is_judged = match &answer {
-            _ if named.is_some() => false,
-            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => true,
-            AnswerColumn::Absent => false,
-            // What is learned is a completion beside its gold answer.
-            AnswerColumn::Exact(_) => columns.purpose == Purpose::Imitate && of != Judged::Solution,
-        };
-        let judgement = if is_judged { judgement::column(rows, of) } else { None };
-        let verdicts = if is_judged { judgement::named(rows, of) } else { Vec::new() };
         if let (AnswerColumn::Exact(column), None, None) = (&answer, &choices, named) {
             judgement::refuse_candidates(rows, column).map_err(refused)?;
         }
@@ -114,7 +98,35 @@ impl Layout {
             }
             _ => false,
         };
-        Ok(Self { question, answer, choices, judgement, verdicts, is_unknown_answer })
+        let (solution, judgement, verdicts) = (None, None, Vec::new());
+        let mut layout =
+            Self { question, answer, choices, solution, judgement, verdicts, is_unknown_answer };
+        layout.solution = layout.solution_beside(rows, columns);
+        let is_completion = match &layout.answer {
+            AnswerColumn::Worked(name) => COMPLETIONS.contains(&name.as_str()),
+            _ => {
+                let is_other = |name: &String| !SOLUTIONS.contains(&name.as_str());
+                layout.solution.as_ref().is_some_and(is_other)
+                    || COMPLETIONS.into_iter().any(|name| is_filled(rows, name))
+            }
+        };
+        let of = match (is_completion, layout.question.is_conversation()) {
+            (_, true) => Judged::Conversation,
+            (true, false) => Judged::Completion,
+            (false, false) => Judged::Solution,
+        };
+        let is_judged = match &layout.answer {
+            _ if named.is_some() => false,
+            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => true,
+            AnswerColumn::Absent => false,
+            // What is learned is a completion beside its gold answer.
+            AnswerColumn::Exact(_) => columns.purpose == Purpose::Imitate && of != Judged::Solution,
+        };
+        if is_judged {
+            layout.judgement = judgement::column(rows, of);
+            layout.verdicts = judgement::named(rows, of);
+        }
+        Ok(layout)
     }
 
     /// The roles, in a line for the user.
@@ -328,7 +340,7 @@ impl AnswerColumn {
 }
 
 /// The text of the last turn of a row's conversation, where that is the assistant's.
-fn last_turn(row: &Row, question: &QuestionColumns) -> Option<String> {
+pub(super) fn last_turn(row: &Row, question: &QuestionColumns) -> Option<String> {
     let column = question.column().filter(|_| question.is_conversation())?;
     let value = nested(&row.values, column).filter(|value| chat::ends_with_answer(value))?;
     Some(chat::messages(&value).ok()?.pop()?.content)

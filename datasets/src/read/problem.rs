@@ -289,7 +289,7 @@ impl Layout {
     }
 
     /// The gold answer of a row, and the text that it comes from.
-    fn gold(
+    pub(super) fn gold(
         &self,
         row: &Row,
         choices: Option<&Choices>,

@@ -39,12 +39,11 @@ type Asked<'r> = (&'r Row, String);
 
 impl Layout {
     /// The roles, in a line for the user, with the solutions that are imitated beside answers.
-    pub(super) fn shown(&self, rows: &[Row], purpose: Purpose) -> String {
+    pub(super) fn shown(&self, purpose: Purpose) -> String {
         let is_beside =
             matches!(self.answer, AnswerColumn::Exact(_)) && purpose == Purpose::Imitate;
-        let learned = SOLUTIONS.into_iter().find(|name| is_filled(rows, name));
         self.note()
-            + &match learned {
+            + &match &self.solution {
                 _ if !is_beside => String::new(),
                 _ if self.question.is_conversation() => ", solution = the last turn".into(),
                 Some(name) => format!(", solution = `{name}`"),
@@ -56,11 +55,13 @@ impl Layout {
     /// thoughts alone.
     pub(super) fn unused(&self, rows: &[Row], purpose: Purpose) -> String {
         let Some(first) = rows.first() else { return String::new() };
-        let note = self.note();
+        let note = self.shown(purpose);
         let is_free =
             |name: &str| !["`", "."].iter().any(|end| note.contains(&format!("`{name}{end}")));
         let is_found = matches!(self.question, QuestionColumns::Found { .. });
-        let is_known = |name: &str| SOLUTIONS.contains(&name) || ANSWERS.contains(&name);
+        let is_known = |name: &str| {
+            SOLUTIONS.contains(&name) || ANSWERS.contains(&name) && purpose == Purpose::Judge
+        };
         let told = variables::note(rows);
         let is_told = |name: &str| told.contains(&format!("`{name}`"));
         let names = || first.values.keys().map(String::as_str);
