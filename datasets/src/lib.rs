@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+pub mod choice_list;
 pub mod countdown;
 mod ending;
 mod error;

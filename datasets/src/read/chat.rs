@@ -249,6 +249,14 @@ fn text(content: &Value) -> Result<String, String> {
     }
 }
 
+/// Whether a turn of the assistant ends within a thought or an answer, which the model is to go on with.
+pub(super) fn opens_thought(text: &str) -> bool {
+    ["think", "answer", "reasoning"].iter().any(|tag| {
+        let opened = text.rfind(&format!("<{tag}>"));
+        opened.is_some_and(|at| !text[at..].contains(&format!("</{tag}>")))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

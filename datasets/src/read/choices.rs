@@ -8,6 +8,7 @@ use super::choice_keys::{ALL, KEYS, Key, Reading, Way, keys, reading};
 use super::gold_value::plain;
 use super::right_choices::{are_marked, marked};
 use super::{Row, nested};
+use crate::choice_list;
 use crate::verify::short;
 
 /// Most choices of a question: one for each letter.
@@ -158,6 +159,15 @@ impl ChoiceLayout {
         Ok(None)
     }
 
+    /// Why a row is left out whose question lists the choices in another order.
+    pub(super) fn other_order(&self, question: &str) -> String {
+        format!(
+            "column `{question}` lists the choices in another order than {}, so their letters mean different choices: \
+             correct one of the two, or write the question with --prompt-template",
+            self.columns.shown()
+        )
+    }
+
     /// The letter of a row's right choice; none where the column says nothing that is one of them.
     pub(super) fn letter(&self, choices: &Choices, value: &Value) -> Option<String> {
         choices.position(value, self.reading).map(letter)
@@ -182,22 +192,21 @@ impl Choices {
         Self { are_numbers, ..self }
     }
 
+    /// The choices as a question lists all of them by letters.
+    fn listed(&self, question: &str) -> Option<Vec<(char, usize)>> {
+        let texts: Vec<&str> = self.texts.iter().map(String::as_str).collect();
+        let listed = choice_list::find(question, &texts)?;
+        (listed.is_lettered && listed.letters.len() == texts.len()).then_some(listed.letters)
+    }
+
+    /// Whether a question lists them by letters in another order.
+    pub(super) fn are_reordered(&self, question: &str) -> bool {
+        self.listed(question).is_some_and(|all| !all.is_sorted_by_key(|(_, at)| *at))
+    }
+
     /// The choices below a question, unless the question shows them already.
     pub(super) fn below(&self, question: &str) -> String {
-        let is_shown = self.texts.iter().enumerate().all(|(at, text)| {
-            let letter = letter(at);
-            let lower = letter.to_lowercase();
-            question.match_indices(text.as_str()).any(|(start, _)| {
-                let before = question[..start].trim_end();
-                [".", ")", ":"].iter().any(|mark| {
-                    before
-                        .strip_suffix(mark)
-                        .map(str::trim_end)
-                        .is_some_and(|before| before.ends_with(&letter) || before.ends_with(&lower))
-                })
-            })
-        });
-        if is_shown {
+        if self.listed(question).is_some_and(|all| all[0].0 == 'A') {
             return String::new();
         }
         let lines =

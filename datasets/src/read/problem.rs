@@ -21,7 +21,6 @@ const NEEDS_PICTURE: &str = "the question needs a picture, video or sound";
 const NO_SOLUTION: &str = "there is no solution";
 /// The same of a chat whose answer would be its last turn.
 const NO_LAST_TURN: &str = "the chat does not end with a turn of the assistant";
-
 /// What a row is.
 pub(super) enum Read {
     Problem(Box<Problem>),
@@ -150,6 +149,12 @@ impl Layout {
         let choices = self.choices.as_ref().and_then(|layout| layout.columns.choices(row));
         let left_out =
             |answer: String, why: String| Ok(Read::LeftOut(Unusable { id: row.id(), answer, why }));
+        if let (Some(choices), Some(of), Some(column)) =
+            (&choices, &self.choices, self.question.column())
+            && prompt_of(row, column)?.is_some_and(|asked| choices.are_reordered(&asked.plain()))
+        {
+            return left_out(String::new(), of.other_order(column));
+        }
         let asked = self.prompt(row, choices.as_ref(), learned, columns)?;
         let Some((mut prompt, last_turn)) = asked else {
             let column = self.question.column().unwrap_or_default();
@@ -245,7 +250,8 @@ impl Layout {
         let mut last_turn = None;
         if let Prompt::Chat(messages) = &mut prompt {
             let is_answer = |turn: &Message| {
-                turn.role == "assistant" && (learned.is_some() || !opens_thought(&turn.content))
+                turn.role == "assistant"
+                    && (learned.is_some() || !chat::opens_thought(&turn.content))
             };
             if self.question.is_conversation() && messages.last().is_some_and(is_answer) {
                 last_turn = messages.pop();
@@ -375,14 +381,6 @@ fn edit(prompt: &mut Prompt, change: impl Fn(&str) -> String) {
             }
         }
     }
-}
-
-/// Whether a turn of the assistant ends within a thought or an answer, which the model is to go on with.
-fn opens_thought(text: &str) -> bool {
-    ["think", "answer", "reasoning"].iter().any(|tag| {
-        let opened = text.rfind(&format!("<{tag}>"));
-        opened.is_some_and(|at| !text[at..].contains(&format!("</{tag}>")))
-    })
 }
 
 /// Refuses a prompt whose last turn, which the model goes on with, gives the answer.

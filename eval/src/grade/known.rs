@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
-use tealight_datasets::{Dataset, Problem};
+use tealight_datasets::{Dataset, Problem, choice_list};
 
 use super::line::{Line, hash};
 use super::notes::Noted;
@@ -314,7 +314,11 @@ fn other_order<'l>(line: &'l Line, problem: &Problem) -> Option<(&'static str, S
     let text = line.prompt.as_ref().map_or("", asked);
     // Examples before the question may have the same choices.
     let shown = text.rfind(above.trim()).map_or("", |at| &text[at + above.trim().len()..]);
-    let shown: Vec<(char, &str)> = shown.lines().filter_map(choice).collect();
+    let own: Vec<(char, &str)> = below.lines().filter_map(choice).collect();
+    let texts: Vec<&str> = own.iter().map(|(_, text)| *text).collect();
+    let listed = choice_list::find(shown, &texts).map_or(Vec::new(), |listed| listed.letters);
+    let shown: Vec<(char, &str)> =
+        listed.into_iter().map(|(letter, which)| (letter, texts[which])).collect();
     // Of numbers and names as labels nothing is known.
     let lettered = |(label, text): &'l (String, String)| match label.as_bytes() {
         [letter] if letter.is_ascii_alphabetic() => {
@@ -331,7 +335,7 @@ fn other_order<'l>(line: &'l Line, problem: &Problem) -> Option<(&'static str, S
         let is_here = shown.contains(&(letter, text));
         (!is_here).then(|| (which, format!("{}. {text}", other.0), format!("{letter}. {text}")))
     };
-    below.lines().filter_map(choice).find_map(differ)
+    own.into_iter().find_map(differ)
 }
 
 /// The letter and the text of a line that shows a choice: `A. blue`, `(A) blue`.
