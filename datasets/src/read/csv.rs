@@ -104,6 +104,10 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         })?;
         // Only line feeds are counted, and some files have none.
         last = record.position().map_or(0, |position| position.line() as usize).max(last + 1);
+        // Tables that were joined have the header again.
+        if record.iter().map(str::trim).eq(&header) {
+            continue;
+        }
         let cells = record.iter().map(|cell| Value::String(cell.into()));
         rows.push(Row::new(last, header.iter().map(String::from).zip(cells).collect()));
     }
@@ -179,6 +183,17 @@ mod tests {
             std::fs::write(&path, table).unwrap();
             assert_eq!(rows(&path, 9).unwrap()[1].values["gold"], expected, "{table}");
         }
+    }
+
+    #[test]
+    fn the_header_of_a_joined_table_is_no_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        std::fs::write(&path, "q,gold\nx,2\nq , gold\nq,3\n").unwrap();
+        let read = rows(&path, 9).unwrap();
+        let lines: Vec<_> =
+            read.iter().map(|row| (row.line, row.values["gold"].as_str())).collect();
+        assert_eq!(lines, [(2, Some("2")), (4, Some("3"))]);
     }
 
     #[test]
