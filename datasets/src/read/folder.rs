@@ -44,6 +44,11 @@ pub(crate) fn files_in(folder: &Path) -> Result<(Vec<PathBuf>, Option<String>)> 
         std::iter::once(start).chain(words.map(str::to_owned)).collect()
     };
     whole_set(&names).map_err(wrong)?;
+    if let Some((name, of)) = names.iter().find_map(|name| Some((name, original(name, &names)?))) {
+        return Err(wrong(format!(
+            "`{name}` may be a copy of `{of}`, whose rows would be read twice: remove it, or name one of the two"
+        )));
+    }
     // `train.jsonl.gz` is `train.jsonl` once more.
     let format = |name: &str| {
         let packing = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
@@ -55,6 +60,15 @@ pub(crate) fn files_in(folder: &Path) -> Result<(Vec<PathBuf>, Option<String>)> 
             "a folder with `{first}` and `{other}`, which may be several splits: name one of its files"
         ))),
     }
+}
+
+/// The file that a browser or a file manager copied, by the copy's name: `train (1).jsonl`, `train copy.jsonl`.
+fn original<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
+    let numbered =
+        name.split_once(" (").and_then(|(start, rest)| Some((start, rest.split_once(')')?.1)));
+    let worded = [" copy", " - Copy"].into_iter().find_map(|word| name.split_once(word));
+    let (start, end) = numbered.or(worded)?;
+    names.iter().find(|other| **other == format!("{start}{end}"))
 }
 
 /// Names of folders, for a message.

@@ -150,6 +150,10 @@ fn parts_of_a_split_belong_together() {
         (vec!["train-00000-of-00001.parquet", "train-00000-of-00002.parquet"], "in two ways"),
         (vec!["state.json", "data.arrow"], "save_to_disk"),
         (vec!["README.md"], "without a file"),
+        (
+            vec!["train.jsonl", "train (1).jsonl"],
+            "`train (1).jsonl` may be a copy of `train.jsonl`",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         names.iter().for_each(|name| std::fs::write(folder.path().join(name), "").unwrap());
