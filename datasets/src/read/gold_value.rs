@@ -143,7 +143,14 @@ pub(super) fn known(gold: Gold, is_unknown_answer: bool) -> Gold {
     }
 }
 
+/// Signs as web pages write them.
+const ENTITIES: [(&str, &str); 5] =
+    [("&lt;", "<"), ("&gt;", ">"), ("&le;", "≤"), ("&ge;", "≥"), ("&amp;", "&")];
+
 fn of_text(text: &str) -> Gold {
+    let decode = |text: String, (entity, sign): &(&str, &str)| text.replace(entity, sign);
+    let decoded = text.contains('&').then(|| ENTITIES.iter().fold(text.to_owned(), decode));
+    let text = decoded.as_deref().unwrap_or(text);
     let trimmed = text.trim();
     if let Some(why) = why_no_answer(trimmed) {
         return missing(trimmed, why);
@@ -233,7 +240,11 @@ pub(super) fn worked(text: &str) -> Gold {
     }
     match marked(text) {
         Some(found) => of_text(&found),
-        None if text.trim().len() <= SHORT && !text.contains("####") && !reasons(text) => {
+        // A mark that holds nothing is no answer, nor is the text around it.
+        None if text.trim().len() <= SHORT
+            && !["####", "\\boxed"].iter().any(|mark| text.contains(mark))
+            && !reasons(text) =>
+        {
             of_text(text)
         }
         None => missing(text, "the solution marks no final answer"),
@@ -309,6 +320,7 @@ mod tests {
             (json!("We get $\\boxed{32}$."), "32"),
             (json!("7 (nuts)"), "7"),
             (json!("Na"), "Na"),
+            (json!("x &lt; 5 &amp; y &ge; 2"), "x < 5 & y ≥ 2"),
             (json!("[1, 2]"), "[1, 2]"),
             (json!("f(x) (even)"), "f(x) (even)"),
             (json!("Adding both of the numbers gives 14. The answer is 14."), "14"),
@@ -366,6 +378,7 @@ mod tests {
             ("It is $\\boxed{108\\,\\text{m}}$.", Some("108\\,\\text{m}")),
             ("Adding gives 14. The answer is 14.", Some("14")),
             ("14", Some("14")),
+            ("so \\boxed{} and 5", None),
             ("$7$", Some("$7$")),
             ("Write them as $2a+1$ and $2b+1$. Then the sum is even, as for 3 and 5.", None),
             ("", None),
