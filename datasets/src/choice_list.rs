@@ -1,6 +1,5 @@
 //! The order in which a text lists choices, in any format: `A. x`, `(A) x (B) y`, `**A.** x`, `A x`, `1. x`, bullets,
-//! `['x', 'y']`. No format is parsed: the texts of the choices are looked for, and between two of them stands a label at
-//! most.
+//! `['x', 'y']`. No format is parsed: the texts of the choices are looked for, with a label at most between two.
 
 use std::cmp::Reverse;
 
@@ -27,7 +26,7 @@ struct Place {
     which: usize,
 }
 
-/// The longest list of choices in a text, the last one of several: two or more of them; all, where no letters are shown.
+/// The longest list of choices in a text, the last of several: two or more; all of them, where no letters are shown.
 pub fn find(text: &str, choices: &[&str]) -> Option<Listed> {
     let mut places: Vec<Place> = Vec::new();
     for (which, choice) in choices.iter().enumerate().filter(|(_, choice)| !choice.is_empty()) {

@@ -8,7 +8,7 @@ use super::choice_keys::{ALL, KEYS, Key, Reading, Way, keys, reading};
 use super::gold_value::plain;
 use super::right_choices::{are_marked, marked};
 use super::{Row, nested};
-use crate::choice_list;
+use crate::choice_list::{self, Listed};
 use crate::verify::short;
 
 /// Most choices of a question: one for each letter.
@@ -72,18 +72,25 @@ impl ChoiceLayout {
         }
         let known: Vec<&str> = key.map_or_else(|| keys(rows), |key| vec![key]);
         let is_named = key.is_some();
-        let (mut refused, mut found) = (None, Vec::new());
+        let (mut refused, mut hidden, mut found) = (None, None, Vec::new());
         for key in known {
             let is_listed = KEYS.contains(&key);
             // A column may hold one of the choices (`answer0`) or nothing in every row.
             let answered: Vec<(&Row, Choices, Value)> = rows
                 .iter()
                 .filter_map(|row| {
-                    let value = nested(&row.values, key).filter(|value| !is_unanswered(value))?;
-                    Some((row, columns.choices(row)?, value.into_owned()))
+                    let value = nested(&row.values, key)?;
+                    let choices = columns.choices(row)?;
+                    let is_text = choices.position(&value, Reading::Text).is_some();
+                    (is_text || !is_unanswered(&value)).then(|| (row, choices, value.into_owned()))
                 })
                 .collect();
             if answered.is_empty() {
+                let is_hidden = |row: &Row| {
+                    let value = nested(&row.values, key).and_then(|value| plain(&value));
+                    value.is_some_and(|value| value.trim() == "-1")
+                };
+                hidden = hidden.or(Some(key).filter(|_| rows.iter().any(is_hidden)));
                 continue;
             }
             let is_numbered = matches!(columns, ChoiceColumns::Each(_));
@@ -106,7 +113,13 @@ impl ChoiceLayout {
         }
         match (found.split_first(), refused) {
             (Some((key, others)), _) => Ok(Some(Self::of_key(columns, key, others))),
-            (None, None) => Ok(None),
+            (None, None) => match hidden {
+                Some(key) => Err(format!(
+                    "column `{key}` is -1 or empty in every row: the answers are not published, as is usual for test \
+                     files; use a file with answers"
+                )),
+                None => Ok(None),
+            },
             (None, Some(what)) => Err(format!(
                 "{what}: name another column with --answer-column, or write the question with --prompt-template and \
                  name the answer with --answer-column"
@@ -162,8 +175,8 @@ impl ChoiceLayout {
     /// Why a row is left out whose question lists the choices in another order.
     pub(super) fn other_order(&self, question: &str) -> String {
         format!(
-            "column `{question}` lists the choices in another order than {}, so their letters mean different choices: \
-             correct one of the two, or write the question with --prompt-template",
+            "column `{question}` lists the choices in another order than {}, so a letter or a \
+             number may mean either: correct one of the two, or write the question with --prompt-template",
             self.columns.shown()
         )
     }
@@ -192,21 +205,20 @@ impl Choices {
         Self { are_numbers, ..self }
     }
 
-    /// The choices as a question lists all of them by letters.
-    fn listed(&self, question: &str) -> Option<Vec<(char, usize)>> {
+    /// The choices as a question lists them, where it lists all.
+    fn listed(&self, question: &str) -> Option<Listed> {
         let texts: Vec<&str> = self.texts.iter().map(String::as_str).collect();
-        let listed = choice_list::find(question, &texts)?;
-        (listed.is_lettered && listed.letters.len() == texts.len()).then_some(listed.letters)
+        choice_list::find(question, &texts).filter(|listed| listed.letters.len() == texts.len())
     }
 
-    /// Whether a question lists them by letters in another order.
+    /// Whether a question lists them in another order.
     pub(super) fn are_reordered(&self, question: &str) -> bool {
-        self.listed(question).is_some_and(|all| !all.is_sorted_by_key(|(_, at)| *at))
+        self.listed(question).is_some_and(|it| !it.letters.is_sorted_by_key(|(_, at)| *at))
     }
 
-    /// The choices below a question, unless the question shows them already.
+    /// The choices below a question, unless the question shows them by their letters already.
     pub(super) fn below(&self, question: &str) -> String {
-        if self.listed(question).is_some_and(|all| all[0].0 == 'A') {
+        if self.listed(question).is_some_and(|it| it.is_lettered && it.letters[0].0 == 'A') {
             return String::new();
         }
         let lines =

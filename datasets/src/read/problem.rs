@@ -153,7 +153,8 @@ impl Layout {
             (&choices, &self.choices, self.question.column())
             && prompt_of(row, column)?.is_some_and(|asked| choices.are_reordered(&asked.plain()))
         {
-            return left_out(String::new(), of.other_order(column));
+            let key = nested(&row.values, &of.key).and_then(|key| plain(&key));
+            return left_out(key.unwrap_or_default(), of.other_order(column));
         }
         let asked = self.prompt(row, choices.as_ref(), learned, columns)?;
         let Some((mut prompt, last_turn)) = asked else {
