@@ -178,20 +178,7 @@ impl Layout {
         if let Some(why) = judgement::known_error(row) {
             return left_out(one_line(&raw), why);
         }
-        if let Some(column) = self.judgement
-            && judgement::is_against(row, column)
-        {
-            let mend = match &self.answer {
-                AnswerColumn::Exact(name) | AnswerColumn::Worked(name) => {
-                    format!("; --answer-column {name} reads it all the same")
-                }
-                AnswerColumn::LastTurn | AnswerColumn::Absent => String::new(),
-            };
-            let why = format!("column `{column}` says that the solution is incorrect{mend}");
-            return left_out(one_line(&raw), why);
-        }
-        if let Some(verdict) = self.verdicts.iter().find(|verdict| verdict.is_against(row)) {
-            let why = format!("column `{}` says that the solution is incorrect", verdict.column);
+        if let Some(why) = self.judged_incorrect(row) {
             return left_out(one_line(&raw), why);
         }
         let (solution, reply) = self.solution(row, last_turn, &raw, columns.purpose);
@@ -229,6 +216,21 @@ impl Layout {
             has_choices,
             ..problem
         })))
+    }
+
+    /// Which column says that the solution is incorrect.
+    fn judged_incorrect(&self, row: &Row) -> Option<String> {
+        let mend = match &self.answer {
+            AnswerColumn::Exact(name) | AnswerColumn::Worked(name) => {
+                format!("; --answer-column {name} reads it all the same")
+            }
+            AnswerColumn::LastTurn | AnswerColumn::Absent => String::new(),
+        };
+        let column = self.judgement.filter(|column| judgement::is_against(row, column));
+        let column = column.map(|column| (column, &*mend));
+        let verdict = self.verdicts.iter().find(|verdict| verdict.is_against(row));
+        let (column, mend) = column.or(verdict.map(|verdict| (&*verdict.column, "")))?;
+        Some(format!("column `{column}` says that the solution is incorrect{mend}"))
     }
 
     /// What is asked, and the last turn of a conversation where that is the answer; none where nothing is asked.
