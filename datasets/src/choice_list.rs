@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 /// Longest label between two choices, in bytes.
 const MAX_LABEL: usize = 60;
 /// Most places of choices in a text that are looked at: the last ones.
-const MAX_PLACES: usize = 2000;
+const MAX_PLACES: usize = 1000;
 /// Words that may stand beside a label.
 const WORDS: [&str; 3] = ["option", "choice", "answer"];
 
