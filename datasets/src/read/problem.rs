@@ -220,12 +220,8 @@ impl Layout {
 
     /// Which column says that the solution is incorrect.
     fn judged_incorrect(&self, row: &Row) -> Option<String> {
-        let mend = match &self.answer {
-            AnswerColumn::Exact(name) | AnswerColumn::Worked(name) => {
-                format!("; --answer-column {name} reads it all the same")
-            }
-            AnswerColumn::LastTurn | AnswerColumn::Absent => String::new(),
-        };
+        let mend = |name| format!("; --answer-column {name} reads it all the same");
+        let mend = self.answer.column().map(mend).unwrap_or_default();
         let column = self.judgement.filter(|column| judgement::is_against(row, column));
         let column = column.map(|column| (column, &*mend));
         let verdict = self.verdicts.iter().find(|verdict| verdict.is_against(row));

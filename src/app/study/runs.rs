@@ -126,8 +126,8 @@ impl StudyOptions {
         Ok(config)
     }
 
-    /// The base's samples that runs of a seed need, where any does; drawn into the study. A run that they leave nothing to
-    /// train on is refused before another one is trained.
+    /// The base's samples that runs of a seed need, where any does; drawn into the study. A run that they leave nothing
+    /// to train on is refused before another one is trained.
     pub(crate) fn presample(
         &self,
         session: &Session<'_>,

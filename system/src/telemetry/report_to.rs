@@ -1,7 +1,8 @@
 //! Where the metrics of a run go besides `metrics.jsonl`.
 //!
-//! To add a target, add a variant of [`ReportTo`]; for one with a Python package also its arm in [`ReportTo::package`] and a
-//! class in `to_wandb.py`, for another one its arm in [`ReportTo::open`] and a type that implements [`MetricsTarget`].
+//! To add a target, add a variant of [`ReportTo`]; for one with a Python package also its arm in
+//! [`ReportTo::package`] and a class in `to_wandb.py`, for another one its arm in [`ReportTo::open`] and a type that
+//! implements [`MetricsTarget`].
 
 use std::path::Path;
 

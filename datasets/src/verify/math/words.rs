@@ -37,8 +37,7 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
             is_it(tail) && !standing::has_word(before, standing::SENTENCE)
         })
     };
-    let is_same = !a.is_empty() && (is_it(&b) || is_said());
-    is_same
+    !a.is_empty() && (is_it(&b) || is_said())
         || says(&a).is_some() && says(&a) == polar(&b)
         || same_statement(&a, &b)
         || same_choice(gold, answer)
