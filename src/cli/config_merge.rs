@@ -151,15 +151,15 @@ fn parsed(file: &str, text: &str, known: &BTreeMap<String, String>) -> Result<Ta
         id if id == QUIET => Some(id),
         id => known.get(&id).cloned(),
     };
-    let unknown: Vec<String> = given
-        .keys()
-        .filter(|key| id_of(key).is_none())
-        .map(|key| {
-            format!("{}: unknown key `{key}`{}", place(file, text, key), nearest(known, key))
-        })
-        .collect();
-    if !unknown.is_empty() {
-        bail!("{}", unknown.join("\n  "));
+    let unknown: Vec<&String> = given.keys().filter(|key| id_of(key).is_none()).collect();
+    if let Some((first, others)) = unknown.split_first() {
+        let others = others.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        let others = if others.is_empty() { others } else { format!("; unknown too: {others}") };
+        bail!(
+            "{}: unknown key `{first}`{}{others}",
+            place(file, text, first),
+            nearest(known, first)
+        );
     }
     let mut settings = Table::new();
     for (key, value) in given {

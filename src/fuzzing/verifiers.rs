@@ -44,7 +44,7 @@ pub(super) fn verifiers(data: &[u8]) {
     });
     with_pair(data, |gold, answer| {
         for gold in ["3,3,8,8=24", gold] {
-            PLAIN.iter().for_each(|verifier| drop(verifier.verify(&problem(gold), answer)));
+            PLAIN.iter().for_each(|plain| drop(plain.verify(&problem(gold), answer)));
         }
     });
 }

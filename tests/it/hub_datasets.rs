@@ -185,7 +185,7 @@ fn undeclared_splits_are_not_guessed_from_file_names() {
     let message = refused(&hub, &home, "team/script/b:train", &[]);
     assert!(message.ends_with("there is: test"), "{message}");
     let message = refused(&hub, &home, "team/none", &[]);
-    has(&message, &["no file or source of this name is here", "team/none"]);
+    has(&message, &["no file or built-in source has this name", "team/none"]);
     let message = refused(&hub, &home, "src/none", &[]);
     assert!(message.ends_with("name it hub:src/none"), "{message}");
 }

@@ -55,7 +55,7 @@ fn idle(options: &TrainOptions, matches: &ArgMatches) -> Result<Vec<String>> {
         held_out.filter(|id| !["eval_steps", "eval_dataset"].contains(id)).collect();
     let of_policy = "an objective that samples the policy";
     let rows: [(bool, &str, &[&str]); 5] = [
-        (plan.needs_presamples(), "an objective that samples the base", &["num_presamples"]),
+        (plan.needs_presamples(), of_base, &["num_presamples"]),
         (plan.trains_on_stored(), of_base, &["rehearsal_batch_size"]),
         (
             plan.is_on_policy(),

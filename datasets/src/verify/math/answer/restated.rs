@@ -78,7 +78,8 @@ pub(super) fn kept(text: &str) -> Option<&str> {
     let rejected = pattern!(
         r"([-−]?[0-9]+(?:[./][0-9]+)?)[$]?,? or [$]?(?:[a-z] ?= ?)?([-−]?[0-9]+(?:[./][0-9]+)?)[$]?[,.; ][^0-9]*?([-−]?[0-9]+(?:[./][0-9]+)?)([^0-9]*)$"
     );
-    let found = rejected.captures(tail(text, MAX_WHOLE))?;
+    let end = Some(tail(text, MAX_WHOLE)).filter(|end| holds(end, " or "))?;
+    let found = rejected.captures(end)?;
     let part = |at: usize| found.get(at).map_or("", |part| part.as_str());
     let (value, behind) = (part(3), part(4));
     let is_rejected = is_doubted(&text[..offset_in(text, value)]) || denies(behind);
@@ -94,7 +95,8 @@ pub(super) fn without_place(text: &str) -> &str {
     const EXTREMES: &str = "max|min|reatest|least|argest|mallest|ighest|owest";
     let line = text.lines().next_back().unwrap_or(text);
     let last = last_sentence(line);
-    let Some(found) = place.find(last).filter(|_| last.len() <= MAX_WHOLE) else { return text };
+    let is_extreme = last.len() <= MAX_WHOLE && holds(&last.to_lowercase(), EXTREMES);
+    let Some(found) = is_extreme.then(|| place.find(last)).flatten() else { return text };
     let lead = last[..found.start()].trim_end_matches(['$', '*']);
     let value = lead.trim_end_matches(|c: char| is_digit(c) || ".,/-$*\\{}".contains(c));
     let is_value = has_digits(&lead[value.len()..])
@@ -102,6 +104,6 @@ pub(super) fn without_place(text: &str) -> &str {
             | value.ends_with(" is ")
             | value.ends_with(" of ");
     let is_last = !holds(&last[found.start()..], " is | equals | gives | so |, the ");
-    let is_place = is_value && is_last && holds(&lead.to_lowercase(), EXTREMES);
+    let is_place = is_value && is_last;
     if is_place { &text[..offset_in(text, last) + found.start()] } else { text }
 }
