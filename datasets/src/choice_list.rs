@@ -53,17 +53,30 @@ pub fn find(text: &str, choices: &[&str]) -> Option<Listed> {
                 end = next.end;
             }
         }
-        if chain.len() > longest.len() {
+        // A list with letters says more than one that only repeats its texts.
+        let is_better = |one: &[&str], other: &[&str]| {
+            (one.len(), second_letter(one).is_some())
+                > (other.len(), second_letter(other).is_some())
+        };
+        if is_better(&of_chain, &labels) {
             (longest, labels) = (chain, of_chain);
         }
     }
-    let second = labels.first()?.bytes().next().map_or(0, |letter| letter.to_ascii_uppercase());
+    labels.first()?;
+    let second = second_letter(&labels);
+    let first = second.map_or(b'A', |second| second - 1);
+    let letters = (first..).map(char::from).zip(longest.iter().copied()).collect();
+    let is_lettered = second.is_some();
+    (is_lettered || longest.len() == choices.len()).then_some(Listed { letters, is_lettered })
+}
+
+/// The first of the labels behind the first choice, where they are letters in their order.
+fn second_letter(labels: &[&str]) -> Option<u8> {
+    let second = labels.first()?.bytes().next()?.to_ascii_uppercase();
     let is_next =
         |(label, letter): (&&str, u8)| label.eq_ignore_ascii_case(&char::from(letter).to_string());
-    let is_lettered = (b'B'..=b'Z').contains(&second) && labels.iter().zip(second..).all(is_next);
-    let first = if is_lettered { second - 1 } else { b'A' };
-    let letters = (first..).map(char::from).zip(longest.iter().copied()).collect();
-    (is_lettered || longest.len() == choices.len()).then_some(Listed { letters, is_lettered })
+    let are_letters = (b'B'..=b'Z').contains(&second) && labels.iter().zip(second..).all(is_next);
+    are_letters.then_some(second)
 }
 
 /// Whether a choice is no part of a longer word or number.
@@ -158,6 +171,9 @@ mod tests {
         ] {
             assert_eq!(find(text, choices), None, "{text}");
         }
+        // The letters count, and not a later list of the texts in another order.
+        let twice = find("A. cat\nB. car\n\nOne of:\n- car\n- cat", &["cat", "car"]).unwrap();
+        assert_eq!((twice.is_lettered, twice.letters), (true, vec![('A', 0), ('B', 1)]));
         // A list of some choices, with the letters that the text shows.
         let some = find("A. cup\nB. cat\nC. car\nD. none", &["cat", "car", "cap"]).unwrap();
         assert_eq!(some.letters, [('B', 0), ('C', 1)]);

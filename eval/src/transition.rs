@@ -93,9 +93,9 @@ pub fn align<'a>(
             let out = out.join(", ");
             notes.push(format!("{}: {problems} that all runs have; left out: {out}", set.name));
         }
-        let samples: Vec<usize> = all.iter().map(|set| set.summary.n).collect();
+        let samples: Vec<String> = all.iter().map(|set| set.summary.samples_each()).collect();
         if samples.iter().any(|n| *n != samples[0]) {
-            let samples = samples.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            let samples = samples.join(", ");
             notes.push(format!(
                 "{}: {samples} samples a problem: with fewer samples fewer problems are solved, so the problems lost and \
                  gained do not compare the models; Pass@k and distinct@k do",

@@ -257,18 +257,23 @@ fn has_short(words: &[OsString], name: &str) -> bool {
 fn has_long(command: &Command, name: &str) -> bool {
     command.get_arguments().any(|option| {
         let aliases = option.get_all_aliases().unwrap_or_default();
-        option.get_long().into_iter().chain(aliases).any(|long| long == name)
+        let is_short = option.get_short().is_some_and(|short| name == short.to_string());
+        is_short || option.get_long().into_iter().chain(aliases).any(|long| long == name)
     })
 }
 
 /// The options that a hint names, without their dashes.
 fn options_in(fix: &str) -> impl Iterator<Item = &str> {
-    fix.split([' ', ';', ',']).filter_map(|word| word.strip_prefix("--"))
+    fix.split([' ', ';', ',']).filter_map(|word| word.strip_prefix("--").or(word.strip_prefix('-')))
 }
 
 /// What to give in place of another tool's option, which is named without its dashes; nothing where that names an
 /// option which the command lacks. verl's names have the parts before them, each with a dot.
 pub(super) fn fix(name: &str, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+    // verl's settings of other models than the policy have no counterpart.
+    if ["critic.", "reward-model.", "reward."].iter().any(|model| name.starts_with(model)) {
+        return None;
+    }
     let ends = std::iter::successors(Some(name), |name| Some(name.split_once('.')?.1));
     let all = [OF_SFT, OF_OBJECTIVES, HINTS, OF_EVAL];
     let of_name = |name| all.into_iter().filter_map(move |hints| named(hints, name));

@@ -213,7 +213,12 @@ impl Choices {
 
     /// Whether a question lists them in another order.
     pub(super) fn are_reordered(&self, question: &str) -> bool {
-        self.listed(question).is_some_and(|it| !it.letters.is_sorted_by_key(|(_, at)| *at))
+        let differs =
+            |(place, (_, at)): (usize, &(char, usize))| self.texts[*at] != self.texts[place];
+        // A list without letters before the end may be a table, or how to answer.
+        let is_last = self.texts.iter().any(|text| question.trim_end().ends_with(text.as_str()));
+        let listed = self.listed(question).filter(|listed| listed.is_lettered || is_last);
+        listed.is_some_and(|listed| listed.letters.iter().enumerate().any(differs))
     }
 
     /// The choices below a question, unless the question shows them by their letters already.

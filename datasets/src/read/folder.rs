@@ -64,8 +64,11 @@ pub(crate) fn files_in(folder: &Path) -> Result<(Vec<PathBuf>, Option<String>)> 
 
 /// The file that a browser or a file manager copied, by the copy's name: `train (1).jsonl`, `train copy.jsonl`.
 fn original<'n>(name: &str, names: &'n [String]) -> Option<&'n String> {
-    let numbered =
-        name.split_once(" (").and_then(|(start, rest)| Some((start, rest.split_once(')')?.1)));
+    let numbered = name.split_once(" (").and_then(|(start, rest)| {
+        let (number, end) = rest.split_once(')')?;
+        // `aime (2024).jsonl` is another file.
+        (number.len() < 3 && number.parse::<u8>().is_ok()).then_some((start, end))
+    });
     let worded = [" copy", " - Copy"].into_iter().find_map(|word| name.split_once(word));
     let (start, end) = numbered.or(worded)?;
     names.iter().find(|other| **other == format!("{start}{end}"))

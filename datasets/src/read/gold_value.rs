@@ -149,7 +149,10 @@ const ENTITIES: [(&str, &str); 5] =
 
 fn of_text(text: &str) -> Gold {
     let decode = |text: String, (entity, sign): &(&str, &str)| text.replace(entity, sign);
-    let decoded = text.contains('&').then(|| ENTITIES.iter().fold(text.to_owned(), decode));
+    // A sign alone may be the answer itself.
+    let has_inner = !text.trim().starts_with('&') && !text.trim().ends_with(';');
+    let decoded =
+        (has_inner && text.contains('&')).then(|| ENTITIES.iter().fold(text.to_owned(), decode));
     let text = decoded.as_deref().unwrap_or(text);
     let trimmed = text.trim();
     if let Some(why) = why_no_answer(trimmed) {

@@ -97,6 +97,7 @@ impl Layout {
             Some(turn) => (turn.content.clone(), Some(turn)),
         }
     }
+
     /// The column of worked solutions beside one of gold answers: a listed one, else a text of several words, or with a
     /// mark, that comes to the gold answer in most rows.
     pub(super) fn solution_beside(&self, rows: &[Row], columns: &Columns) -> Option<String> {
@@ -143,6 +144,7 @@ impl Layout {
         let turn = last_turn(row, &self.question);
         turn.zip(self.question.column()).or_else(of_column)
     }
+
     /// Whether a row says that its worked solution is incorrect.
     pub(super) fn is_incorrect(&self, row: &Row) -> bool {
         self.judgement.is_some_and(|column| judgement::is_against(row, column))

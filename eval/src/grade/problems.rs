@@ -109,6 +109,12 @@ impl<'a> Problems<'a> {
         }
         if let Some(problem) = known {
             check_choices(line, problem)?;
+            if problem.answer.is_empty() && line.golds.iter().any(|gold| !gold.is_empty()) {
+                bail!(
+                    "{}: has a gold answer, and its problem in --dataset has none: leave --dataset out",
+                    line.shown()
+                );
+            }
         }
         let before = self.list.len();
         let index = self.known_index(line, known)?;

@@ -217,13 +217,14 @@ impl TokenizerFiles {
         Ok(())
     }
 
-    /// The special tokens that have a name, such as `eos_token`: what templates may name. As in transformers, a
-    /// `special_tokens_map.json` overrides a `tokenizer_config.json` without `added_tokens_decoder`.
+    /// The special tokens that have a name, such as `eos_token`: what templates may name. As in transformers, those of
+    /// `special_tokens_map.json` count only beside a `tokenizer_config.json` without `added_tokens_decoder`, and first.
     pub(super) fn special_tokens(&self) -> Result<BTreeMap<String, String>> {
         let (map, config) = (self.json(TOKENS)?, self.json(CONFIG)?);
         let is_older = config["added_tokens_decoder"].is_null();
         let mut tokens = BTreeMap::new();
-        for file in if is_older { [&config, &map] } else { [&map, &config] } {
+        let files: &[&Value] = if is_older { &[&config, &map] } else { &[&config] };
+        for file in files {
             let named = file.as_object().into_iter().flatten();
             let named = named.filter(|(name, _)| name.ends_with("_token"));
             let extra = file["extra_special_tokens"].as_object().into_iter().flatten();

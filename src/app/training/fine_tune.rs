@@ -258,7 +258,7 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
             counted(settings.num_generations, "completion"),
             counted(settings.length(), "token")
         ),
-        false => format!("{} stored completions of the base", settings.rehearsal_batch_size),
+        false => counted(settings.rehearsal_batch_size, "stored completion"),
     };
     tracing::info!(
         "training: {} of {batch}, learning rate {}, seed {}",

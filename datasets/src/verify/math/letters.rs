@@ -13,7 +13,10 @@ impl Lexer<'_> {
         let is_spaced = self.text[..self.at - length].ends_with(' ');
         // `\sin(2\pi ft)` has a product.
         let is_product = run == "ft" && matches!(self.out.last(), Some(Token::Name(_)));
-        let is_behind_part = is_spaced && !is_product && self.is_behind_part();
+        // `\pi hr` is a product, as other letters that may be variables.
+        const LENGTHS: &str = "cm|mm|km|ft|in|yd|mi|lb|oz|Hz|min|sec|mph";
+        let is_sure = length > 3 || is_one_of(run, LENGTHS);
+        let is_behind_part = is_spaced && is_sure && !is_product && self.is_behind_part();
         let is_behind_number = self.is_behind_number() || is_behind_part;
         let is_unit = is_behind_number
             && (is_one_of(&lower, UNITS)

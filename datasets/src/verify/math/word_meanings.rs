@@ -69,7 +69,11 @@ pub(super) fn is_infinite(words: &str) -> bool {
         une infinité|infinité|infiniti|бесконечно много|无数个|无数|无穷多个|无穷多|無限に多い|無数|무수히 많다|oneindig \
         veel|nieskończenie wiele|sonsuz|tak hingga|vô số";
     let subject = words.split_once(" has ").or(words.split_once(" have "));
-    let subject = subject.filter(|(before, _)| !standing::has_word(before, standing::SENTENCE));
+    let subject = subject.filter(|(before, _)| {
+        let before = format!(" {before} ");
+        !standing::has_word(&before, standing::SENTENCE)
+            && !holds(&before, " no | false | hardly | impossible | never ")
+    });
     let words = subject.map_or(words, |(_, rest)| rest);
     let words =
         without(words, "there are |there is |it has |has |es gibt |hay |il y a |ci sono |há |有");

@@ -64,7 +64,7 @@ impl TrainingData {
                 let split = &regulariser.split;
                 let sampler = regulariser.sampler;
                 let division = divide(presamples, split, sampler);
-                data.explore(split.pef_threshold, &division)?;
+                data.explore(split.pef_threshold, sampler, &division)?;
                 data.store(presamples, &division.rehearse, sampler, split.one_sample);
             }
             Anchor::Target(matching) if matching.sampler != SampleSource::Policy => {
@@ -85,11 +85,20 @@ impl TrainingData {
     }
 
     /// Notes how the prompts were divided, and takes those to explore.
-    fn explore(&mut self, threshold: f64, division: &Division) -> Result<()> {
+    fn explore(
+        &mut self,
+        threshold: f64,
+        sampler: SampleSource,
+        division: &Division,
+    ) -> Result<()> {
+        let condition = match (threshold > 0.0, sampler) {
+            (true, _) => format!("at least {threshold:.3} of the base's samples correct"),
+            (false, SampleSource::Stored) => "all prompts".to_owned(),
+            (false, _) => "with a correct sample of the base".to_owned(),
+        };
         self.notes.push(format!(
-            "{} to rehearse (at least {:.3} of the base's samples correct{}), {} for rollouts, {} dropped",
+            "{} to rehearse ({condition}{}), {} for rollouts, {} dropped",
             counted(division.rehearse.len(), "prompt"),
-            threshold,
             match division.unconfirmed {
                 0 => String::new(),
                 count => format!("; {count} failed the extra check"),
@@ -185,7 +194,7 @@ fn divide(presamples: &Presamples, rule: &Split, sampler: SampleSource) -> Divis
             division.rehearse.push(index);
         }
         if correct == 0 && rule.drop_unsolved {
-            division.dropped.push(index);
+            division.dropped.extend((!rehearsed).then_some(index));
         } else if !rehearsed || rule.explore_all {
             division.explore.push(index);
         }

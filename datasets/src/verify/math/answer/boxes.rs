@@ -118,7 +118,9 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
         begin.ends_with('=') && before_end(begin, "<=|>=|!=|/=|\\not=|\\not =").is_none();
     let is_alone = (begin.is_empty() || is_value_of || begin.ends_with(" is"))
         && line.trim_start_matches(['$', '.', ' ']).is_empty();
-    let times = multiplier(after);
+    // "So 20 is \boxed{25}% of 80" gives the share itself.
+    let is_share = |words: &str| words.starts_with("/100*") && !begin.is_empty() && !is_value_of;
+    let times = multiplier(after).filter(|(_, words)| !is_share(words));
     if times.is_none() && (is_alone || line.trim_start().starts_with('=')) {
         return None;
     }
@@ -191,26 +193,32 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
 /// What makes the number in a box another one behind TeX's spaces, styles and braces: where `\,\text{million}`,
 /// `\mathrm{e}3` or `\% of 40` ends, and what it says.
 fn multiplier(after: &str) -> Option<(usize, String)> {
-    const SKIPPED: &str = " |~|$|}|{|\\,|\\;|\\:|\\!|\\ |\\quad|\\qquad|&nbsp;|-|\n|\\text|\\textbf|\\textrm|\\mathrm|\\mathbf|\\rm|\\bf|\\mbox";
+    const SKIPPED: &str = " |~|$|}|{|\\,|\\;|\\:|\\!|\\ |\\quad|\\qquad|&nbsp;|\n|\\text|\\textbf|\\textrm|\\mathrm|\\mathbf|\\rm|\\bf|\\mbox";
     let mut rest = after;
     while let Some(next) = past(rest, SKIPPED) {
         rest = next;
     }
+    // `\boxed{5}-million`
+    let joined = after.strip_prefix('-').filter(|word| word.starts_with(char::is_alphabetic));
+    rest = joined.unwrap_or(rest);
     let lead = &after[..after.len() - rest.len()];
     let percent = past(rest, "\\%|%|percent ").map(|of| of.trim_start_matches(['$', '}', ' ']));
     if let Some(of) = percent.and_then(|of| of.strip_prefix("of ")) {
         let whole = of.trim_start_matches(['$', '\\']);
         let digits = whole.len() - whole.trim_start_matches(is_digit).len();
         let end = offset_in(after, whole) + digits;
-        return (digits > 0).then(|| (end, format!("/100*{}", &whole[..digits])));
+        // "20 % of 50 students"
+        let is_all = !whole[digits..].trim_start().starts_with(char::is_alphabetic);
+        return (digits > 0 && is_all).then(|| (end, format!("/100*{}", &whole[..digits])));
     }
     let length = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
     let (word, behind) = rest.split_at(length);
-    let digits = behind.trim_start_matches(['}', '{', '^', '+', '-']);
+    let power = behind.trim_start_matches(['}', '{', '+']);
+    let digits = power.strip_prefix('-').unwrap_or(power);
     let exponent = digits.len() - digits.trim_start_matches(is_digit).len();
     if is_one_of(word, "e|E") && exponent > 0 {
         let end = offset_in(after, digits) + exponent;
-        return Some((end, format!("e{}", &digits[..exponent])));
+        return Some((end, format!("e{}", &after[offset_in(after, power)..end])));
     }
     let is_scale = match lead.contains('\n') {
         true => {
@@ -220,8 +228,7 @@ fn multiplier(after: &str) -> Option<(usize, String)> {
         false => {
             scale(word).is_some()
                 || parts(word).is_some()
-                || word == "k"
-                || word == "M" && lead.is_empty()
+                || is_one_of(word, "k|M") && lead.is_empty()
         }
     };
     let close = usize::from(lead.contains('{') && behind.starts_with('}'));

@@ -184,14 +184,18 @@ pub(super) fn is_unfinished(text: &str) -> bool {
         return true;
     }
     // What is supposed, and nothing that follows from it; a question.
-    const ASSUMED: &str = "Let |Suppose |Assume |Try |Consider |Recall |We are told |where |Now substitute |Substitute |\
+    const ASSUMED: &str = "Let |Suppose |Assume |Try |Consider |We are told |where |Now substitute |Substitute |\
         For example, take |For example, let ";
-    const LINKS: &str = ": |, so|, then|, th|, we|, h|; | so | then | gives |herefore|thus|hence|→|⇒|=>|Let me|Let us| is the ";
+    const LINKS: &str = ": |, so|, then|, th|, we|, h|; | so | then | gives |herefore|thus|hence|→|⇒|=>|Let me|Let us| is the | to get | to find | to obtain |giving|impl|which |leav|yield|equals";
     let sentence = last_sentence(text.lines().next_back().unwrap_or(text));
-    if begins(sentence, ASSUMED) && !holds(sentence, LINKS)
+    let said = pattern!(r"(?i)\b(?:left|there|total|answer|remaining) (?:is|are) [$]?-?[0-9]");
+    let concludes =
+        |text: &str| holds(text, LINKS) || text.contains("the ") && text.contains(" is ");
+    if begins(sentence, ASSUMED) && !concludes(sentence)
         || begins(sentence, "How many |How much |What is ")
             && text.ends_with('?')
             && !text.contains('=')
+            && !said.is_match(sentence)
     {
         return true;
     }

@@ -158,9 +158,11 @@ fn with_scale<'a>(text: &'a str, value: &'a str) -> &'a str {
     let rest = text[end..].trim_start_matches(' ');
     let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
     let first = word.chars().next().map_or(0, char::len_utf8);
+    const THOUSANDS: &str =
+        "千米|千克|千瓦|千卡|千焦|千赫|千帕|千伏|千牛|千欧|千升|千安|千字节|千比特|百分|百帕";
     // Of `5千人` and `5百元` the sign is one of the number, of `5千米` one of the unit.
     let is_scale = |word: &&str| match is_one_of(word, "十|百|千") {
-        true => !begins(rest, "千米|千克|千瓦|千卡|千焦|千赫|千帕|千伏|百分|百帕"),
+        true => !begins(rest, THOUSANDS),
         false => scale(&word.to_lowercase()).is_some_and(|size| size >= 1000),
     };
     match [word, &word[..first]].into_iter().find(is_scale) {

@@ -35,7 +35,9 @@ fn count(last: &str) -> Option<&str> {
     let before = &last[..offset_in(last, number)];
     let is_bare = last[before.len() + number.len()..].starts_with([':', ',']);
     // "4, 1, 2, 3, 4" is a list.
-    let may_be = !is_bare || link == ":" && holds(before, " is | are | be ");
+    // "The mean of the three numbers: 4, 5, 9"
+    let is_part = [" of", " of the", " of these"].iter().any(|of| before.trim_end().ends_with(of));
+    let may_be = !is_part && !is_bare || link == ":" && holds(before, " is | are | be ");
     let is_stated =
         may_be && !is_label(before) && !is_unstated(before, "") && !is_bound(before, "");
     let plain = list.replace(" and ", ", ").replace(['$', '*', '\\'], "");
@@ -68,7 +70,8 @@ fn given_again(last: &str, link: &'static str) -> Option<String> {
     let mut values = starts.chain([0]).map(|at| before.split_at(at));
     let found = values.find(|(lead, value)| {
         let is_number = has_digits(value) || value.contains('-');
-        is_number && is_value(value) && !is_unstated(lead, "") && is_same(value)
+        let is_stated = !is_unstated(lead, "") && !is_bound(lead, "") && !is_doubted(lead);
+        is_number && is_value(value) && is_stated && !lead.starts_with("If ") && is_same(value)
     });
     found.map(|(_, value)| value.to_owned())
 }
@@ -82,7 +85,10 @@ pub(super) fn kept(text: &str) -> Option<&str> {
     let found = rejected.captures(end)?;
     let part = |at: usize| found.get(at).map_or("", |part| part.as_str());
     let (value, behind) = (part(3), part(4));
-    let is_rejected = is_doubted(&text[..offset_in(text, value)]) || denies(behind);
+    // "and 3 is not negative" rejects nothing.
+    let is_out = denies(behind)
+        && (!behind.contains(" not ") || holds(behind, "valid|possible|solution|allowed|work"));
+    let is_rejected = is_doubted(&text[..offset_in(text, value)]) || is_out;
     let other = if value == part(1) { part(2) } else { part(1) };
     (is_rejected && (value == part(1)) != (value == part(2))).then_some(other)
 }

@@ -168,7 +168,7 @@ const OPERATORS: &str = "and|and then|plus|minus|(?:less|more|fewer) than|to|(?:
 /// Words of a range, before digits.
 const RANGE: &str = "through|thru|until|till|(?:up|down) to|bis|tot|à|jusqu['’]à|hasta|até|fino a|до|do|ile|sampai|đến|ถึง|إلى|and/or";
 /// Words that are no unit in any sentence: operations, parts, bounds and denials.
-const WORDS: &str = "only (?:if|when)\\b|(?:per|by|for (?:every|each)) [$]?[0-9]|in [0-9]+(?:$|[^a-z0-9 ])|(?:and|or) (?:up|above|over|below|under|beyond|counting|more|less|fewer|older|younger|higher|\
+const WORDS: &str = "only (?:if|when)\\b|(?:per|by|for (?:every|each)) [$]?[0-9]{1,3}(?:$|[^0-9])|in [0-9]{1,3}(?:$|[^a-z0-9 ])|(?:and|or) (?:up|above|over|below|under|beyond|counting|more|less|fewer|older|younger|higher|\
     lower|greater|onwards?|change|some)(?:[^a-z]*$| [a-z]*[a-xz]\\b)|at (?:an? |the )?(?:very )?(?:most|least|best|\
     worst|minimum|maximum)\\b|to the (?:\\w+ )?(?:power|third|\\w+th)\\b|(?:raised|factorial|inverse|negated|doubled|\
     tripled|halved)\\b|(?:square|cube) root|root [0-9]|(?:short|shy) of\\b|too (?:low|high|small|big|large)\\b|not \

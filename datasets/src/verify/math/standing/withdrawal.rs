@@ -31,7 +31,8 @@ tables! {
     right|correct)|nein\\b|non\\b)|\
     \\boops|\\b(?:that|this|the above) (?:was|is) (?:just |only |merely )?(?:an?|the) (?:\\w+ )?(?:example|\
     illustration|placeholder|template|format)[.,;:!]|\\bthis is how (?:one|an?|you|the) [^.]*(?:typeset|box|format|\
-    looks?|write)\\b|\\bi (?:was lying|lied|give up)\\b|\\b(?:wait|hmm?|no)[,.!]* let me (?:redo|start over|\
+    looks?|write)\\b|\\bi (?:(?:was lying|lied)\\b|give up[.!])|(?:^|[.!?\\n] *)(?:this|that|it) \
+    (?:is a contradiction|makes no sense)[.!]|\\b(?:wait|hmm?|no)[,.!]* let me (?:redo|start over|\
     try again)\\b|\
     (?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
     no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
@@ -44,8 +45,7 @@ tables! {
     solution|one|CLAIM))?(?: above)?(?:(?:['’]s| is| was| seems| must be| has been(?: shown to be)?| turn(?:s|ed) \
     out(?: to be)?)(?: all| clearly)? (?:wrong|incorrect|false|untrue|invalid|nonsense|rejected|a (?:false )?(?:lie|\
     CLAIM)|disproved|refuted|not (?:right|correct|true|allowed|possible|valid|among|one of|(?:the|a|an) (?:\\w+ \
-    )?(?:answer|solution|option))|a mistake|mistaken|too (?:large|small|big|low|high)|impossible|an error|\
-    a contradiction)| makes no sense| can(?:not|\
+    )?(?:answer|solution|option))|a mistake|mistaken|too (?:large|small|big|low|high)|impossible|an error)| can(?:not|\
     ['’]t) be(?: right| correct| true)?| violates| fail(?:s|ed)| does(?: not|n['’]t) (?:work|satisfy|fit|hold)| \
     contradicts)(?:[^a-z ]|$| (?:because|since|as|so|and|the|all|an?|our|your|above|by|already)\\b)";
     /// Begins a sentence that may do so.
