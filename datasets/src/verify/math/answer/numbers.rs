@@ -154,8 +154,7 @@ pub(super) fn with_unit<'a>(text: &'a str, value: &'a str) -> &'a str {
 
 /// A number with the word behind it that makes it thousands or more: `2.5 million`, `3万`.
 fn with_scale<'a>(text: &'a str, value: &'a str) -> &'a str {
-    let end = offset_in(text, value) + value.len();
-    let rest = text[end..].trim_start_matches(' ');
+    let rest = text[offset_in(text, value) + value.len()..].trim_start_matches(' ');
     let word = rest.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
     let first = word.chars().next().map_or(0, char::len_utf8);
     const THOUSANDS: &str =
