@@ -263,8 +263,12 @@ fn has_long(command: &Command, name: &str) -> bool {
 }
 
 /// The options that a hint names, without their dashes.
-fn options_in(fix: &str) -> impl Iterator<Item = &str> {
-    fix.split([' ', ';', ',']).filter_map(|word| word.strip_prefix("--").or(word.strip_prefix('-')))
+fn options_in(fix: &'static str) -> impl Iterator<Item = &'static str> {
+    let named = |word: &'static str| {
+        let short = word.strip_prefix('-').filter(|letter| letter.len() == 1);
+        word.strip_prefix("--").or(short)
+    };
+    fix.split([' ', ';', ',']).filter_map(named)
 }
 
 /// What to give in place of another tool's option, which is named without its dashes; nothing where that names an
