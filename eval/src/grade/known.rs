@@ -171,7 +171,10 @@ impl<'a> Known<'a> {
             let (question, problem) = self.question_at(&text[*start..])?;
             Some((start + question.len(), usize::MAX - start, problem))
         });
-        let (end, _, problem) = found.max_by_key(|(end, start, _)| (*end, *start))?;
+        let (end, before_start, problem) = found.max_by_key(|(end, start, _)| (*end, *start))?;
+        if is_example(&text[..usize::MAX - before_start], &text[end..]) {
+            return None;
+        }
         let tail = text[end..].split(['\n', '<', '[']).next().unwrap_or_default().trim();
         if let (Some(problem), false) = (problem, tail.is_empty())
             && *self.tail.get_or_insert(hash([tail])) != hash([tail])
@@ -242,6 +245,16 @@ impl<'a> Known<'a> {
         missing.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         missing
     }
+}
+
+/// Whether a question stands among worked examples: what precedes it, `Question:` or the mark of the user's turn,
+/// precedes another one behind it, which the dataset lacks.
+fn is_example(before: &str, behind: &str) -> bool {
+    let line = before.trim_end().rsplit('\n').next().unwrap_or_default().trim_start();
+    let from = line.len().saturating_sub(LABEL);
+    let label =
+        (from..line.len()).find(|at| line.is_char_boundary(*at)).map_or("", |at| &line[at..]);
+    label.ends_with([':', '>', ']']) && label.len() > 1 && behind.contains(label)
 }
 
 /// Where a question may begin: at lines, behind a label such as `Question: `, behind the marks of a chat template.
