@@ -51,11 +51,11 @@ impl Rewards {
             return refused(&self.verifiers[0], what);
         }
         let all = match verifiers {
-            0 => "the dataset's own".to_owned(),
+            0 => "default".to_owned(),
             _ => self.verifiers.join("`, `"),
         };
         if weights > 0 && verifiers < 2 {
-            return refused(&all, "--reward-weights weighs several: give --verifier twice".into());
+            return refused(&all, "--reward-weights is for several: give --verifier twice".into());
         }
         if weights > 0 && weights != verifiers {
             return refused(&all, format!("{verifiers} verifiers and {weights} --reward-weights"));

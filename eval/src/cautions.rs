@@ -52,8 +52,8 @@ impl SetResult {
         }
         if summary.failed > 0 && self.temperature.is_some() {
             cautions.push(format!(
-                "{name}: {} without an answer (refused, filtered, a tool call, no text), counted as incorrect; --failed \
-                 unjudged leaves them out",
+                "{name}: {} without an answer (refused, filtered, a tool call, no text), counted as incorrect; \
+                 --failed unjudged excludes them",
                 counted(summary.failed, "completion")
             ));
         }

@@ -229,7 +229,7 @@ fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
         changes(&serde_json::json!(stored_request(directory)?), &serde_json::json!(request));
     if !changes.is_empty() {
         bail!(
-            "{}: these pre-samples were drawn otherwise: {}; choose another directory",
+            "{}: these pre-samples have other settings: {}; choose another directory",
             directory.display(),
             changes.join(", ")
         );

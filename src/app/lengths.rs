@@ -32,7 +32,8 @@ pub(crate) fn completion_length<'a>(
     let length = (context - longest).min(LENGTH);
     if length < LENGTH {
         tracing::info!(
-            "completions of up to {}: what the context of {context} leaves; --max-completion-length sets it",
+            "completions of up to {}: the rest of the model's context of {context} tokens after the longest prompt; \
+             --max-completion-length sets another limit",
             counted(length, "token")
         );
     }

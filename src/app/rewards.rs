@@ -16,8 +16,8 @@ use tealight_system::range::above;
 
 static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "Verifier of completions. Default: the dataset's own. Repeat the option for several verifiers: the reward is \
-         the weighted mean of their rewards.\n{}",
+        "Verifier of completions. Default: the dataset's verifier. Repeat the option for several verifiers: the \
+         reward is the weighted mean of their rewards.\n{}",
         verify::help().trim_end()
     )
 });
@@ -26,8 +26,8 @@ static VERIFIER_HELP: LazyLock<String> = LazyLock::new(|| {
 #[derive(Debug, Clone, Default, Args, Serialize, Deserialize)]
 pub struct RewardOptions {
     /// Verifier of completions: math, exact, numeric, regex:PATTERN, python:FILE.py:FUNCTION, program:COMMAND,
-    /// sql:FOLDER, ... Default: the dataset's own. Repeat the option for several verifiers: the reward is the weighted
-    /// mean of their rewards.
+    /// sql:FOLDER, ... Default: the dataset's verifier. Repeat the option for several verifiers: the reward is the
+    /// weighted mean of their rewards.
     #[arg(long, long_help = VERIFIER_HELP.as_str(), help_heading = "Data")]
     #[serde(default, with = "one_or_many")]
     pub verifier: Vec<String>,

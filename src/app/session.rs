@@ -25,8 +25,8 @@ use tealight_system::stop::Stop;
 use tealight_system::telemetry::Progress;
 
 /// The error of graded rewards where verdicts are stored.
-const VERDICTS_ALONE: &str = "stored samples of the base hold verdicts, and this reward is between 0 and 1: give the least \
-                              reward of a correct completion by --correct-threshold";
+const VERDICTS_ALONE: &str = "stored samples of the base need verdicts, and this reward is between 0 and 1: set \
+                              --correct-threshold, the smallest reward of a correct completion";
 
 /// The treatment of graded rewards of the base's samples, which are stored with their verdicts alone.
 pub(crate) fn stored_use(dataset: &Dataset) -> Result<RewardUse<'static>> {

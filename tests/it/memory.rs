@@ -35,7 +35,7 @@ fn a_run_that_does_not_hold_the_base_has_the_bits_of_one_that_does() {
         let with_base = run(&at("held"), &with("4", "all"));
         let alone = run(&at("alone"), &with("4", "off"));
         // Of supervised objectives no KL is logged, so that nothing ever reads the base.
-        let holds_base = |stderr: &str| !stderr.contains("held once");
+        let holds_base = |stderr: &str| !stderr.contains("only one copy of the weights");
         assert_eq!(holds_base(&with_base.0), objective != "rft", "{}", with_base.0);
         assert!(!holds_base(&alone.0), "{}", alone.0);
         assert!(with_base.1 == alone.1, "{objective}: the same final weights");
@@ -106,7 +106,7 @@ fn the_plan_counts_the_base_where_it_is_held() {
     let base = planned("grpo", "estimate", "weights of the base");
     assert!(base.0 > 0.0 && base.1.contains("only the log reads the base"), "{}", base.1);
     let none = planned("grpo", "off", "weights of the base");
-    assert!(none.0 == 0.0 && none.1.contains("held once"), "{}", none.1);
+    assert!(none.0 == 0.0 && none.1.contains("only one copy of the weights"), "{}", none.1);
     let read = planned("kl-reward:0.1", "off", "weights of the base");
     assert!(read.0 == base.0 && !read.1.contains("only the log reads the base"), "{}", read.1);
     let [all, less] = ["estimate", "off"].map(|kl| planned("grpo", kl, "at most").0);

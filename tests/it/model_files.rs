@@ -248,7 +248,10 @@ fn a_step_with_fewer_prompts_than_asked_says_so() {
     let how = "--prompts-per-step 3 --num-generations 2 --max-steps 1 --max-completion-length 2";
     let line = format!("train --model {} --dataset {data} {how}", model.path);
     let messages = ok(command!("{line} --output {out} --device cpu"));
-    assert!(messages.contains("a step has 1 prompt, all that there are, and not 3"), "{messages}");
+    assert!(
+        messages.contains("each step uses the whole dataset, 1 prompt, fewer than"),
+        "{messages}"
+    );
 }
 
 #[test]

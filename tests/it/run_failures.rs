@@ -172,7 +172,7 @@ fn a_short_run_whose_completions_are_all_incorrect_says_so_at_its_end() {
     let arguments =
         [&["train", "--output", &folder.path("run"), "--verifier", "exact"], &SHORT[..]];
     let error = ok(&arguments.concat());
-    let warnings = error.lines().filter(|line| line.contains("2 steps in a row taught nothing"));
+    let warnings = error.lines().filter(|line| line.contains("2 steps in a row had no gradient"));
     assert_eq!(warnings.count(), 1, "{error}");
     assert!(error.contains("check --verifier"), "{error}");
 }

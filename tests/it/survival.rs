@@ -133,7 +133,7 @@ fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&moments, &bytes).expect("written");
-    refused!("{resume}" => "checksum differs", "checkpoint-5 is whole: --resume", "/checkpoint-5");
+    refused!("{resume}" => "checksum differs", "checkpoint-5 is complete: --resume", "/checkpoint-5");
     bytes.truncate(middle);
     std::fs::write(&moments, &bytes).expect("written");
     refused!("{resume}" => "bytes; 6342792 were written");

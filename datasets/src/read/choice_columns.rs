@@ -103,9 +103,12 @@ impl ChoiceColumns {
                     columns.iter().map(|(_, name)| format!("`{name}`")).collect();
                 names.join(", ")
             }
-            Self::Marked(name) => format!("`{name}`, in an order drawn by their texts"),
+            Self::Marked(name) => format!("`{name}`, in an order that depends on their texts"),
             Self::Distractors(right, wrong) => {
-                format!("`{right}` and `{}`, in an order drawn by their texts", wrong.join("`, `"))
+                format!(
+                    "`{right}` and `{}`, in an order that depends on their texts",
+                    wrong.join("`, `")
+                )
             }
         }
     }

@@ -86,8 +86,7 @@ fn one_of(items: &[Value]) -> Gold {
         true => of_text(first),
         false => missing(
             &listed(),
-            "several answers, and whether one is enough or all are asked for is not said; --answer-column names another \
-             column",
+            "several answers: one may be enough, or all may be needed; --answer-column names another column",
         ),
     }
 }

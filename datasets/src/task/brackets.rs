@@ -51,7 +51,7 @@ impl Task for Brackets {
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str> {
         let last = prefix.len() - 1;
         if ![b'-', prefix[last]].contains(&self.pattern[last]) {
-            return Err("changes a place that is given");
+            return Err("changes a given position");
         }
         let opened = prefix.iter().filter(|byte| **byte == b'(').count();
         let Some(open) = opened.checked_sub(prefix.len() - opened) else {

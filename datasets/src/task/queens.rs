@@ -69,7 +69,7 @@ impl Task for Queens {
             return Err("moves a queen that is given");
         }
         if self.shut.contains(&(column, row)) {
-            return Err("places a queen on a square that is shut");
+            return Err("places a queen on a blocked square");
         }
         for (other, letter) in prefix[..column].iter().enumerate() {
             let apart = row.abs_diff(usize::from(*letter - b'1'));

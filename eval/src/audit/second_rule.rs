@@ -166,7 +166,7 @@ pub(super) fn caution(input: &AuditInput<'_>, rows: &[Vec<Row>]) -> Option<Strin
                 SecondJudge::Column(_) => None,
             };
             let why = refusal.unwrap_or_default();
-            Some(format!("{name} could not judge any completion{why}: it says nothing of {first}"))
+            Some(format!("{name} could not judge any completion{why}: it cannot check {first}"))
         }
         (_, 0) if by_first > 0 => Some(format!(
             "{name} accepts none of {all}, and {first} {by_first}: it may be no rule for these gold answers or completions"

@@ -129,12 +129,12 @@ impl Notes {
         }
         if self.repeated > 0 {
             let samples = with_verb(self.repeated, "sample", "occur");
-            notes.push(format!("{samples} more than once, of which one counts"));
+            notes.push(format!("{samples} more than once; each counts once"));
         }
         if self.joined > 0 {
             notes.push(format!(
-                "{} as in another run of lm-eval in this file, and count as separate samples, because the runs are \
-                 complete or differ in other lines",
+                "{} the same in another run of lm-eval in this file and count as separate samples, because the runs \
+                 are complete or differ in other lines",
                 with_verb(self.joined, "line", "are")
             ));
         }
@@ -146,8 +146,8 @@ impl Notes {
         }
         if self.mean_verdicts > 0 {
             notes.push(format!(
-                "lm-eval gives the mean of several verdicts in {}: on which completions it disagrees with the verifier \
-                 is not known, and the number of disagreements is the least possible",
+                "lm-eval gives only the mean of several verdicts in {}: the number of disagreements with the verifier \
+                 is a lower bound",
                 counted(self.mean_verdicts, "record")
             ));
         }
@@ -159,7 +159,7 @@ impl Notes {
         }
         if let Some(error) = &self.without_gold.first {
             notes.push(format!(
-                "left out for want of a gold answer (--require-gold refuses such records): {}; {error:#}",
+                "left out without a gold answer (--require-gold refuses such records): {}; {error:#}",
                 counted(self.without_gold.count, "record"),
             ));
         }
@@ -177,11 +177,11 @@ impl Notes {
         let mut notes = Vec::new();
         if self.failures > 0 {
             let rule = match job.rules.failed {
-                Failed::Wrong => "incorrect (--failed unjudged leaves them out)",
-                Failed::Unjudged => "not judged (--failed wrong counts them)",
+                Failed::Wrong => "incorrect (--failed unjudged excludes them)",
+                Failed::Unjudged => "not judged (--failed wrong counts them as incorrect)",
             };
             notes.push(format!(
-                "{} {rule}, because the request failed, was refused or brought no text: {}",
+                "{} {rule}, because the request failed, was refused or returned no text: {}",
                 with_verb(self.failures, "completion", "are"),
                 self.failure_examples.join("; ")
             ));
@@ -228,11 +228,11 @@ impl Notes {
         if let Some(id) = &self.missing.first {
             let [what, rule] = match job.missing {
                 Missing::LeftOut => ["left out", "--missing wrong counts them as incorrect"],
-                Missing::Wrong => ["incorrect", "--missing left-out leaves them out"],
+                Missing::Wrong => ["incorrect", "--missing left-out excludes them"],
             };
             let problems = with_verb(self.missing.count, "problem", "are");
             notes.push(format!(
-                "{problems} {what} for want of a completion, such as `{id}` ({rule})"
+                "{problems} {what}, without a completion in the file, such as `{id}` ({rule})"
             ));
         }
         let Some(known) = &problems.dataset else { return notes };
@@ -244,15 +244,15 @@ impl Notes {
         }
         if known.is_by_number {
             notes.push(
-                "records without prompts name the dataset's problems by numbers, which are those of its rows, from 1, \
-                 where it has no ids; a file that counts from 0 would be judged by the gold answers of other problems"
+                "records without prompts name problems by number, and the dataset's rows without ids are numbered \
+                 from 1; a file that counts from 0 would be judged by the gold answers of other problems"
                     .into(),
             );
         }
         if let Some(id) = &known.longer_prompt {
             notes.push(format!(
-                "prompts go on in different ways behind the question of the dataset that they contain, such as that of \
-                 `{id}`: they may ask something else"
+                "prompts contain a question of the dataset and continue in different ways, such as that of `{id}`: \
+                 they may ask something else"
             ));
         }
         notes

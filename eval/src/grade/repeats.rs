@@ -91,7 +91,7 @@ impl Repeats {
             _ if *repeated == 0 => None,
             Meaning::Nothing => Some(format!(
                 "{} have the number or request of another sample of their problem, many of them with another text: \
-                 it tells no samples apart, and all are counted",
+                 the number does not identify samples, and all are counted",
                 counted(*repeated, "sample")
             )),
             _ => {
@@ -100,7 +100,7 @@ impl Repeats {
                     count => format!("; {count} with another text, of which the first is used"),
                 };
                 let samples = with_verb(*repeated, "sample", "occur");
-                Some(format!("{samples} more than once, of which one counts{changed}"))
+                Some(format!("{samples} more than once; each counts once{changed}"))
             }
         };
         // By the number of texts: a run that was resumed wrote some problems twice.

@@ -65,8 +65,9 @@ impl OfFile {
         if correct >= Self::LEAST && 10 * correct_here < correct {
             let here = if correct_here == 0 { "none".to_owned() } else { correct_here.to_string() };
             return Some(format!(
-                "the file calls {correct} of {of} correct, and the verifier {here}: the gold answers may be of another kind, \
-                 such as the place of a choice (--gold-key and --dataset name others, --verifier another rule)"
+                "the file calls {correct} of {of} correct, and the verifier {here}: the gold answers may be of \
+                 another kind, such as the index of a choice (--gold-key and --dataset name others, --verifier \
+                 another rule)"
             ));
         }
         if correct == 0 && correct_here >= many {

@@ -42,7 +42,7 @@ pub(super) fn better(tuned: &TunedAudit) -> String {
     let one = tuned.finding("pass@1").map(|found| found.sentence("pass@1")).unwrap_or_default();
     let crossing = tuned.change.contrast.crossing;
     let text = match tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
-        true => format!("On one try, {one}; problems with one sample say nothing of more tries."),
+        true => format!("On one try, {one}; one sample of each problem cannot show more tries."),
         false => format!("On one try, {one}; {crossing}."),
     };
     match tuned.plans.is_empty() {

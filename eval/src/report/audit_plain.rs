@@ -21,7 +21,7 @@ fn better(tuned: &TunedAudit) -> Option<String> {
         _ => format!("On one try the tuned model may be no better and no worse ({by}, {interval})"),
     };
     if tuned.change.contrast.pass.iter().all(|(k, _)| *k == 1) {
-        return Some(format!("{one}; problems with one sample say nothing of more tries."));
+        return Some(format!("{one}; one sample of each problem cannot show more tries."));
     }
     let crossing = tuned.change.contrast.crossing;
     let is_claimed = crossing.high != CrossingPoint::Never;

@@ -206,7 +206,7 @@ impl Checkpoints<'_> {
     /// The remedy for a full disk.
     fn where_it_stands(&self, name: &str) -> String {
         let state = match newest(self.output) {
-            Some(path) => format!("{} is whole", path.display()),
+            Some(path) => format!("{} is complete", path.display()),
             None => "there is no earlier one".to_owned(),
         };
         format!(
@@ -241,7 +241,7 @@ impl Checkpoints<'_> {
                 None => error,
                 Some((step, other)) => {
                     let (name, other) = (run_folder::checkpoint(step), other.display());
-                    anyhow::anyhow!("{error:#}; {name} is whole: --resume {other}")
+                    anyhow::anyhow!("{error:#}; {name} is complete: --resume {other}")
                 }
             }
         })?;

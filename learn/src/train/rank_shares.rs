@@ -66,9 +66,9 @@ pub(super) fn check_weights(weights: &BTreeMap<String, Var>, ranks: &Ranks) -> R
         let values: Vec<f32> = weight.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?;
         sum = crc32c::crc32c_append(sum, bytemuck::cast_slice(&values));
     }
-    ranks.agree(sum.into(), "weights").context(
-        "ranks have drifted apart: they must run on processors of one kind, or GPUs of one kind",
-    )
+    ranks
+        .agree(sum.into(), "weights")
+        .context("the weights of the ranks differ: all processors, or GPUs, must be of one kind")
 }
 
 #[cfg(test)]

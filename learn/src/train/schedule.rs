@@ -53,7 +53,7 @@ impl Schedule {
     pub fn warning(&self, total: usize) -> Option<String> {
         let warmup = self.warmup_steps;
         (warmup >= total.max(2)).then(|| {
-            format!("--warmup-steps {warmup} takes every step: the learning rate only rises")
+            format!("--warmup-steps {warmup} covers all steps: the rate rises until the end")
         })
     }
 

@@ -126,8 +126,8 @@ pub(super) fn aligned<'a>(
         let share = summary.failed as f64 / summary.completions.max(1) as f64;
         if share > MANY_FAILED {
             warnings.push(format!(
-                "{}: {:.0} % of the completions failed, were refused or have no text and count as incorrect: a change may \
-                 be theirs (--failed unjudged leaves them out)",
+                "{}: {:.0} % of the completions failed, were refused or have no text and count as incorrect: they may \
+                 explain a change (--failed unjudged excludes them)",
                 file.name,
                 100.0 * share
             ));

@@ -146,7 +146,7 @@ impl ListedSet {
             let entry: Entry = serde_json::from_str(line).with_context(at)?;
             if self.modes().get(number) != Some(&entry.mode) || !entry.logp.is_finite() {
                 bail!(
-                    "{}: has not the answers of this study; remove the file to compute it again",
+                    "{}: does not have the answers of this study; remove the file to compute it again",
                     at()
                 );
             }

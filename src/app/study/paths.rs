@@ -142,8 +142,8 @@ impl<'a> PathSet<'a> {
         let sampled = self.set.sampled(session, model, (&draw, self.set.temperature), folder)?;
         if !curves::is_whole(&problems, &sampled) {
             tracing::warn!(
-                "curves are estimated from samples: the base's samples on {} have more correct answers than the listed \
-                 ones, so it spells some otherwise",
+                "curves are estimated from samples: the base's samples on {} have more correct answers than the \
+                 listed ones, so it writes some answers in other ways",
                 listed.dataset
             );
             self.listed = None;

@@ -239,7 +239,7 @@ fn say_where_presamples_are(config: &RlvrConfig, setup: &RunSetup<'_>) {
     if config.settings.presamples.is_none() && own.is_dir() {
         let own = as_argument(&own);
         tracing::info!(
-            "another run has the base's samples with --presamples {own}, and another --output"
+            "a run with another --output can use the stored samples of the base: --presamples {own}"
         );
     }
 }
@@ -271,7 +271,7 @@ fn checked_plan(config: &RlvrConfig, problems: usize) -> Result<Plan> {
     let (all, asked) = (problems, settings.prompts_per_step);
     if all < asked && plan.is_on_policy() {
         tracing::warn!(
-            "a step has {}, all that there are, and not {asked} (--prompts-per-step)",
+            "each step uses the whole dataset, {}, fewer than --prompts-per-step {asked}",
             counted(all, "prompt")
         );
     }

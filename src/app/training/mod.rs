@@ -238,7 +238,7 @@ impl TrainOptions {
         if holds_base(&self.rlvr)? {
             return Session::new(base, device, stop);
         }
-        tracing::info!("training does not use the base: its weights are held once");
+        tracing::info!("training does not use the base: only one copy of the weights is in memory");
         Session::without_base(base, device, stop)
     }
 

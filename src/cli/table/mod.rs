@@ -58,7 +58,7 @@ fn summary(summary: &Summary) -> String {
     let failed = match summary.failed {
         0 => String::new(),
         count => format!(
-            "\n{} incorrect for want of an answer (refused, filtered, failed, no text)",
+            "\n{} counted as incorrect, without an answer (refused, filtered, failed, no text)",
             with_verb(count, "completion", "are")
         ),
     };

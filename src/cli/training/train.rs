@@ -113,7 +113,7 @@ fn show(run: &DryRun) -> Result<()> {
         let megabytes = plan.base as f64 / 1e6;
         writeln!(out, "only the log reads the base: --log-kl off saves its {megabytes:.1} MB")?;
     } else if plan.base == 0 {
-        writeln!(out, "training does not use the base: its weights are held once")?;
+        writeln!(out, "training does not use the base: only one copy of the weights is in memory")?;
     }
     Ok(())
 }

@@ -359,7 +359,7 @@ impl Drop for Fleet<'_> {
             replica.unload_adapter();
         }
         if let Err(error) = self.clean() {
-            tracing::warn!("what was handed to the servers is left behind: {error:#}");
+            tracing::warn!("files written for the servers could not be removed: {error:#}");
         }
     }
 }

@@ -53,8 +53,8 @@ pub struct RemoteOptions {
     /// dialect=vllm, sglang, llama.cpp or openai: the kind of server (default: detected). concurrency=N: requests at a
     /// time (default: 32). timeout=SECONDS: the time of one request (default: 600). retries=N: further tries of a
     /// failed request before the run ends (default: 8). folder=DIR, for `train`: where the servers load the adapter or
-    /// all weights from before every step, the same path on all machines (default: a directory in --output). A value
-    /// has no comma.
+    /// all weights from before every step, the same path on all machines (default: a directory in --output). Values
+    /// cannot contain commas.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',', help_heading = "Engine")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engine_kwargs: Vec<String>,

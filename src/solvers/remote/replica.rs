@@ -85,8 +85,8 @@ impl Replica {
         }
         if !matches!(client.dialect(), Dialect::Vllm | Dialect::Sglang) {
             bail!(
-                "--engine {engine}: training samples from vLLM and SGLang, and this is {}; others do not give tokens with \
-                 their log-probabilities and take new weights (eval speaks to them)",
+                "--engine {engine}: training needs vLLM or SGLang, and this is {}; other servers do not both return \
+                 log-probabilities of tokens and load new weights (eval can use them)",
                 client.dialect()
             );
         }
@@ -109,7 +109,7 @@ impl Replica {
     /// Leaves it out until it answers again.
     pub(super) fn give_up(&self, why: &anyhow::Error) {
         if self.is_up.swap(false, Ordering::Relaxed) {
-            tracing::warn!("{} is left out: {why:#}", self.client.address());
+            tracing::warn!("{} is not used: {why:#}", self.client.address());
         }
     }
 
@@ -184,7 +184,7 @@ impl Replica {
         let request = json!({"lora_name": name});
         if let Err(error) = self.client.tell(self.native_path("/v1/unload_lora_adapter"), &request)
         {
-            tracing::warn!("an adapter is left on a server: {error:#}");
+            tracing::warn!("an adapter could not be unloaded from a server: {error:#}");
         }
     }
 

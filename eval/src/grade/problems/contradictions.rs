@@ -18,7 +18,7 @@ pub(super) fn check_choices(line: &Line, problem: &Problem) -> Result<()> {
     let is_letter = gold.trim_matches(['(', ')', '.', ' ']).len() == 1;
     if is_letter && !is_equal(letter, &gold) {
         bail!(
-            "the choices of {} stand in an order of this file's: `{}` is right here, and `{}` in the dataset; leave \
+            "the choices of {} are in another order than in the dataset: `{}` is correct here, and `{}` there; leave \
              --dataset out",
             line.shown(),
             short(letter),

@@ -77,7 +77,7 @@ fn numbers_that_come_again_with_other_texts_number_no_samples() {
         let number: fn(usize, usize) -> Value = number;
         let found = graded(&lines(&rows(4, number)));
         assert_eq!(numbers(&found), [(4, 2); 6]);
-        has_note(&found, "it tells no samples apart, and all are counted");
+        has_note(&found, "the number does not identify samples, and all are counted");
     }
     // Most texts are equal.
     let equal = |row: &Value| {
@@ -93,7 +93,7 @@ fn numbers_that_come_again_with_other_texts_number_no_samples() {
     all.push(json!({"sample": 3, "prompt": "What is 0 + 1?", "gold": "1", "completion": "So 1"}));
     let found = graded(&lines(&all));
     assert_eq!(numbers(&found), [(4, 2); 6]);
-    has_note(&found, "1 sample occurs more than once, of which one counts; 1 with another text");
+    has_note(&found, "1 sample occurs more than once; each counts once; 1 with another text");
 }
 
 #[test]

@@ -237,8 +237,7 @@ impl Keys {
         };
         if self.values.get("estimator").is_some_and(|(value, _)| value == "k1") {
             bail!(
-                "k1 in the loss has no gradient in expectation; estimator=score charges it to \
-                 the reward, which does"
+                "the expected gradient of k1 in the loss is 0; estimator=score subtracts k1 from the reward instead"
             );
         }
         let estimator =

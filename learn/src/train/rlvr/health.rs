@@ -81,9 +81,9 @@ impl Health {
             warnings.push((
                 "equal",
                 format!(
-                    "{steps} taught nothing: {which}; look at a few with \
-                     --log-completions 1 and `tealight report`, check --verifier, the form of the answers that the \
-                     prompts ask for and --max-completion-length, raise --num-generations, or choose {kind} problems"
+                    "{steps} had no gradient: {which}; look at a few with --log-completions 1 and `tealight report`, \
+                     check --verifier, the form of the answers that the prompts ask for and --max-completion-length, \
+                     raise --num-generations, or choose {kind} problems"
                 ),
             ));
         }
