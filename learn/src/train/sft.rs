@@ -21,7 +21,7 @@ pub struct SftConfig {
     /// Number of sequences in an optimizer step.
     #[arg(long, default_value_t = 32, add = COUNT, help_heading = "Optimizer")]
     pub batch_size: usize,
-    /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
+    /// Maximum tokens in one forward and backward pass. Affects memory, and the result only by rounding.
     #[arg(long, default_value_t = 4096, add = at_least(1.0).at_most(1e9), help_heading = "Optimizer")]
     pub micro_batch_tokens: usize,
     /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.

@@ -17,7 +17,7 @@ const PROBLEMS: usize = 200;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(in crate::cli) struct TasksOptions {
-    /// A task, or a dataset of it: TASK/SPLIT-KNOBS, such as colouring/test-n7-m9. Without a name all tasks are listed.
+    /// A task, or a dataset of it: TASK/SPLIT-PARAMETERS, such as colouring/test-n7-m9. Default: all tasks are listed.
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Number of instances of NAME to print, as JSON lines.
@@ -101,7 +101,7 @@ fn list() -> Result<()> {
     }
     writeln!(
         out,
-        "A dataset is TASK/SPLIT-KNOBS, such as colouring/test-n7-m9; splits are train, valid, test and sft.\n\
+        "A dataset is TASK/SPLIT-PARAMETERS, such as colouring/test-n7-m9; splits are train, valid, test and sft.\n\
          tealight tasks NAME describes one task, tealight tasks NAME -n 3 prints instances."
     )?;
     Ok(())

@@ -68,7 +68,7 @@ pub struct Settings {
     #[arg(long, value_name = "DIR", help_heading = "Model")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_policy: Option<PathBuf>,
-    /// Maximum tokens in one forward and backward pass. The result does not depend on this number; the memory does.
+    /// Maximum tokens in one forward and backward pass. Affects memory, and the result only by rounding.
     #[arg(long, default_value_t = 4096, add = at_least(1.0).at_most(1e9), help_heading = "Optimizer")]
     pub micro_batch_tokens: usize,
     /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
