@@ -64,7 +64,7 @@ fn compared_runs_must_share_the_truncation_rule() {
     let run = tealight(&["grade", &file, "--output", &wrong]);
     let shown = stdout_of(&run);
     assert!(shown.contains("2 problems, 1 to 2 samples each"), "{shown}");
-    assert!(shown.contains("33.3 % truncated (1 of them correct but cut off)"), "{shown}");
+    assert!(shown.contains("33.3 % truncated (1 of them with a correct answer)"), "{shown}");
     has(&stderr_of(&run), &["1 completion would be correct but reached the length limit"]);
     let warned = ok(&["grade", &file, "--truncated", "judged", "--output", &judged]);
     assert!(!warned.contains("length limit"), "the rule is chosen: {warned}");

@@ -9,8 +9,9 @@ use tealight_system::process::Process;
 use tealight_system::telemetry::print;
 
 /// Below the answers.
-const EXPLAINED: &str = "\nDifferences are tuned model minus base; the headline ones are tested together (Holm). pass@k: \
-share of problems solved within k samples. docs/how-to/audit.md says how each answer is found.";
+const EXPLAINED: &str = "\nDifferences are tuned model minus base; the main ones are tested together (Holm). pass@k: \
+                         share of problems solved within k samples. docs/how-to/audit.md says how each answer is \
+                         found.";
 
 pub(in crate::cli) fn run(options: &AuditOptions, process: &Process) -> Result<()> {
     let Audited { audit, doubt } = audit::run(options, process)?;

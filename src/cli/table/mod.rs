@@ -50,7 +50,7 @@ fn summary(summary: &Summary) -> String {
     };
     let mut cut = match summary.truncated_correct {
         0 => String::new(),
-        count => format!(" ({count} of them correct but cut off)"),
+        count => format!(" ({count} of them with a correct answer)"),
     };
     if summary.unknown_ends > 0 {
         cut += &format!(" (no finish reason: {})", summary.unknown_ends);
