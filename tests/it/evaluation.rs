@@ -177,7 +177,7 @@ fn evaluations_are_compared_problem_by_problem() {
     eval(&two, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "5"]);
     let output = folder.path("compared");
     let table = printed(&["compare", &one, &two, "--output", &output]);
-    has(&table, &["pass@8", "Lost: ", "Gained: ", "needs a second draw", "--second-draw"]);
+    has(&table, &["pass@8", "Lost: ", "Gained: ", "resampling noise", "--second-draw"]);
     assert!(!table.contains("by chance alone"), "{table}");
     for measure in ["pass@1", "pass@8", "distinct@8"] {
         let is_row = |line: &&str| line.trim_start().starts_with(measure) && line.contains(" to ");

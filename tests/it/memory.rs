@@ -104,11 +104,11 @@ fn the_plan_counts_keys_and_values_of_bfloat16_where_they_are_rounded() {
 #[test]
 fn the_plan_counts_the_base_where_it_is_held() {
     let base = planned("grpo", "estimate", "weights of the base");
-    assert!(base.0 > 0.0 && base.1.contains("only the log reads the base"), "{}", base.1);
+    assert!(base.0 > 0.0 && base.1.contains("only --log-kl needs the base"), "{}", base.1);
     let none = planned("grpo", "off", "weights of the base");
     assert!(none.0 == 0.0 && none.1.contains("only one copy of the weights"), "{}", none.1);
     let read = planned("kl-reward:0.1", "off", "weights of the base");
-    assert!(read.0 == base.0 && !read.1.contains("only the log reads the base"), "{}", read.1);
+    assert!(read.0 == base.0 && !read.1.contains("only --log-kl needs the base"), "{}", read.1);
     let [all, less] = ["estimate", "off"].map(|kl| planned("grpo", kl, "at most").0);
     assert!((all - less - base.0).abs() < 0.11, "{all} {less} {}", base.0);
 }

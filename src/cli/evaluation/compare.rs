@@ -93,8 +93,8 @@ fn of_change(change: &Change) -> String {
 fn beyond_chance(change: &Change) -> String {
     match &change.beyond_chance {
         Some(lost) => format!("{}\n", report::contrast::beyond_chance(lost)),
-        None => "What chance alone loses needs a second draw of the base: evaluate the base again with another --seed and \
-                 name its folder with --second-draw\n"
+        None => "To measure resampling noise, evaluate the base again with another --seed and name its folder with \
+                 --second-draw\n"
             .into(),
     }
 }

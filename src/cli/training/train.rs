@@ -111,7 +111,7 @@ fn show(run: &DryRun) -> Result<()> {
     }
     if run.is_base_for_log {
         let megabytes = plan.base as f64 / 1e6;
-        writeln!(out, "only the log reads the base: --log-kl off saves its {megabytes:.1} MB")?;
+        writeln!(out, "only --log-kl needs the base: off saves {megabytes:.1} MB")?;
     } else if plan.base == 0 {
         writeln!(out, "training does not use the base: only one copy of the weights is in memory")?;
     }
