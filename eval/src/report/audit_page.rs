@@ -171,8 +171,9 @@ fn plan_table(plans: &[Plan]) -> Table {
     Table::of(header, rows).titled(
         "What would settle it",
         format!(
-            "Further problems are drawn from the pass rates that the data suggest, and tested as here, until {:.0} % of \
-             the simulated evaluations find the difference. The observed difference has an error, and so has the plan.",
+            "Further problems are drawn from the pass rates that the data suggest, and tested as here, until {:.0} % \
+             of the simulated evaluations find the difference. The observed difference is uncertain, and so is the \
+             plan.",
             100.0 * POWER
         ),
     )
@@ -291,7 +292,7 @@ fn rules_table(second: &SecondRule) -> Table {
     let header = ["change of", &one, &other, "conclusion"];
     Table::of(header, changes.chain([disagreements])).titled(
         "The same answers by two rules",
-        "The last row has how much more often the rules disagree on the tuned model: errors that both models share \
+        "The last row shows how much more often the rules disagree on the tuned model: errors that both models share \
          cancel in a difference.",
     )
 }

@@ -112,16 +112,14 @@ fn trusted(second: &SecondRule) -> String {
     match others.is_empty() {
         _ if accepts_none(0) && accepts_none(1) => {
             format!(
-                "The verifiers {first} and {other} accept no completion, so neither speaks for the other."
+                "The verifiers {first} and {other} accept no completion, so neither checks the other."
             )
         }
         _ if accepts_none(1) => {
-            format!(
-                "{other} accepts no completion, and says nothing of whether {first} is to be trusted."
-            )
+            format!("{other} accepts no completion, so it cannot check {first}.")
         }
         _ if 10 * counts[1] > 9 * counts[0] => format!(
-            "{first} and {other} disagree on {} of {}: one of them is no rule for these files.",
+            "{first} and {other} disagree on {} of {}: one of them does not fit these files.",
             counts[1],
             counted(counts[0], "completion")
         ),
