@@ -98,10 +98,16 @@ fn what_cannot_be_honoured_is_refused_by_its_name() {
 #[test]
 fn a_config_key_that_is_not_honoured_ends_the_load() {
     let folder = Folder::new();
-    let model = ChatModel::new(&folder, "model");
-    model.change("config.json", |config| config["a_key_of_next_year"] = json!(2));
-    let error = refusal(&["generate", "A", "--model", &model.path]);
-    assert!(error.contains("a_key_of_next_year"), "{error}");
+    for (key, value, name) in [
+        ("rope_scaling", json!(3), "rope_scaling"),
+        ("quantization_config", json!("awq"), "quantization_config"),
+        ("a_key_of_next_year", json!(2), "a_key_of_next_year"),
+    ] {
+        let model = ChatModel::new(&folder, name);
+        model.change("config.json", |config| config[key] = value);
+        let error = refusal(&["generate", "A", "--model", &model.path]);
+        assert!(error.contains(name), "{name}: {error}");
+    }
     // Quantised weights are named with their method, plain ones beside the same key are read.
     let model = ChatModel::new(&folder, "quantised");
     model.change("config.json", |config| {

@@ -67,6 +67,17 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
 }
 
 #[test]
+fn an_adapter_has_its_own_learning_rate_and_the_run_says_so() {
+    let folder = Folder::new();
+    let run = folder.path("run");
+    let small = "--max-steps 1 --prompts-per-step 2 --num-generations 2 --device cpu";
+    let text = ok(command!("train --use-peft --lora-r 2 {small} --output {run}"));
+    assert!(text.contains("learning rate 1e-4 (the default with --use-peft)"), "{text}");
+    let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
+    assert!(config.contains("learning_rate = 0.0001"), "{config}");
+}
+
+#[test]
 fn generate_says_what_the_embedded_model_can_do() {
     let ask =
         |prompt: &str| stderr_of(&tealight(&["generate", prompt, "--max-completion-length", "4"]));

@@ -68,6 +68,24 @@ mod tests {
     use crate::objective::Target;
 
     #[test]
+    fn beta_and_validity_are_each_others_inverse() {
+        for (base, target, beta) in [
+            (0.1, 0.5, 0.4551),
+            (0.1, 0.9, 0.2276),
+            (0.1, 0.99, 0.1472),
+            (0.1, 0.999, 0.1098),
+            (0.01, 0.5, 0.2176),
+            (0.01, 0.9, 0.1472),
+            (0.01, 0.99, 0.1088),
+            (0.01, 0.999, 0.0869),
+        ] {
+            let ours = beta_for(base, target).unwrap();
+            assert!((ours - beta).abs() < 5e-5, "{base} {target}: {ours}");
+            assert!((validity_of(base, ours) - target).abs() < 1e-12);
+        }
+    }
+
+    #[test]
     fn impossible_targets_are_refused() {
         assert!(beta_for(0.3, 0.3).unwrap_err().to_string().contains("not above"));
         assert!(beta_for(0.3, 0.1).is_err() && beta_for(0.0, 0.5).is_err());
