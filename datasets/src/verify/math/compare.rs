@@ -19,7 +19,7 @@ use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::values::{same_value, signs, values, variables};
 use super::word_meanings::is_infinite;
-use super::words::{is_none, same_words};
+use super::words::{is_none, is_undefined, same_words};
 
 /// Whether the two are the same answer: one table by the kinds of gold and answer, the first row that fits decides.
 pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
@@ -139,7 +139,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Words(a), Answer::Set(items)) | (Answer::Set(items), Answer::Words(a))
             if items.is_empty() =>
         {
-            is_none(&folded(a))
+            is_none(&folded(a)) && !is_undefined(&folded(a))
         }
         (Answer::Value(Expr::Number(none, _)), Answer::Words(a))
             if none.is_zero() && folded(a) == "none" =>

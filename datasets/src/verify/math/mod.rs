@@ -178,7 +178,12 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
             || is_worded(bare) && words::same_words(bare, completion)
             || mode == Mode::Flexible && words::says_unknown(bare, completion)
     };
-    if is_short && (is_gold_verbatim() || words::same_choice(bare, completion)) {
+    // Beside a marked answer another one counts for nothing: `C. Or \boxed{D}`, `\boxed{Evelyn} is Alice`.
+    let is_unmarked = || {
+        completion.trim() == bare
+            || answer::find(completion, Mode::Strict).is_none_or(|found| !found.rule.is_mark())
+    };
+    if is_short && (is_gold_verbatim() || words::same_choice(bare, completion)) && is_unmarked() {
         let found = Some(answer::part(completion, completion.trim(), Rule::Whole));
         return Checked { outcome: Outcome::Correct, found, stage: "text" };
     }
@@ -187,7 +192,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let Some(found) = answer::find(completion, mode) else {
         return Checked { outcome: Outcome::NoAnswer, found: None, stage: "extraction" };
     };
-    let is_marked = matches!(found.rule, Rule::Box | Rule::Tag | Rule::Hashes | Rule::Phrase);
+    let is_marked = found.rule.is_mark();
     let is_polar =
         gold.len() <= MAX_POLAR && (!is_marked || found.text.contains(' ')) && !has_digits(gold);
     let said = || match is_marked {
@@ -315,7 +320,8 @@ pub fn gold(text: &str) -> Cow<'_, str> {
     {
         return Cow::Borrowed(line.trim());
     }
-    answer::last_box(text).unwrap_or(Cow::Borrowed(text.trim()))
+    let text = super::tail(text, MAX_GOLD).trim();
+    answer::last_box(text).unwrap_or(Cow::Borrowed(text))
 }
 
 /// The members of a list of texts as Python or JSON print it: 7 of `['7']`.

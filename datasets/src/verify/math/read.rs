@@ -12,9 +12,11 @@ use super::fuel::Fuel;
 use super::languages::no_solution;
 use super::lex::MAX_BYTES;
 use super::links::linked;
+use super::names::is_name;
 use super::numerals::positional;
 use super::numeric::approximate;
 use super::parse::structure;
+use super::relations::is_asked;
 use super::scan::{each, has_digits, is_one_of, parted};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
@@ -39,12 +41,16 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     }
 }
 
-/// The value before the first sign of approximation, and what stands behind the last.
-pub(super) fn approximated(text: &str) -> Option<(Expr, &str)> {
+/// What stands before the first sign of approximation, and behind the last.
+fn sides(text: &str) -> Option<(&str, &str)> {
     let sign = each("≈|\\approx|\\simeq|\\sim").find(|sign| text.contains(sign))?;
     let (exact, value) = (text.split_once(sign)?.0.trim(), text.rsplit_once(sign)?.1.trim());
-    let bracket = exact.strip_suffix('(').zip(value.strip_suffix(')'));
-    let (exact, value) = bracket.unwrap_or((exact, value));
+    Some(exact.strip_suffix('(').zip(value.strip_suffix(')')).unwrap_or((exact, value)))
+}
+
+/// The value before the first sign of approximation, and what stands behind the last.
+pub(super) fn approximated(text: &str) -> Option<(Expr, &str)> {
+    let (exact, value) = sides(text)?;
     Some((number(parse(exact)?)?, value))
 }
 
@@ -58,31 +64,65 @@ fn number(answer: Answer) -> Option<Expr> {
     }
 }
 
-/// Whether what stands behind a sign of approximation rounds what stands before it: not in `7 \approx 9`. A decimal may
-/// be cut off as well.
+/// Whether what stands behind a sign of approximation rounds what stands before it, or what that names: not in
+/// `7 \approx 9` and `x + 1 \approx x - 1`, which are two answers. A decimal may be cut off as well.
 pub(super) fn rounds(text: &str) -> bool {
-    let sides = approximated(text).and_then(|(exact, value)| Some((exact, number(parse(value)?)?)));
-    let Some((exact, value)) = sides else { return true };
-    if value.holds(&|part| matches!(part, Expr::Call(name, _) if name == BESIDE)) {
+    let Some((exact, value)) = sides(text).filter(|(exact, _)| !exact.is_empty()) else {
+        return true;
+    };
+    let Some(exact) = parse(exact) else { return true };
+    let exact = match exact {
+        Answer::Chain(mut sides, _) => sides.pop().unwrap_or(Answer::List(vec![])),
+        other => other,
+    };
+    if is_name(&exact) || is_asked(&exact, false) {
+        return true;
+    }
+    let Some(value) = parse(value) else { return false };
+    is_rounded(&exact, &value, &mut Fuel::new(FUEL))
+}
+
+/// Whether a value rounds another one, member by member.
+fn is_rounded(exact: &Answer, value: &Answer, fuel: &mut Fuel) -> bool {
+    if let (Answer::Tuple(_, a, _), Answer::Tuple(_, b, _)) | (Answer::List(a), Answer::List(b)) =
+        (exact, value)
+    {
+        return a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_rounded(a, b, fuel));
+    }
+    let is_beside = |part: &Expr| matches!(part, Expr::Call(name, _) if name == BESIDE);
+    if matches!(value, Answer::Value(value) if value.holds(&is_beside)) {
         return false;
     }
-    let mut fuel = Fuel::new(FUEL);
-    let mut size = |expr: &Expr| approximate(expr, &mut fuel);
-    let (Some(a), Some(b)) = (size(&exact), size(&value)) else { return true };
-    let unit = match &value {
-        Expr::Number(_, Some(decimals)) => 0.1_f64.powi(*decimals as i32),
-        Expr::Number(value, None) => {
-            let digits = value.to_string();
-            10_f64.powi((digits.len() - digits.trim_end_matches('0').len()) as i32)
+    let sizes = size(exact, fuel).zip(size(value, fuel));
+    sizes.is_some_and(|((a, _), (b, place))| {
+        let is_cut = place.is_some_and(|place| place < 1.0) && b.abs() < a.abs();
+        let place = place.unwrap_or(0.02 * a.abs());
+        (a - b).abs() <= if is_cut { place } else { 0.5 * place } * 1.000_001
+    }) || equal(exact, value, fuel)
+}
+
+/// The size of a number, and the place of its last digit; an expression has none.
+fn size(answer: &Answer, fuel: &mut Fuel) -> Option<(f64, Option<f64>)> {
+    let (value, scale) = match answer {
+        Answer::Value(value) => {
+            let place = match value {
+                Expr::Number(_, Some(decimals)) => Some(0.1_f64.powi(*decimals as i32)),
+                Expr::Number(value, None) => {
+                    let digits = value.to_string();
+                    Some(10_f64.powi((digits.len() - digits.trim_end_matches('0').len()) as i32))
+                }
+                _ => None,
+            };
+            return Some((approximate(value, fuel)?, place));
         }
-        _ => 0.02 * a.abs(),
+        Answer::Chain(sides, _) => return size(sides.last()?, fuel),
+        Answer::Marked(value, Mark::Unit(_)) => (value, 1.0),
+        Answer::Marked(value, Mark::Percent) => (value, 0.01),
+        Answer::Marked(value, Mark::Degree) => (value, std::f64::consts::PI / 180.0),
+        _ => return None,
     };
-    let unit = if b.abs() < a.abs() && matches!(value, Expr::Number(_, Some(_))) {
-        unit
-    } else {
-        0.5 * unit
-    };
-    (a - b).abs() <= unit * 1.000_001
+    let (size, place) = size(value, fuel)?;
+    Some((size * scale, place.map(|place| place * scale)))
 }
 
 fn read(text: &str) -> Option<Answer> {

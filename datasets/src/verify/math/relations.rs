@@ -83,9 +83,12 @@ fn same_function(a: &[Answer], b: &[Answer], equal: Equal, fuel: &mut Fuel) -> b
     }
 }
 
-/// Whether `f(t) = 2t^2` is the gold `2x^2`.
+/// Whether `f(t) = 2t^2` is the gold `2x^2`. A gold letter alone may be a choice: `f(x) = x` is not C.
 fn is_renamed(gold: &Expr, sides: &[Answer], fuel: &mut Fuel) -> bool {
     let [name, Answer::Value(value)] = sides else { return false };
+    if matches!(gold, Expr::Variable(_)) {
+        return false;
+    }
     let (Some((_, u)), names) = (application(name), variables(gold)) else { return false };
     let Some(x) = names.first().filter(|_| names.len() == 1) else { return false };
     let x = Expr::Variable(x.clone());
@@ -169,7 +172,7 @@ fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
 
 /// Whether the left side of an equation is what a question may ask for: `m + n`, `f(3)`, `gcd(a, b)`. An equation in x
 /// that is not solved, `2x + z = 1`, is none, and no sum of a gold answer is, which may be the equation of a line.
-fn is_asked(side: &Answer, is_gold: bool) -> bool {
+pub(super) fn is_asked(side: &Answer, is_gold: bool) -> bool {
     let Answer::Value(expr) = side else { return false };
     if is_application(expr) {
         return true;

@@ -90,9 +90,12 @@ pub(super) fn bare(text: &str) -> Cow<'_, str> {
     if !text.contains(['\\', '~', '\t', '\n']) && text.is_ascii() && !text.contains("  ") {
         return Cow::Borrowed(text.trim());
     }
+    // Every command copies the text once.
+    const MAX_COMMANDS: usize = 200;
     let mut out = text.to_owned();
     for mark in ["\\textbf{", "\\text{", "\\mathrm{"] {
-        while let Some((before, inner)) = out.split_once(mark) {
+        for _ in 0..MAX_COMMANDS {
+            let Some((before, inner)) = out.split_once(mark) else { break };
             let Some(close) = closing(inner) else { break };
             out = format!("{before} {} {}", &inner[..close], &inner[close + 1..]);
         }

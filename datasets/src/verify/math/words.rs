@@ -99,7 +99,7 @@ pub(super) fn is_none(words: &str) -> bool {
 }
 
 /// Whether folded words say that a value is not defined.
-fn is_undefined(words: &str) -> bool {
+pub(super) fn is_undefined(words: &str) -> bool {
     let words = words.strip_prefix("limit ").unwrap_or(words);
     matches!(words, "dne" | "does not exist" | "undefined" | "not defined" | "doesn't exist")
 }
@@ -138,11 +138,19 @@ fn named_choice(text: &str) -> &str {
             && !standing::is_doubted(before)
             && !standing::has_word(before, standing::SENTENCE)
             && !holds(&before.to_lowercase(), REFUSED)
+            // "C, answer D" is two.
+            && !before.rsplit_once(' ').is_some_and(|(words, _)| names_letter(words))
         {
             text = rest.trim_start_matches([':', ',', ' ']).trim_start_matches("is ").trim();
         }
     }
     text
+}
+
+/// Whether a choice's letter, and no word of one letter, is among words.
+fn names_letter(words: &str) -> bool {
+    let letter = |word: &str| is_letter(word.trim_end_matches([',', '.', ':', ')']));
+    words.split_whitespace().any(|word| letter(word) && !matches!(word, "A" | "I"))
 }
 
 /// The letter of a multiple choice, alone or before its text; none where another one follows: `A) or B)`.
@@ -176,7 +184,7 @@ fn names_choice(letter: char, text: &str) -> bool {
     let mut is_linked = false;
     text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()).any(
         |word| {
-            let bare = word.trim_matches(['(', ')', '.', ':', '*', '$', '}']);
+            let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
             let is_letter = is_letter(bare);
             // `A. 3 B. 4`: the next letter with a point.
             let is_next = word.starts_with(following) && word.ends_with('.');
@@ -309,7 +317,8 @@ pub(super) fn after_choice(text: &str) -> Option<&str> {
     let rest = rest.trim_start_matches(is_space);
     let rest = if wrapped.is_some() { rest.strip_prefix('}')? } else { rest };
     let rest = rest.trim_start_matches(is_space).trim_end_matches(['.', ' ']);
-    (!rest.is_empty() && !is_letter(rest.trim_matches(['(', ')']))).then_some(rest)
+    let is_letter = is_letter(rest.trim_matches(|c: char| !c.is_alphanumeric()));
+    (!rest.is_empty() && !is_letter).then_some(rest)
 }
 
 /// The choice letter that a value stands beside: C of `(C) 12`.

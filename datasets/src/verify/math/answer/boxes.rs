@@ -179,6 +179,10 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
         }
     };
     let is_number = || spelled(value).is_some() || has_digits(value);
+    // `\boxed{C} or D`, `\boxed{Evelyn} or Alice`
+    let is_name =
+        |text: &str| text.starts_with(char::is_uppercase) && text.chars().all(char::is_alphabetic);
+    let is_name = || is_name(inner) && is_name(value);
     let are_same = |inner: &str| equality::compared(inner, value).0 == Outcome::Correct;
     // `\boxed{60} or 1 hour`: the same in a larger unit.
     let is_same = || {
@@ -187,7 +191,7 @@ fn second_guess(inner: &str, other: &str) -> Option<usize> {
         let names: &[_] = if is_larger { &["minutes", "hours", "inches"] } else { &[] };
         are_same(inner) || names.iter().any(|unit| are_same(&format!("{inner} {unit}")))
     };
-    (other.starts_with([' ', '}', '$']) && is_number() && !is_same()).then_some(end)
+    (other.starts_with([' ', '}', '$']) && (is_number() || is_name()) && !is_same()).then_some(end)
 }
 
 /// What makes the number in a box another one behind TeX's spaces, styles and braces: where `\,\text{million}`,
@@ -316,16 +320,19 @@ fn unit_behind(rest: &str) -> Option<&str> {
 /// Closed boxes, from the last to the first; `\boxed{}` and `\boxed{answer}` hold none.
 fn closed_boxes(text: &str) -> impl Iterator<Item = Boxed> {
     // A box that does not close is looked at once: what comes before it ends there. So the scan stays linear.
-    let mut limit = text.len();
+    let (mut limit, mut next) = (text.len(), text.len());
     let places: Vec<usize> = memmem::find_iter(text.as_bytes(), "box").collect();
     places.into_iter().rev().filter_map(move |at| {
         let start = before_end(&text[..at], "\\frame|\\f|\\")?.len();
         (at < limit).then_some(())?;
         let tail = without(&text[at + 3..limit], "ed").trim_start();
+        let until = std::mem::replace(&mut next, start);
         let Some(inner) = tail.strip_prefix('{') else {
+            // `\boxed5`, up to the next box.
             let from = offset_in(text, tail);
-            let end = from + tail.find([' ', '$', '\n', '.']).unwrap_or(tail.len());
-            let is_number = tail.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            let number = tail.get(..until.checked_sub(from)?)?;
+            let end = from + number.find([' ', '$', '\n', '.']).unwrap_or(number.len());
+            let is_number = number.starts_with(|c: char| c.is_ascii_digit() || c == '-');
             return is_number.then_some(Boxed { start, inner: from..end, end });
         };
         let Some(close) = closing(inner) else {

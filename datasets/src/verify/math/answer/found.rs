@@ -36,6 +36,11 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Whether an answer stands in a mark: what the strict mode asks for.
+    pub(in super::super) fn is_mark(self) -> bool {
+        matches!(self, Self::Box | Self::Tag | Self::Hashes | Self::Phrase)
+    }
+
     /// All rules, explicit marks first.
     pub const ALL: [Self; 11] = {
         use Rule::{
