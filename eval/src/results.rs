@@ -260,7 +260,8 @@ fn other_version(path: &Path, version: u64, tealight: Option<&str>) -> anyhow::E
 pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
     let ks = summary.pass_at_k.keys().chain(summary.unique_correct.keys());
     let counts = [Some(&summary.n), summary.most.as_ref(), Some(&summary.problems)];
-    if ks.chain(counts.into_iter().flatten()).any(|count| *count > MAX_COUNT) {
+    let counts = counts.into_iter().flatten().chain(summary.rules.values());
+    if ks.chain(counts).any(|count| *count > MAX_COUNT) {
         bail!("the counts of a summary are impossible: the file was changed");
     }
     Ok(())
@@ -269,11 +270,11 @@ pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
 /// Refuses counts of a problem that no evaluation comes to.
 pub(crate) fn check_counts(tally: &Tally) -> Result<()> {
     let counts = [tally.samples, tally.unjudged, tally.tokens, tally.thoughts.tokens, tally.logp.1];
-    let counted = |level: &Level| -> usize {
-        let counts = tally.classes.at(*level).multiplicities();
-        counts.into_iter().fold(0, usize::saturating_add)
-    };
+    let sum = |counts: &mut dyn Iterator<Item = usize>| counts.fold(0, usize::saturating_add);
+    let counted = |level: &Level| sum(&mut tally.classes.at(*level).multiplicities().into_iter());
     let is_whole = tally.correct <= tally.samples
+        && sum(&mut tally.rules.values().copied()) <= MAX_COUNT
+        && sum(&mut tally.wrong.multiplicities().into_iter()) <= tally.samples
         && Level::ALL.iter().all(|level| counted(level) <= tally.correct)
         && tally.truncated <= tally.samples
         && tally.truncated_correct <= tally.truncated

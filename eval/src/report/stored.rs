@@ -49,6 +49,9 @@ fn counts_of(run: &Training) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
+    use tealight_datasets::verify::math::Rule;
+
+    use crate::classes::Counts;
     use crate::pass_at_k::tally_pass_at_k;
     use crate::report::grid;
     use crate::results::{check_counts, check_summary};
@@ -62,6 +65,10 @@ mod tests {
             let tally = tally(samples, correct);
             assert!(check_counts(&tally).is_err(), "{samples} {correct}");
         }
+        let rules = [(Rule::Box, usize::MAX)].into();
+        assert!(check_counts(&Tally { rules, ..tally(4, 2) }).is_err());
+        let wrong = Counts::Closed([usize::MAX, 2].into());
+        assert!(check_counts(&Tally { wrong, ..tally(4, 2) }).is_err());
         assert_eq!(tally_pass_at_k(&tally(4, usize::MAX), 5), 1.0);
         let mut summary = Summary::new(&[tally(4, 2)], &[1]).unwrap();
         assert!(check_summary(&summary).is_ok());
