@@ -28,11 +28,7 @@ pub(super) fn kl_to_base(
         let ratios: Vec<_> = all.iter().map(|one| ratio((one, &one.values.base_logp))).collect();
         return Ok(Some(mean(&ratios)));
     }
-    let is_due = match run.config.settings.log_kl {
-        LogKl::All => true,
-        LogKl::Estimate => step.is_multiple_of(KL_STEPS),
-        LogKl::Off => false,
-    };
+    let is_due = run.config.settings.log_kl == LogKl::Estimate && step.is_multiple_of(KL_STEPS);
     if !is_due {
         return Ok(None);
     }
