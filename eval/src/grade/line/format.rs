@@ -1,7 +1,4 @@
 //! A record of a program to the name and the reader of its format.
-//!
-//! To add a format, add a variant, its row of [`KEYS`], its name and the function that reads it; then a file of it in
-//! `tests/fixtures/grade`, its counts in `grade/tests/formats.rs`, and a row of docs/how-to/grade.md.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -49,6 +46,9 @@ const KEYS: [(&[&str], Format); 16] = [
     (&["traces", "task"], Format::VerifiersEpisode),
     (&["prompt", "completion", "advantage"], Format::Trl),
 ];
+
+/// Lists of a document whose items are records, and the key that says so where all of it stands on one line.
+pub(in crate::grade) const LISTS: [(&str, &str); 2] = [("samples", "eval"), ("convos", "convos")];
 
 impl Format {
     /// The format of a record.

@@ -25,10 +25,10 @@ use tealight_core::{Prompt, fnv};
 use tealight_datasets::json;
 use tealight_datasets::read::{VERDICTS, other_kind};
 
-use super::source::{Content, LISTS};
+use super::source::Content;
 use crate::completion::{Completion, Reading};
 use fields::get;
-pub(super) use format::Format;
+pub(super) use format::{Format, LISTS};
 use names::VERDICT_LIST;
 use remarks::{LOST, NUMBERED};
 
@@ -210,8 +210,8 @@ fn document(value: &Value, map: &Map<String, Value>, keys: Keys<'_>) -> Result<O
         |key: &str| get(value, key).is_some(),
         |key: &str| get(value, key).is_some_and(Value::is_object),
     );
-    let list = LISTS.iter().find_map(|name| get(value, name)?.as_array());
-    if let Some(list) = list.filter(|_| is_header("eval") || has("convos")) {
+    let mut known = LISTS.iter().filter(|(list, beside)| list == beside || is_header(beside));
+    if let Some(list) = known.find_map(|(list, _)| get(value, list)?.as_array()) {
         let one = |(number, item): (usize, &Value)| {
             let read = match item {
                 Value::Array(messages) => harnesses::conversation(messages),

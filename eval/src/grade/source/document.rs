@@ -9,9 +9,8 @@ use tealight_core::lines::MAX_LINE;
 use tealight_datasets::json;
 
 use super::archive;
+use crate::grade::line::LISTS;
 
-/// Lists of an object whose items are records.
-pub(in crate::grade) const LISTS: [&str; 2] = ["samples", "convos"];
 /// Most bytes of the other values of an object that are kept: those of a record.
 const MAX_HEADER: usize = MAX_LINE;
 
@@ -139,7 +138,7 @@ impl<R: BufRead> Document<R> {
         }
         self.consume();
         let start = self.skip_blanks()?;
-        if start == Some(b'[') && LISTS.contains(&key.as_str()) {
+        if start == Some(b'[') && LISTS.iter().any(|(list, _)| *list == key) {
             self.consume();
             (self.state, self.is_first) = (State::List, true);
             return Ok(None);

@@ -21,7 +21,6 @@ use tealight_datasets::unpack::{Packing, TWICE};
 
 use archive::Archive;
 use document::Document;
-pub(super) use document::LISTS;
 use table::Csv;
 
 /// Bytes of the start of a file that say what it is.
