@@ -6,8 +6,6 @@
 //! correct samples when it is given: what gives no finite number there is refused with the group.
 //!
 //! What no rule says, a function of the user's may: `advantage=python:FILE.py:FUNCTION`.
-//!
-//! To add a rule of a paper, add a row to [`ROWS`] and a preset that names it.
 
 mod evaluate;
 mod function;
@@ -18,7 +16,7 @@ use anyhow::{Result, anyhow, bail};
 use tealight_divergence::expression::{Expression, similar};
 
 use super::advantage::GroupStats;
-use evaluate::Scope;
+use evaluate::{FUNCTIONS, NAMES, Scope};
 use function::Function;
 pub use function::PREFIX as FUNCTION;
 
@@ -96,12 +94,6 @@ enum Source {
 
 /// Numbers that a key of the objective gives, with their defaults.
 pub(super) const PARAMETERS: [(&str, f64); 3] = [("k", 4.0), ("strength", 0.25), ("power", 1.0)];
-
-/// Vectors over the group.
-const VECTORS: [&str; 7] = ["r", "correct", "logp", "logp_base", "length", "class_size", "rank"];
-
-/// Numbers of the group and of the step.
-const SCALARS: [&str; 5] = ["n", "c", "beta", "step", "progress"];
 
 /// What a rule may name, as one line each.
 pub const HELP: &str = "\
@@ -191,15 +183,15 @@ impl Rule {
 
     /// Whether it reads verdicts, not rewards.
     pub(super) fn is_binary(&self) -> bool {
-        ["correct", "c", "class_size"].iter().any(|name| self.reads(name))
+        NAMES.iter().any(|(name, [_, is_of_verdicts, _], _)| *is_of_verdicts && self.reads(name))
     }
 
     /// Whether it has a limit of infinitely many samples.
     pub fn is_of_samples(&self) -> bool {
         let Source::Expression(expression) = &self.source else { return false };
         let calls = expression.calls();
-        !["n", "c", "class_size", "rank"].iter().any(|name| self.reads(name))
-            && !["sum", "count", "choose", "pass_at_k"].iter().any(|call| calls.contains(call))
+        !NAMES.iter().any(|(name, [.., is_of_group], _)| *is_of_group && self.reads(name))
+            && !FUNCTIONS.iter().any(|(name, _, is_of_group)| *is_of_group && calls.contains(name))
     }
 
     /// Whether it may change from step to step.
@@ -327,10 +319,8 @@ fn trial(
 fn read(text: &str) -> Result<Expression> {
     let expression = Expression::parse(text)?;
     for name in expression.names() {
-        let known = || {
-            let parameters = PARAMETERS.iter().map(|(name, _)| *name);
-            VECTORS.into_iter().chain(SCALARS).chain(parameters)
-        };
+        let parameters = PARAMETERS.iter().map(|(name, _)| *name);
+        let known = || NAMES.iter().map(|(name, ..)| *name).chain(parameters.clone());
         if !known().any(|known| known == name) {
             bail!("a rule does not know `{name}`{}", similar(name, known()));
         }

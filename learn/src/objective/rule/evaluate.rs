@@ -13,6 +13,33 @@ pub(super) enum Value {
     Each(Vec<f64>),
 }
 
+/// A name; whether it is whole numbers, of verdicts in place of rewards, without a limit of many samples; its value.
+type Name = (&'static str, [bool; 3], fn(&GroupStats) -> Value);
+
+/// What a rule may name besides [`PARAMETERS`].
+pub(super) const NAMES: [Name; 12] = [
+    ("r", [false, false, false], |group| Value::Each(group.rewards.clone())),
+    ("correct", [true, true, false], |group| counts(verdicts(group))),
+    ("logp", [false, false, false], |group| Value::Each(group.behavior_logp.clone())),
+    ("logp_base", [false, false, false], |group| Value::Each(group.base_logp.clone())),
+    ("length", [true, false, false], |group| counts(group.lengths.iter().copied())),
+    ("class_size", [true, true, true], |group| counts(class_sizes(group))),
+    ("rank", [true, false, true], |group| counts(ranks(group))),
+    ("n", [true, false, true], |group| Value::One(group.rewards.len() as f64)),
+    ("c", [true, true, true], |group| Value::One(verdicts(group).sum::<usize>() as f64)),
+    ("beta", [false, false, false], |group| Value::One(group.beta)),
+    ("step", [true, false, false], |group| Value::One(group.step as f64)),
+    ("progress", [false, false, false], |group| Value::One(group.progress)),
+];
+
+fn verdicts(group: &GroupStats) -> impl Iterator<Item = usize> {
+    group.classes.iter().map(|class| class.is_some().into())
+}
+
+fn counts(all: impl IntoIterator<Item = usize>) -> Value {
+    Value::Each(all.into_iter().map(|one| one as f64).collect())
+}
+
 /// A group, and the values of [`PARAMETERS`].
 pub(super) struct Scope<'a> {
     pub(super) stats: &'a GroupStats,
@@ -21,7 +48,7 @@ pub(super) struct Scope<'a> {
 
 /// What a function does with its arguments.
 #[derive(Clone, Copy)]
-enum Builtin {
+pub(super) enum Builtin {
     /// Each entry by itself.
     Entry(fn(f64) -> f64),
     /// Two values entry by entry, or all entries of one.
@@ -37,25 +64,25 @@ enum Builtin {
     Three(fn(f64, f64, f64) -> f64),
 }
 
-/// The functions of a rule. `HELP` and docs/how-to/objective.md describe them.
-const FUNCTIONS: [(&str, Builtin); 17] = [
-    ("mean", Builtin::Group(mean)),
-    ("sum", Builtin::Group(|all, _| all.iter().sum())),
-    ("std", Builtin::Group(deviation)),
-    ("count", Builtin::Group(|all, _| all.iter().filter(|one| **one != 0.0).count() as f64)),
-    ("mean_others", Builtin::MeanOthers),
-    ("max", Builtin::Fold(f64::max)),
-    ("min", Builtin::Fold(f64::min)),
-    ("where", Builtin::Where),
-    ("choose", Builtin::Two(choose)),
-    ("pass_at_k", Builtin::Three(pass_at_k)),
-    ("log", Builtin::Entry(f64::ln)),
-    ("exp", Builtin::Entry(f64::exp)),
-    ("sqrt", Builtin::Entry(f64::sqrt)),
-    ("abs", Builtin::Entry(f64::abs)),
-    ("tanh", Builtin::Entry(f64::tanh)),
-    ("log1p", Builtin::Entry(f64::ln_1p)),
-    ("expm1", Builtin::Entry(f64::exp_m1)),
+/// The functions of a rule, and whether they have no limit of infinitely many samples.
+pub(super) const FUNCTIONS: [(&str, Builtin, bool); 17] = [
+    ("mean", Builtin::Group(mean), false),
+    ("sum", Builtin::Group(|all, _| all.iter().sum()), true),
+    ("std", Builtin::Group(deviation), false),
+    ("count", Builtin::Group(|all, _| all.iter().filter(|one| **one != 0.0).count() as f64), true),
+    ("mean_others", Builtin::MeanOthers, false),
+    ("max", Builtin::Fold(f64::max), false),
+    ("min", Builtin::Fold(f64::min), false),
+    ("where", Builtin::Where, false),
+    ("choose", Builtin::Two(choose), true),
+    ("pass_at_k", Builtin::Three(pass_at_k), true),
+    ("log", Builtin::Entry(f64::ln), false),
+    ("exp", Builtin::Entry(f64::exp), false),
+    ("sqrt", Builtin::Entry(f64::sqrt), false),
+    ("abs", Builtin::Entry(f64::abs), false),
+    ("tanh", Builtin::Entry(f64::tanh), false),
+    ("log1p", Builtin::Entry(f64::ln_1p), false),
+    ("expm1", Builtin::Entry(f64::exp_m1), false),
 ];
 
 impl Builtin {
@@ -151,29 +178,12 @@ impl Scope<'_> {
         Value::Each(all.iter().zip(centred).map(|(one, less)| one - less).collect())
     }
 
-    pub(super) fn named(&self, name: &str) -> Value {
-        let stats = self.stats;
-        let counts = |all: &[usize]| Value::Each(all.iter().map(|one| *one as f64).collect());
-        match name {
-            "r" => Value::Each(stats.rewards.clone()),
-            "correct" => {
-                Value::Each(stats.classes.iter().map(|class| f64::from(class.is_some())).collect())
-            }
-            "logp" => Value::Each(stats.behavior_logp.clone()),
-            "logp_base" => Value::Each(stats.base_logp.clone()),
-            "length" => counts(&stats.lengths),
-            "class_size" => counts(&class_sizes(stats)),
-            "rank" => counts(&ranks(stats)),
-            "n" => Value::One(stats.rewards.len() as f64),
-            "c" => Value::One(stats.classes.iter().flatten().count() as f64),
-            "beta" => Value::One(stats.beta),
-            "step" => Value::One(stats.step as f64),
-            "progress" => Value::One(stats.progress),
-            parameter => {
-                let index = PARAMETERS.iter().position(|(known, _)| *known == parameter);
-                Value::One(self.values[index.expect("names were checked")])
-            }
+    fn named(&self, name: &str) -> Value {
+        if let Some((.., value)) = NAMES.iter().find(|(known, ..)| *known == name) {
+            return value(self.stats);
         }
+        let index = PARAMETERS.iter().position(|(known, _)| *known == name);
+        Value::One(self.values[index.expect("names were checked")])
     }
 }
 

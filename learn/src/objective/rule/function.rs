@@ -10,8 +10,8 @@ use anyhow::{Result, anyhow, bail};
 use serde_json::{Map, Value as Json};
 use tealight_datasets::verify::GroupFunction;
 
-use super::evaluate::{Scope, Value};
-use super::{GroupStats, SCALARS, VECTORS};
+use super::GroupStats;
+use super::evaluate::{NAMES, Value};
 
 /// What a text that names a function begins with.
 pub const PREFIX: &str = "python:";
@@ -55,16 +55,15 @@ impl Function {
         let Some(function) = self.loaded.get() else {
             bail!("`advantage`: `{PREFIX}{}` was not loaded", self.argument);
         };
-        let scope = Scope { stats, values: &[] };
-        let json = |name: &str| match (scope.named(name), name) {
-            (Value::One(one), "beta" | "progress") => Json::from(one),
-            (Value::One(one), _) => Json::from(one as u64),
-            (Value::Each(all), "r" | "logp" | "logp_base") => Json::from(all),
-            (Value::Each(all), _) => all.into_iter().map(|one| one as u64).collect(),
-        };
-        let names = VECTORS.iter().chain(&SCALARS).filter(|name| self.reads(name));
-        let values: Map<String, Json> =
-            names.map(|name| ((*name).to_owned(), json(name))).collect();
+        let mut values = Map::new();
+        for (name, [is_whole, ..], value) in NAMES.iter().filter(|(name, ..)| self.reads(name)) {
+            let json = |one| if *is_whole { Json::from(one as u64) } else { Json::from(one) };
+            let value = match value(stats) {
+                Value::One(one) => json(one),
+                Value::Each(all) => all.into_iter().map(json).collect(),
+            };
+            values.insert((*name).into(), value);
+        }
         let count = stats.rewards.len();
         let correct = stats.classes.iter().flatten().count();
         function.advantages(count, &values.into()).map_err(|why| {
