@@ -6,6 +6,7 @@
 pub mod changes;
 pub mod choices;
 pub mod display;
+mod filters;
 pub mod guard;
 pub mod interpreter;
 pub mod json_file;
@@ -19,6 +20,7 @@ pub mod run_folder;
 pub mod similar;
 pub mod turns;
 
+pub use filters::Filters;
 pub use prompt::{Chat, Message, Prompt};
 
 /// FNV-1a: a hash that is the same on every machine and for ever, unlike the standard library's.

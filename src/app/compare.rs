@@ -35,10 +35,9 @@ pub struct CompareOptions {
     #[arg(long)]
     #[serde(default)]
     pub intersect: bool,
-    /// Settings in which the runs may differ: temperature, n, verifier, truncated, failed, prompts,
-    /// max_completion_length, top_k, top_p, min_p, instruction, system_prompt, prompt_template, few_shot,
-    /// few_shot_dataset, reward_weights, correct_threshold, classes.
-    #[arg(long, value_delimiter = ',', value_name = "KEY")]
+    /// Settings in which the runs may differ.
+    #[arg(long, value_delimiter = ',', value_name = "KEY",
+          help = format!("Settings in which the runs may differ: {}", comparable::keys().join(", ")))]
     #[serde(default)]
     pub across: Vec<String>,
     /// Directory for compare.json and report.html; without --output nothing is written.

@@ -12,6 +12,7 @@ pub mod directory;
 pub mod doctor;
 pub mod evaluate;
 pub mod export;
+pub mod filter_options;
 pub(crate) mod folder_settings;
 pub mod gap;
 pub mod grade;

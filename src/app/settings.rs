@@ -12,6 +12,7 @@ use tealight_eval::number::counted;
 use tealight_eval::pass_at_k;
 
 use crate::app::data_file::{self, DATASET_HELP};
+use crate::app::filter_options::FilterOptions;
 use crate::app::lengths;
 use crate::app::prompts::PromptOptions;
 use crate::app::rewards::{RewardOptions, checkers};
@@ -20,10 +21,10 @@ use crate::solvers::sampled::Sampled;
 use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
 use tealight_nn::device::{self, Kernels, Precision};
-use tealight_nn::generate::{Filters, SamplingParams};
+use tealight_nn::generate::SamplingParams;
 use tealight_nn::model::Architecture;
 use tealight_nn::tokenizer::HubTokenizer;
-use tealight_system::range::{LIMIT, TOKENS, above, at_least};
+use tealight_system::range::{LIMIT, TOKENS, at_least};
 
 /// Settings with every option at its default: where another program begins.
 ///
@@ -341,28 +342,19 @@ pub struct DecodingOptions {
     #[arg(long, value_delimiter = ',', default_value = "1", add = at_least(0.0).at_most(100.0),
           help_heading = "Decoding")]
     pub temperature: Vec<f64>,
-    /// Sample from the k most likely tokens; 0 disables the filter.
-    #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(16_777_216.0), help_heading = "Decoding")]
-    pub top_k: usize,
-    /// Nucleus sampling: sample from the most likely tokens up to this probability mass; 1 disables the filter.
-    #[arg(long, default_value_t = 1.0, add = above(0.0).at_most(1.0), help_heading = "Decoding")]
-    pub top_p: f64,
-    /// Drop tokens whose probability is below this share of the most likely token's; 0 disables the filter.
-    #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Decoding")]
-    pub min_p: f64,
+    /// The filters of next-token distributions.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub filters: FilterOptions,
     /// Maximum new tokens of a completion. Default: the rest of the context after the prompt, at most 512.
     #[arg(long, add = TOKENS, help_heading = "Decoding")]
     pub max_completion_length: Option<usize>,
 }
 
 impl DecodingOptions {
-    pub(crate) fn filters(&self) -> Filters {
-        Filters { top_k: self.top_k, top_p: self.top_p, min_p: self.min_p }
-    }
-
     /// Sampling settings without the tokens that end a sequence, which a solver takes from its tokenizer.
     pub(crate) fn params(&self, temperature: f64, length: usize) -> SamplingParams {
-        let (filters, eos) = (self.filters(), Vec::new());
+        let (filters, eos) = (self.filters.into(), Vec::new());
         SamplingParams { temperature, filters, max_new_tokens: length, eos }
     }
 }

@@ -26,7 +26,7 @@ pub mod view;
 pub use evaluation::{warnings, write, write_indexed};
 pub use greedy::greedy_warnings;
 pub use page::{document_page, shell_argument};
-pub use study::{Evaluated, EvaluationFilters, Measured, Study, Training, TrainingPoint, Tuned};
+pub use study::{Evaluated, Measured, Study, Training, TrainingPoint, Tuned};
 pub use study_page::{write_study, write_training};
 
 /// The k that curves are drawn at: `ks` and the powers of two up to `n`, in order.

@@ -1,6 +1,7 @@
 //! A study as data: the contents of its `results.json`.
 
 use serde::{Deserialize, Serialize};
+use tealight_core::Filters;
 
 use crate::contrast::{Contrast, Evaluations};
 use crate::curve::{Curves, Tuning};
@@ -25,7 +26,7 @@ pub struct Study {
     pub temperature: f64,
     /// The filters of next-token distributions in every evaluation.
     #[serde(default)]
-    pub filters: EvaluationFilters,
+    pub filters: Filters,
     /// Training prompts.
     pub prompts: usize,
     /// Prompts in a training step.
@@ -53,39 +54,6 @@ pub struct Study {
     pub tuning: Option<Tuning>,
     /// Wall time of everything.
     pub seconds: f64,
-}
-
-/// The filters of each next-token distribution before a token is drawn; the remaining tokens are renormalised.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct EvaluationFilters {
-    /// The most likely tokens up to this mass; 1 keeps all.
-    pub top_p: f64,
-    /// The k most likely tokens; 0 keeps all.
-    pub top_k: usize,
-    /// Tokens at least this share as likely as the most likely one; 0 keeps all.
-    pub min_p: f64,
-}
-
-impl Default for EvaluationFilters {
-    fn default() -> Self {
-        Self { top_p: 1.0, top_k: 0, min_p: 0.0 }
-    }
-}
-
-impl std::fmt::Display for EvaluationFilters {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { top_p, top_k, min_p } = self;
-        let parts = [
-            (*top_p < 1.0).then(|| format!("top-p {top_p}")),
-            (*top_k > 0).then(|| format!("top-k {top_k}")),
-            (*min_p > 0.0).then(|| format!("min-p {min_p}")),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        match parts.is_empty() {
-            true => write!(out, "no filters (top-p 1, top-k 0, min-p 0)"),
-            false => write!(out, "{}", parts.join(", ")),
-        }
-    }
 }
 
 impl Study {

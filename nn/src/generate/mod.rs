@@ -18,9 +18,10 @@ use serde::{Deserialize, Serialize};
 pub use candle::{CandleModel, CandleSampler, names as candle_families, quantized_names};
 pub use local::LocalSampler;
 pub use rng::RngKey;
-pub use sampling::{Filters, SamplingParams};
+pub use sampling::SamplingParams;
 pub use stream::stream;
 pub use strides::PREFILL_TOKENS;
+pub use tealight_core::Filters;
 
 /// Completions of one prompt that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

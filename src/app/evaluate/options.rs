@@ -173,7 +173,7 @@ impl EvalOptions {
                 Some(_) => self.model.precision,
                 None => self.model.precision.on(&self.model.open_device()?.0),
             },
-            filters: self.decoding.filters(),
+            filters: self.decoding.filters.into(),
             max_completion_length: length,
             seed: self.seed,
             prompts: self.data.prompts.record()?,
@@ -227,7 +227,7 @@ impl EvalOptions {
         if self.model.precision.rollout_dtype.is_some() {
             bail!("--exact needs the model's own log-probabilities: leave --rollout-dtype out");
         }
-        let is_whole = self.decoding.filters() == Filters::default();
+        let is_whole = Filters::from(self.decoding.filters) == Filters::default();
         if !is_whole || self.decoding.temperature.contains(&0.0) {
             bail!(
                 "--exact compares whole distributions: leave --top-k, --top-p, --min-p and \

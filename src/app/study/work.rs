@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Result;
 use tealight_eval::Summary;
 use tealight_eval::curve::RunPath;
-use tealight_eval::report::{Evaluated, EvaluationFilters, Measured, Study, Training, Tuned, grid};
+use tealight_eval::report::{Evaluated, Measured, Study, Training, Tuned, grid};
 use tealight_eval::results::Question;
 
 use super::paths::PathSet;
@@ -169,11 +169,7 @@ impl StudyOptions {
             ks: self.k.clone(),
             grid: grid(&self.k, self.n),
             temperature: settings.temperature,
-            filters: EvaluationFilters {
-                top_p: self.sets.eval_top_p,
-                top_k: self.sets.eval_top_k,
-                min_p: self.sets.eval_min_p,
-            },
+            filters: self.sets.filters(),
             prompts: study.train.problems.len(),
             prompts_per_step: settings.prompts_per_step,
             num_generations: settings.num_generations,

@@ -9,14 +9,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tealight_core::{Message, Prompt};
 
+use crate::app::filter_options::FilterOptions;
 use crate::app::settings::ModelOptions;
 use crate::solvers::sampled::Sampled;
 use tealight_formats::hub;
 use tealight_learn::train::rlvr::LENGTH;
-use tealight_nn::generate::{Filters, Finish, RngKey, SampleRequest, SamplingParams};
+use tealight_nn::generate::{Finish, RngKey, SampleRequest, SamplingParams};
 use tealight_nn::tokenizer::{TextStream, Tokenizer};
 use tealight_system::files::read_limited;
-use tealight_system::range::{COUNT, SEED, TOKENS, above, at_least};
+use tealight_system::range::{COUNT, SEED, TOKENS, at_least};
 use tealight_system::stop::Stop;
 use tealight_system::telemetry::{out, print};
 
@@ -47,15 +48,9 @@ pub(in crate::cli) struct GenerateOptions {
     /// Sampling temperature; 0 is greedy.
     #[arg(long, default_value_t = 1.0, add = at_least(0.0).at_most(100.0), help_heading = "Decoding")]
     temperature: f64,
-    /// Sample from the k most likely tokens; 0 disables the filter.
-    #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(16_777_216.0), help_heading = "Decoding")]
-    top_k: usize,
-    /// Nucleus sampling: sample from the most likely tokens up to this probability mass.
-    #[arg(long, default_value_t = 1.0, add = above(0.0).at_most(1.0), help_heading = "Decoding")]
-    top_p: f64,
-    /// Drop tokens whose probability is below this share of the most likely token's.
-    #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Decoding")]
-    min_p: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    filters: FilterOptions,
     /// Maximum new tokens of a completion. Default: the rest of the context after the prompt, at most 512.
     #[arg(long, add = TOKENS, help_heading = "Decoding")]
     max_completion_length: Option<usize>,
@@ -143,7 +138,7 @@ impl GenerateRequest<'_> {
         let o = self.options;
         let params = SamplingParams {
             temperature: o.temperature,
-            filters: Filters { top_k: o.top_k, top_p: o.top_p, min_p: o.min_p },
+            filters: o.filters.into(),
             max_new_tokens: o.max_completion_length.unwrap_or(LENGTH.min(context_left)),
             eos: tokenizer.eos().to_vec(),
         };
