@@ -54,10 +54,9 @@ pub enum SaveDtype {
 
 /// Refuses weights that float16 has no number for, as they are or as scales of 8 bits.
 fn refuse_overflow(options: &ExportOptions, weights: &Weights) -> Result<()> {
-    let (part, other) = match (options.gguf, options.save_dtype) {
-        (Some(GgufType::F16), _) => (1.0, "--gguf bf16"),
-        (Some(GgufType::Q8_0), _) => (127.0, "--gguf bf16"),
-        (None, SaveDtype::Float16) => (1.0, "--save-dtype bfloat16"),
+    let (overflow, other) = match (options.gguf, options.save_dtype) {
+        (Some(kind), _) if kind.overflow().is_finite() => (kind.overflow(), "--gguf bf16"),
+        (None, SaveDtype::Float16) => (65_520.0, "--save-dtype bfloat16"),
         _ => return Ok(()),
     };
     for (name, tensor) in weights {
@@ -67,8 +66,7 @@ fn refuse_overflow(options: &ExportOptions, weights: &Weights) -> Result<()> {
         }
         let all = tensor.to_dtype(DType::F32)?.abs()?.flatten_all()?;
         let largest = all.max(0)?.to_scalar::<f32>()?;
-        // Numbers from here on round to infinity.
-        if f64::from(largest) >= 65_520.0 * part {
+        if f64::from(largest) >= overflow {
             bail!("`{name}` reaches {largest}, and float16 ends at 65504: choose {other}");
         }
     }

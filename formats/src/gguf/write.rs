@@ -33,28 +33,26 @@ pub enum GgufType {
 }
 
 impl GgufType {
-    fn dtype(self) -> GgmlDType {
+    /// Candle's type, its number in files, llama.cpp's `general.file_type` for a file of mostly this type, and from
+    /// which number on weights round to infinity.
+    fn row(self) -> (GgmlDType, u32, i64, f64) {
         match self {
-            GgufType::F32 => GgmlDType::F32,
-            GgufType::F16 => GgmlDType::F16,
-            GgufType::Bf16 => GgmlDType::BF16,
-            GgufType::Q8_0 => GgmlDType::Q8_0,
+            GgufType::F32 => (GgmlDType::F32, 0, 0, f64::INFINITY),
+            GgufType::F16 => (GgmlDType::F16, 1, 1, 65_520.0),
+            GgufType::Bf16 => (GgmlDType::BF16, 30, 32, f64::INFINITY),
+            GgufType::Q8_0 => (GgmlDType::Q8_0, 8, 7, 65_520.0 * 127.0),
         }
     }
 
-    /// The `general.file_type` of llama.cpp for a file of mostly this type, and the word for it in file names.
-    fn file_type(self) -> (i64, &'static str) {
-        match self {
-            GgufType::F32 => (0, "f32"),
-            GgufType::F16 => (1, "f16"),
-            GgufType::Bf16 => (32, "bf16"),
-            GgufType::Q8_0 => (7, "q8_0"),
-        }
+    /// From which number on weights round to infinity, as they are or as a scale; infinity where f32 ends no later.
+    pub fn overflow(self) -> f64 {
+        self.row().3
     }
 
     /// The file's name for a model.
     pub fn file_name(self) -> String {
-        format!("model-{}.gguf", self.file_type().1)
+        let word = self.to_possible_value();
+        format!("model-{}.gguf", word.expect("no type is skipped").get_name())
     }
 }
 
@@ -74,7 +72,7 @@ pub(super) fn divisors(architecture: &Architecture) -> Vec<f32> {
 struct Entry {
     name: String,
     tensor: Tensor,
-    dtype: GgmlDType,
+    kind: GgufType,
 }
 
 /// Writes a model to `path`; `config` and `tokenizer` are its `config.json` and `tokenizer.json`, `settings` its
@@ -173,7 +171,7 @@ fn header(file_family: &str, a: &Architecture, kind: GgufType) -> Vec<(String, V
     let int = |number: usize| Value::Int(number as i64);
     let mut values = vec![
         ("general.architecture".to_owned(), Value::Text(file_family.to_owned())),
-        ("general.file_type".to_owned(), Value::Int(kind.file_type().0)),
+        ("general.file_type".to_owned(), Value::Int(kind.row().2)),
         ("general.quantization_version".to_owned(), Value::Int(2)),
     ];
     let mut add = |name: &str, value| values.push((format!("{file_family}.{name}"), value));
@@ -224,34 +222,24 @@ fn entries(
             true => (tensor + 1.0)?,
             false => tensor,
         };
-        let dtype = if tensor.rank() == 2 { kind.dtype() } else { GgmlDType::F32 };
+        let kind = if tensor.rank() == 2 { kind } else { GgufType::F32 };
+        let block = kind.row().0.block_size();
         let row = tensor.dims().last().copied().unwrap_or(1);
         ensure!(
-            row.is_multiple_of(dtype.block_size()),
-            "tensor `{name}`: rows of {row} values do not divide into blocks of {}; choose f16 or bf16",
-            dtype.block_size()
+            row.is_multiple_of(block),
+            "tensor `{name}`: rows of {row} values do not divide into blocks of {block}; choose f16 or bf16"
         );
         let name = names::in_file(&name, file_family)
             .with_context(|| format!("no GGUF name for `{name}`"))?;
-        entries.push(Entry { name, tensor, dtype });
+        entries.push(Entry { name, tensor, kind });
     }
     if file_family == "llama" && architecture.ropes[0].scaling.is_some() {
         let divisors = divisors(architecture);
         let count = divisors.len();
         let tensor = Tensor::from_vec(divisors, count, &candle_core::Device::Cpu)?;
-        entries.push(Entry { name: "rope_freqs.weight".into(), tensor, dtype: GgmlDType::F32 });
+        entries.push(Entry { name: "rope_freqs.weight".into(), tensor, kind: GgufType::F32 });
     }
     Ok(entries)
-}
-
-fn number(dtype: GgmlDType) -> u32 {
-    match dtype {
-        GgmlDType::F32 => 0,
-        GgmlDType::F16 => 1,
-        GgmlDType::Q8_0 => 8,
-        GgmlDType::BF16 => 30,
-        other => unreachable!("{other:?} is not written"),
-    }
 }
 
 fn put<W: Write + Seek>(out: &mut W, values: &[(String, Value)], entries: &[Entry]) -> Result<()> {
@@ -264,13 +252,14 @@ fn put<W: Write + Seek>(out: &mut W, values: &[(String, Value)], entries: &[Entr
         put_value(out, value)?;
     }
     let mut offset = 0u64;
-    for Entry { name, tensor, dtype } in entries {
+    for Entry { name, tensor, kind } in entries {
+        let (dtype, number, ..) = kind.row();
         put_text(out, name)?;
         out.write_all(&(tensor.rank() as u32).to_le_bytes())?;
         for size in tensor.dims().iter().rev() {
             out.write_all(&(*size as u64).to_le_bytes())?;
         }
-        out.write_all(&number(*dtype).to_le_bytes())?;
+        out.write_all(&number.to_le_bytes())?;
         out.write_all(&offset.to_le_bytes())?;
         let bytes = tensor.elem_count() / dtype.block_size() * dtype.type_size();
         // Offsets count from where data begins, which is aligned too: as `pad` below will place it.
@@ -282,8 +271,8 @@ fn put<W: Write + Seek>(out: &mut W, values: &[(String, Value)], entries: &[Entr
         Ok(out.write_all(&vec![0; count as usize])?)
     };
     pad(out)?;
-    for Entry { tensor, dtype, .. } in entries {
-        out.write_all(&QTensor::quantize(tensor, *dtype)?.data()?)?;
+    for Entry { tensor, kind, .. } in entries {
+        out.write_all(&QTensor::quantize(tensor, kind.row().0)?.data()?)?;
         pad(out)?;
     }
     Ok(())
