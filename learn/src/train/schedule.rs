@@ -43,10 +43,8 @@ impl Schedule {
     /// The learning rate as a run states it: that of an adapter says where it is the default.
     pub fn stated_rate(&self, is_adapter: bool) -> String {
         let rate = self.learning_rate;
-        match is_adapter && rate == Self::ADAPTER_RATE {
-            true => format!("{rate:e} (the default with --use-peft)"),
-            false => format!("{rate:e}"),
-        }
+        let is_default = is_adapter && rate == Self::ADAPTER_RATE;
+        format!("{rate:e}{}", if is_default { " (the default with --use-peft)" } else { "" })
     }
 
     /// What is to be said where the warm-up takes all of `total` steps.
@@ -55,6 +53,12 @@ impl Schedule {
         (warmup >= total.max(2)).then(|| {
             format!("--warmup-steps {warmup} covers all steps: the rate rises until the end")
         })
+    }
+
+    /// Whether the rate of a step depends on the number of steps.
+    pub fn depends_on_length(&self) -> bool {
+        let schedule = Self { warmup_steps: 0, ..*self };
+        (0..64).any(|step| schedule.rate(step, 64) != schedule.rate(step, 128))
     }
 
     /// The rate of step `step` (from 0) of `total`.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checkpoint::State;
 use super::micro_batches::micro_batches;
-use super::{AdamW, AdamWConfig, Schedule, Scheduler, order};
+use super::{AdamW, AdamWConfig, Schedule, order};
 use tealight_nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_system::range::{COUNT, LIMIT_OR_ZERO, SEED, at_least};
 use tealight_system::stop::Stop;
@@ -49,9 +49,8 @@ impl SftConfig {
     /// These settings with what the result does not depend on left at nothing: how long to go on, what to save, how
     /// work is split up.
     pub fn identity(&self) -> Self {
-        let is_constant = self.schedule.lr_scheduler_type == Scheduler::Constant;
         Self {
-            max_steps: if is_constant { 0 } else { self.max_steps },
+            max_steps: if self.schedule.depends_on_length() { self.max_steps } else { 0 },
             save_steps: 0,
             save_total_limit: 0,
             micro_batch_tokens: 0,

@@ -8,7 +8,6 @@ use tealight_system::range::SEED;
 
 use super::settings::{LogKl, Settings};
 use crate::objective::{Baseline, Objective, Plan};
-use crate::train::Scheduler;
 use tealight_system::telemetry::ReportTo;
 
 /// One run: an objective, a seed, and everything else.
@@ -73,10 +72,8 @@ impl RlvrConfig {
     pub fn identity(&self) -> Self {
         let mut identity = self.clone();
         let settings = &mut identity.settings;
-        // A rate that falls over the run, or a rule that reads the share that is over, depends on its length.
-        let is_constant = settings.schedule.lr_scheduler_type == Scheduler::Constant;
         let rule = self.objective.plan.rule.as_ref();
-        if is_constant && !rule.is_some_and(|rule| rule.reads("progress")) {
+        if !(settings.schedule.depends_on_length() || rule.is_some_and(|r| r.reads("progress"))) {
             settings.max_steps = 0;
         }
         (settings.save_steps, settings.save_total_limit) = (0, 0);
