@@ -55,6 +55,9 @@ pub struct AdamW {
 }
 
 impl AdamW {
+    /// Bytes of the moments of a weight.
+    pub const BYTES_A_WEIGHT: u64 = 8;
+
     /// An optimizer that has taken no step.
     ///
     /// # Errors

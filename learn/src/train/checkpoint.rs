@@ -254,9 +254,8 @@ impl Checkpoints<'_> {
     /// The largest file that a checkpoint of the model may have: two moments of every weight in 32 bits, its header,
     /// and the metrics.
     fn max_file(&self) -> u64 {
-        const BYTES_A_WEIGHT: u64 = 16;
         let weights = self.model.architecture.parameters();
-        weights.saturating_mul(BYTES_A_WEIGHT).saturating_add(MAX_LINES)
+        weights.saturating_mul(2 * AdamW::BYTES_A_WEIGHT).saturating_add(MAX_LINES)
     }
 
     fn verified(&self, path: &Path) -> Result<TrainerState> {

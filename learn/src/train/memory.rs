@@ -3,6 +3,7 @@
 use candle_core::{DType, Device};
 use serde::Serialize;
 
+use super::AdamW;
 use tealight_nn::backend::cpu::key_layout::{KeyLayout, retained_tokens};
 use tealight_nn::backend::gpu::most_logits;
 use tealight_nn::backend::int8;
@@ -97,8 +98,7 @@ impl MemoryPlan {
     }
 
     /// Of a run on the CPU with weight matrices of this type; `sizes` may be larger than what is met.
-    pub fn on_cpu(architecture: &Architecture, sizes: Sizes, dtype: DType) -> Self {
-        let a = architecture;
+    pub fn on_cpu(a: &Architecture, sizes: Sizes, dtype: DType) -> Self {
         let is_half = dtype == DType::BF16;
         // Of the other weights there are few: they count as matrices.
         let width = dtype.size_in_bytes() as u64;
@@ -132,7 +132,7 @@ impl MemoryPlan {
             },
             // An adapter stays in f32.
             policy: 4 * trained + if is_half && sizes.trained.is_none() { width * all } else { 0 },
-            optimizer: 8 * trained,
+            optimizer: AdamW::BYTES_A_WEIGHT * trained,
             activations: 4 * activations(a, sizes),
             packed,
             cache: (cached(a, &sizes, samples_in_half) + 8 * columns) as u64,
@@ -145,12 +145,7 @@ impl MemoryPlan {
 
     /// Of a run on a GPU with weights and activations of this type; what is trained is in f32. The cache is that of
     /// rows which all grow to their end.
-    fn on_gpu(
-        architecture: &Architecture,
-        sizes: Sizes,
-        (dtype, device): (DType, &Device),
-    ) -> Self {
-        let a = architecture;
+    fn on_gpu(a: &Architecture, sizes: Sizes, (dtype, device): (DType, &Device)) -> Self {
         let width = dtype.size_in_bytes() as u64;
         let all = a.parameters();
         let trained = sizes.trained.map_or(all, |count| count as u64);
@@ -164,7 +159,7 @@ impl MemoryPlan {
             base: if sizes.holds_base || sizes.trained.is_some() { width * all } else { 0 },
             // The copy that samples are drawn from.
             policy: 4 * trained + if is_half { width * trained } else { 0 },
-            optimizer: 8 * trained,
+            optimizer: AdamW::BYTES_A_WEIGHT * trained,
             activations: width * activations(a, sizes),
             packed: if is_half && !tealight_gpu::multiplies_halves(device) { 4 * head } else { 0 },
             cache: sizes.rows as u64

@@ -6,6 +6,7 @@ use crate::app::session::Session;
 use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::rollout::Encoded;
+use tealight_learn::train::AdamW;
 use tealight_learn::train::checkpoint::Checkpoints;
 use tealight_learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use tealight_learn::train::rlvr::{RlvrConfig, reads_base};
@@ -69,7 +70,7 @@ impl Session<'_> {
         let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
         // Weights and two moments; one more while it is written, and the result.
         let num_checkpoints = checkpoints.limit.max(1) as u64 + 2;
-        let need = trained as u64 * (12 * num_checkpoints + 4);
+        let need = trained as u64 * ((4 + AdamW::BYTES_A_WEIGHT) * num_checkpoints + 4);
         if need > free {
             tracing::warn!(
                 "{}: {:.1} GB are free, and {num_checkpoints} checkpoints with the result take {:.1} GB; lower \
