@@ -66,18 +66,6 @@ pub const MIN_LOG_RATIO: f32 = -100.0;
 const ALPHA_IS_KL: f64 = 1e-6;
 
 impl Divergence {
-    /// Every divergence, with one alpha that is none of the others.
-    pub const ALL: [Divergence; 8] = [
-        Divergence::ForwardKl,
-        Divergence::ReverseKl,
-        Divergence::Js,
-        Divergence::Alpha(0.3),
-        Divergence::TotalVariation,
-        Divergence::ForwardChiSquared,
-        Divergence::ReverseChiSquared,
-        Divergence::Hellinger,
-    ];
-
     /// The names that need no number; `alpha:A` is the other one.
     const NAMED: [(&str, Divergence); 7] = [
         ("forward-kl", Divergence::ForwardKl),
@@ -88,6 +76,11 @@ impl Divergence {
         ("reverse-chi2", Divergence::ReverseChiSquared),
         ("hellinger", Divergence::Hellinger),
     ];
+
+    /// Every divergence, with one alpha that is none of the others.
+    pub fn all() -> impl Iterator<Item = Divergence> {
+        Self::NAMED.into_iter().map(|(_, one)| one).chain([Divergence::Alpha(0.3)])
+    }
 
     /// The names that need no number.
     pub fn names() -> impl Iterator<Item = &'static str> {
@@ -252,9 +245,7 @@ mod tests {
 
     #[test]
     fn generators_are_the_textbook_divergences() {
-        for divergence in
-            Divergence::ALL.into_iter().chain([0.5, -0.7, 1.6, 2.0].map(Divergence::Alpha))
-        {
+        for divergence in Divergence::all().chain([0.5, -0.7, 1.6, 2.0].map(Divergence::Alpha)) {
             for share in [1e-3, 0.2, 0.499, 0.5, 0.501, 0.9, 0.999] {
                 let policy: [f64; 2] = [share, 1.0 - share];
                 let ours: f64 = policy.iter().map(|q| 0.5 * divergence.f((q / 0.5).ln())).sum();
@@ -271,7 +262,7 @@ mod tests {
 
     #[test]
     fn derivative_and_slope_are_those_of_the_generator() {
-        for divergence in Divergence::ALL {
+        for divergence in Divergence::all() {
             for x in [-6.0, -1.0, -0.02, -0.003, 0.004, 0.5, 3.0] {
                 let step = 1e-6;
                 let numeric = (divergence.f(x + step) - divergence.f(x - step)) / (2.0 * step);
@@ -294,7 +285,7 @@ mod tests {
 
     #[test]
     fn extreme_log_ratios_are_finite_and_small_ones_do_not_cancel() {
-        for divergence in Divergence::ALL {
+        for divergence in Divergence::all() {
             assert_eq!(divergence.f(0.0), 0.0);
             assert!(!divergence.f(f64::NEG_INFINITY).is_nan(), "{divergence}");
             assert!(!divergence.slope(f64::NEG_INFINITY).is_nan(), "{divergence}");
@@ -330,7 +321,7 @@ mod tests {
 
     #[test]
     fn names_are_read_and_printed_back() {
-        for divergence in Divergence::ALL {
+        for divergence in Divergence::all() {
             assert_eq!(divergence.to_string().parse::<Divergence>().unwrap(), divergence);
         }
         for text in ["alpha:0.5", "alpha-0.5", "alpha_0.5"] {

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn divergences_of_f32_are_those_of_f64() {
-        for divergence in Divergence::ALL {
+        for divergence in Divergence::all() {
             for step in -4000..400 {
                 let x = step as f32 / 50.0 + 0.003;
                 let wide = f64::from(x);

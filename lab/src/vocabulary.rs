@@ -28,7 +28,7 @@ mod tests {
     fn the_vocabulary_term_is_the_divergence_with_its_gradient() {
         let base = Tensor::new(&[[0.5_f64, 0.3, 0.15, 0.05]], &Device::Cpu).unwrap().log().unwrap();
         let start = [[0.3_f64, -0.2, 1.1, -2.0]];
-        for kind in Divergence::ALL {
+        for kind in Divergence::all() {
             let value = |logits: &Tensor| {
                 let logp = log_softmax(logits, 1).unwrap();
                 divergence(kind, &logp, &base).unwrap().sum_all().unwrap()

@@ -88,7 +88,7 @@ fn divergences_and_entropies_have_their_values_and_their_gradients() {
         [1, 2].map(|seed| weights::random(&architecture, seed, &Device::Cpu).expect("memory"));
     let formulas = ["f=(t-1)^2/(t+1)", "f=t*log(t)", "f=max(t,0.9)+t^1.5"];
     let formulas = formulas.map(|text| text.parse::<Divergence>().expect("convex"));
-    for divergence in Divergence::ALL.into_iter().chain(formulas) {
+    for divergence in Divergence::all().chain(formulas) {
         let (values, exact_grads) = exact(&architecture, [&own, &other], divergence);
         for backend in backends() {
             let policy = backend.policy(&architecture, &own);
@@ -121,8 +121,9 @@ fn divergences_and_entropies_have_their_values_and_their_gradients() {
 fn self_divergence_and_its_gradient_are_zero() {
     let architecture = architecture();
     let own = weights::random(&architecture, 1, &Device::Cpu).expect("memory");
-    for (backend, divergence) in
-        backends().into_iter().flat_map(|backend| Divergence::ALL.map(|d| (backend.clone(), d)))
+    for (backend, divergence) in backends()
+        .into_iter()
+        .flat_map(|backend| Divergence::all().map(move |d| (backend.clone(), d)))
     {
         let policy = backend.policy(&architecture, &own);
         let result = token_logp(policy.decoder(), &rows(), TEMPERATURE).expect("a pass");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tealight::learn::objective::{self, Objective};
+use tealight::learn::objective::{self, Divergence, Objective};
 
 use crate::support::binary::{Folder, has, ok, printed, tealight, words};
 
@@ -144,4 +144,9 @@ fn markdown() -> String {
 fn the_table_of_objectives_is_the_program_s() {
     let (docs, table) = (include_str!("../../docs/objectives.md"), markdown());
     assert!(docs.contains(table.trim()), "the table of docs/objectives.md:\n{table}");
+    for name in Divergence::names() {
+        let formula = name.parse::<Divergence>().expect("a name").formula();
+        let mut rows = docs.lines().filter(|line| line.starts_with(&format!("| `{name}` |")));
+        assert!(rows.any(|row| row.contains(&format!("| `{formula}` |"))), "{name}: {formula}");
+    }
 }

@@ -125,7 +125,7 @@ impl Law {
         let alpha = 3.0 * cubic - 1.0;
         let round = (alpha * 1e6).round() / 1e6;
         let alpha = if (alpha - round).abs() < 1e-9 { round } else { alpha };
-        let named = Divergence::ALL.into_iter().filter(|one| !matches!(one, Divergence::Alpha(_)));
+        let named = Divergence::all().filter(|one| !matches!(one, Divergence::Alpha(_)));
         let alphas = alpha.is_finite().then(|| Divergence::alpha(alpha));
         named.chain(alphas).find_map(|named| {
             let scale = self.at(0.7) / named.f(0.7);

@@ -43,7 +43,7 @@ fn values_and_slopes_have_all_digits_near_one_and_far_from_it() {
 #[test]
 fn named_divergences_are_their_formulas() {
     let alphas = [0.5, -0.7, 1.6].map(Divergence::Alpha);
-    for named in Divergence::ALL.into_iter().chain(alphas) {
+    for named in Divergence::all().chain(alphas) {
         let formula = Formula::parse(&named.formula()).unwrap();
         let facts = formula.facts();
         let twin = facts.twin.unwrap_or_else(|| panic!("{named} is not recognised"));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     fn every() -> impl Iterator<Item = PointwiseLoss> {
-        losses(Divergence::ALL.into_iter().chain(FORMULAS.map(|text| text.parse().unwrap())))
+        losses(Divergence::all().chain(FORMULAS.map(|text| text.parse().unwrap())))
     }
 
     const FORMULAS: [&str; 3] = ["f=(t-1)^2/(t+1)", "f=t*log(t)+abs(t-1)", "f=(t-1)*log(t)"];
@@ -218,7 +218,7 @@ mod tests {
     fn matching_counts_the_mass_outside_the_support() {
         let (target, policy) = ([0.7_f64, 0.3], [0.5_f64, 0.2, 0.3]);
         let formulas = FORMULAS.map(|text| text.parse::<Divergence>().unwrap());
-        let all = Divergence::ALL.into_iter().chain(formulas);
+        let all = Divergence::all().chain(formulas);
         for divergence in all.filter(|d| d.at_infinity().is_finite()) {
             let matching: f64 = target
                 .iter()
@@ -238,7 +238,7 @@ mod tests {
             -30.0_f64, -8.0, -2.0, -0.3, -0.05, -1e-3, 0.0, 1e-3, 0.09, 0.11, 1.0, 5.0, 19.0, 25.0,
         ];
         let narrow = at.map(|x| x as f32);
-        for loss in losses(Divergence::ALL) {
+        for loss in losses(Divergence::all()) {
             let x = Var::new(&narrow, &Device::Cpu).unwrap();
             let values = on_device(loss, x.as_tensor()).unwrap();
             let slopes = values.sum_all().unwrap().backward().unwrap();

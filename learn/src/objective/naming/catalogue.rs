@@ -100,6 +100,7 @@ pub static KEYS: LazyLock<String> = LazyLock::new(|| {
         .replace("{DIVERGENCES}", &divergences.join(", "))
         .replace("{RULES}", &rules.join("\n"))
         .replace("{MEMBERS}", &controlled_family::names().join(", "))
+        .replace("{REHEARSED}", &controlled_family::rehearsed().join(", "))
 });
 
 const KEYS_WITHOUT_LISTS: &str = "\
@@ -116,7 +117,7 @@ Keys, for any objective as NAME:key=value:...
                  {MEMBERS}, or a formula such as f=(t-1)^2/(t+1)
   weight         coefficient of the member's divergence from the base, or the alpha of
                  alpha-dpg
-  rehearsal      samples that forward-kl, js, hellinger and formulas of `divergence` are
+  rehearsal      samples that {REHEARSED} and formulas of `divergence` are
                  estimated on: stored (the base's), correct (the base's correct ones),
                  importance (the policy's, with importance weights), full (the policy's,
                  over the vocabulary)

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use tealight_divergence::{Divergence, Formula};
 
 use super::Keys;
+use crate::objective::Objective;
 
 /// A member: its name, the key that its weight sets, the weight it has, the keys it stands for, and whether `rehearsal`
 /// says how it is estimated.
@@ -45,6 +46,22 @@ fn formula(text: &str) -> Result<(String, String)> {
 /// The names of the members.
 pub(in crate::objective::naming) fn names() -> Vec<&'static str> {
     MEMBERS.iter().map(|one| one.0).collect()
+}
+
+/// Of those that have a rehearsal.
+pub(in crate::objective::naming) fn rehearsed() -> Vec<&'static str> {
+    MEMBERS.iter().filter(|one| one.3).map(|one| one.0).collect()
+}
+
+impl Objective {
+    /// The members of the controlled family, with every rehearsal.
+    pub fn members() -> impl Iterator<Item = String> {
+        let texts = |(name, .., is_rehearsed): &Member| match is_rehearsed {
+            true => REHEARSALS.map(|row| format!("divergence:{name}:rehearsal={}", row.0)).to_vec(),
+            false => vec![format!("divergence:{name}")],
+        };
+        MEMBERS.iter().flat_map(texts)
+    }
 }
 
 impl Keys {
@@ -94,8 +111,8 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
-    use super::Divergence;
-    use crate::objective::{Estimator, Objective, Plan, SampleSource};
+    use super::{Divergence, Objective};
+    use crate::objective::{Estimator, Plan, SampleSource};
 
     fn plan(text: &str) -> Plan {
         text.parse::<Objective>().unwrap_or_else(|error| panic!("{text}: {error:#}")).plan
