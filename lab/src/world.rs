@@ -17,12 +17,14 @@ pub struct World {
     pub is_right: Vec<Vec<bool>>,
 }
 
+type Row = (&'static str, &'static str, fn() -> World);
+
 /// The worlds, with what they show.
-pub const WORLDS: [(&str, &str); 4] = [
-    ("ends", "three tokens, right when the first is the last: a bigram shrinks gradually"),
-    ("dyck", "balanced brackets under a three-parameter bigram: a first-order jump"),
-    ("strategies", "a policy that cannot see its prompt: Pass@k curves that cross"),
-    ("walk", "three moves from one number to another, four prompts"),
+pub const WORLDS: [Row; 4] = [
+    ("ends", "a bigram collapses gradually", || World::ends(5)),
+    ("dyck", "it jumps", World::dyck),
+    ("strategies", "Pass@k curves cross", World::strategies),
+    ("walk", "moves from one number to another", World::walk),
 ];
 
 /// The moves of `walk`: an operator and a digit.
@@ -35,16 +37,11 @@ const WALKS: [(u32, u32); 4] = [(5, 14), (9, 20), (44, 47), (18, 27)];
 impl World {
     /// The world called `name`.
     pub fn named(name: &str) -> Result<Self> {
-        Ok(match name {
-            "ends" => Self::ends(5),
-            "dyck" => Self::dyck(),
-            "strategies" => Self::strategies(),
-            "walk" => Self::walk(),
-            _ => {
-                let names: Vec<_> = WORLDS.iter().map(|(name, _)| *name).collect();
-                bail!("world `{name}` is not known; choose one of {}", names.join(", "))
-            }
-        })
+        let Some((.., world)) = WORLDS.iter().find(|(known, ..)| *known == name) else {
+            let names = WORLDS.map(|(name, ..)| name).join(", ");
+            bail!("world `{name}` is not known; choose one of {names}");
+        };
+        Ok(world())
     }
 
     /// Sequences of `length` tokens out of three, correct when the first is the last. The base is a

@@ -176,9 +176,6 @@ Examples:
         options: LabOptions::augment_args,
         about: "Compute exact optima of objectives on toy tasks, and whether an estimator is biased",
         more: "\
-Worlds: ends (a bigram collapses gradually), dyck (it jumps), strategies (Pass@k curves cross),
-walk (moves from one number to another).
-
 --prove computes the exact expected gradient on a toy task (three prompts, 27 outputs) and compares it
 with the gradient of the claim. If they differ, the estimator is biased: --prove prints by how much.
 

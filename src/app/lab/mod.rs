@@ -11,15 +11,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tealight_eval::number::fixed;
 
-use tealight_lab::{Class, KS, Measures, Optimum, Point, Search, World};
+use tealight_lab::{Class, KS, Measures, Optimum, Point, Search, WORLDS, World};
 use tealight_learn::objective::{Divergence, Objective};
 use tealight_system::range::{SEED, above, at_least};
+
+fn worlds() -> String {
+    let worlds = WORLDS.map(|(name, shows, _)| format!("{name} ({shows})"));
+    format!("{}: docs/how-to/collapse.md", worlds.join(", "))
+}
 
 /// Options of `tealight lab`.
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub struct LabOptions {
-    /// ends, dyck, strategies or walk (docs/how-to/collapse.md).
-    #[arg(default_value = "ends")]
+    /// The toy task.
+    #[arg(default_value = "ends", help = worlds())]
     pub world: String,
     /// Class of policies. Default: bigram; unigram for the world strategies.
     #[arg(long)]
