@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::architecture::{Activation, Architecture, DeltaSizes, LayerKind, Rope};
 use super::config_keys;
-use super::family::{FAMILIES, Factor, Windows, family};
+use super::family::{Factor, Windows, families, family};
 use super::keys::Keys;
 use super::layer_kinds::layers;
 use super::text_part;
@@ -55,8 +55,8 @@ impl Architecture {
         let name = Keys(config).text("model_type")?;
         let Some(family) = family(name) else {
             bail!(
-                "architecture `{name}` is not supported; supported are {FAMILIES} (and candle-transformers' for eval and \
-                 generate)"
+                "architecture `{name}` is not supported; supported are {} (and candle-transformers' for eval and generate)",
+                families()
             );
         };
         let config = config_keys::completed(config, config_keys::Decoder::Own)?;

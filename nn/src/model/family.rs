@@ -3,11 +3,6 @@
 
 use super::architecture::{Fusion, NormPlacement, QkNorm};
 
-/// Families that are supported, as `model_type` in `config.json` names them.
-pub(super) const FAMILIES: &str = "llama (Llama 3.x, SmolLM2), qwen2 (Qwen2, Qwen2.5), qwen3, gemma3_text (Gemma 3 270M and 1B), \
-                        qwen3_5_text (Qwen3.5), \
-                        smollm3, olmo2, olmo3, mistral, ministral3, phi3 (Phi-3, Phi-4-mini), granite (Granite 3), granitemoehybrid (Granite 4, dense)";
-
 /// A row of choices.
 pub(super) struct Family {
     pub(super) norms: NormPlacement,
@@ -80,71 +75,91 @@ pub(super) struct Factors {
     pub(super) logits: Factor,
 }
 
-/// The row of a `model_type`.
-pub(super) fn family(name: &str) -> Option<Family> {
-    let usual = Factors {
-        embeddings: Factor::One,
-        residuals: Factor::One,
-        attention: Factor::OverRootOfHeadDim,
-        logits: Factor::One,
-    };
-    let granite = Factors {
-        embeddings: Factor::Key("embedding_multiplier"),
-        residuals: Factor::Key("residual_multiplier"),
-        attention: Factor::Key("attention_multiplier"),
-        logits: Factor::Over("logits_scaling"),
-    };
-    let llama = Family {
-        norms: NormPlacement::Before,
-        norm_offset: 0.0,
-        qk_norm: QkNorm::No,
-        qkv_bias: false,
-        has_output_bias: true,
-        fusion: Fusion::No,
-        width: "intermediate_size",
-        factors: usual,
-        asks_for_rope: false,
-        window_rope: WindowRope::Shared,
-        queries_grow: false,
-        windows: Windows::No,
-    };
-    let olmo2 = Family { norms: NormPlacement::After, qk_norm: QkNorm::Whole, ..llama };
-    Some(match name {
-        "llama" => llama,
-        "granite" => Family { factors: granite, ..llama },
-        "mistral" => Family { windows: Windows::All, ..llama },
-        "ministral3" => Family { windows: Windows::All, queries_grow: true, ..llama },
-        "qwen2" => {
-            Family { qkv_bias: true, has_output_bias: false, windows: Windows::Chosen, ..llama }
-        }
-        "qwen3" => Family { qk_norm: QkNorm::Heads, windows: Windows::Chosen, ..llama },
-        "smollm3" => Family { windows: Windows::Typed, ..llama },
-        "phi3" => Family { fusion: Fusion::All, windows: Windows::All, ..llama },
-        "granitemoehybrid" => Family {
-            fusion: Fusion::GateUp,
-            factors: granite,
-            width: "shared_intermediate_size",
-            asks_for_rope: true,
-            ..llama
-        },
-        "olmo2" => olmo2,
-        "olmo3" => Family { windows: Windows::Typed, window_rope: WindowRope::Unscaled, ..olmo2 },
-        "qwen3_5_text" => {
-            Family { qk_norm: QkNorm::Heads, norm_offset: 1.0, windows: Windows::Delta, ..llama }
-        }
-        "gemma3_text" => Family {
+const USUAL: Factors = Factors {
+    embeddings: Factor::One,
+    residuals: Factor::One,
+    attention: Factor::OverRootOfHeadDim,
+    logits: Factor::One,
+};
+const GRANITE: Factors = Factors {
+    embeddings: Factor::Key("embedding_multiplier"),
+    residuals: Factor::Key("residual_multiplier"),
+    attention: Factor::Key("attention_multiplier"),
+    logits: Factor::Over("logits_scaling"),
+};
+const LLAMA: Family = Family {
+    norms: NormPlacement::Before,
+    norm_offset: 0.0,
+    qk_norm: QkNorm::No,
+    qkv_bias: false,
+    has_output_bias: true,
+    fusion: Fusion::No,
+    width: "intermediate_size",
+    factors: USUAL,
+    asks_for_rope: false,
+    window_rope: WindowRope::Shared,
+    queries_grow: false,
+    windows: Windows::No,
+};
+const QWEN2: Family =
+    Family { qkv_bias: true, has_output_bias: false, windows: Windows::Chosen, ..LLAMA };
+const QWEN3_5: Family =
+    Family { qk_norm: QkNorm::Heads, norm_offset: 1.0, windows: Windows::Delta, ..LLAMA };
+const OLMO2: Family = Family { norms: NormPlacement::After, qk_norm: QkNorm::Whole, ..LLAMA };
+
+/// A `model_type`, examples for messages, and its choices.
+const ROWS: [(&str, &str, Family); 13] = [
+    ("llama", " (Llama 3.x, SmolLM2)", LLAMA),
+    ("qwen2", " (Qwen2, Qwen2.5)", QWEN2),
+    ("qwen3", "", Family { qk_norm: QkNorm::Heads, windows: Windows::Chosen, ..LLAMA }),
+    (
+        "gemma3_text",
+        " (Gemma 3 270M and 1B)",
+        Family {
             norms: NormPlacement::Around,
             qk_norm: QkNorm::Heads,
             norm_offset: 1.0,
             factors: Factors {
                 embeddings: Factor::RootOf("hidden_size"),
                 attention: Factor::OverRootOf("query_pre_attn_scalar"),
-                ..usual
+                ..USUAL
             },
             window_rope: WindowRope::Local,
             windows: Windows::Typed,
-            ..llama
+            ..LLAMA
         },
-        _ => return None,
-    })
+    ),
+    ("qwen3_5_text", " (Qwen3.5)", QWEN3_5),
+    ("smollm3", "", Family { windows: Windows::Typed, ..LLAMA }),
+    ("olmo2", "", OLMO2),
+    ("olmo3", "", Family { windows: Windows::Typed, window_rope: WindowRope::Unscaled, ..OLMO2 }),
+    ("mistral", "", Family { windows: Windows::All, ..LLAMA }),
+    ("ministral3", "", Family { windows: Windows::All, queries_grow: true, ..LLAMA }),
+    (
+        "phi3",
+        " (Phi-3, Phi-4-mini)",
+        Family { fusion: Fusion::All, windows: Windows::All, ..LLAMA },
+    ),
+    ("granite", " (Granite 3)", Family { factors: GRANITE, ..LLAMA }),
+    (
+        "granitemoehybrid",
+        " (Granite 4, dense)",
+        Family {
+            fusion: Fusion::GateUp,
+            factors: GRANITE,
+            width: "shared_intermediate_size",
+            asks_for_rope: true,
+            ..LLAMA
+        },
+    ),
+];
+
+/// The choices of a `model_type`.
+pub(super) fn family(name: &str) -> Option<Family> {
+    ROWS.into_iter().find(|row| row.0 == name).map(|row| row.2)
+}
+
+/// The families, for messages.
+pub(super) fn families() -> String {
+    ROWS.map(|(name, examples, _)| format!("{name}{examples}")).join(", ")
 }
