@@ -1,6 +1,4 @@
 //! The values of `--engine-kwargs`, as texts KEY=VALUE, to how a server is asked.
-//!
-//! Another key: a field of `EngineKwargs` with its default, an arm in `set`, a word in `KEYS`, the help in `mod.rs`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use tealight_system::key_values;
 use tealight_system::range::{Range, at_least};
+use tealight_system::{choices::names, key_values};
 
 use super::Dialect;
 
@@ -62,8 +60,8 @@ impl EngineKwargs {
             "model" => self.model = Some(value.into()),
             "dialect" => {
                 let dialect = Dialect::from_str(value, false).ok();
-                self.dialect =
-                    Some(dialect.context("the dialect must be vllm, sglang, llama.cpp or openai")?);
+                let refusal = || format!("the dialect must be one of {}", names::<Dialect>());
+                self.dialect = Some(dialect.with_context(refusal)?);
             }
             "concurrency" => {
                 self.concurrency = number(value, COUNT, at_least(1.0).at_most(4096.0))?
@@ -110,7 +108,7 @@ mod tests {
             ("model=", "a value is missing"),
             ("retries=1 retries=1", "sets `retries` twice"),
             ("retry=1", "the keys are model, dialect, concurrency, timeout, retries and folder"),
-            ("dialect=vLLM", "must be vllm, sglang, llama.cpp or openai"),
+            ("dialect=vLLM", "must be one of vllm, sglang, llama.cpp, openai"),
             ("timeout=nan", "not nan"),
             ("timeout=0", "must be a number, at least 0.001 and at most 1000000, not 0"),
             ("timeout=1e7", "not 1e7"),

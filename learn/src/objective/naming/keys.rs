@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
+use tealight_system::choices::names;
 
 use crate::objective::plan::{
     Anchor, Entropy, Estimator, Matching, Partition, Plan, Regulariser, SampleSource, Split,
@@ -67,12 +68,6 @@ pub(super) fn settings(text: &str) -> Vec<&str> {
 fn baseline_named(text: &str) -> Option<Baseline> {
     let known = text.replace('_', "-").replace("leave-one-out", "loo");
     Baseline::from_str(&known, true).ok()
-}
-
-/// The names of all choices.
-fn names<T: ValueEnum>() -> String {
-    let values = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    values.map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 impl Keys {
