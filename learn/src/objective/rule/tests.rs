@@ -1,6 +1,7 @@
 //! Rules against the estimators of papers, and what is refused.
 
-use super::evaluate::mean_logp;
+use super::evaluate::{FUNCTIONS, NAMES, mean_logp};
+use super::{HELP, PARAMETERS, ROWS};
 use crate::objective::{Anchor, GroupStats, Objective, Plan, advantages};
 
 /// A group of eight with classes, lengths and log-probabilities; `correct` has one bit a sample.
@@ -39,18 +40,16 @@ fn estimators_are_their_rules_on_every_group_of_eight() {
         let text = format!("none:trust-region=none:advantage={rule}");
         for correct in 0..256 {
             let group = group(8, correct);
-            for (index, (a, b)) in group_advantages(named, &group)
-                .iter()
-                .zip(group_advantages(&text, &group))
-                .enumerate()
-            {
+            let both =
+                group_advantages(named, &group).into_iter().zip(group_advantages(&text, &group));
+            for (index, (a, b)) in both.enumerate() {
                 let error = (a - b).abs();
                 assert!(
                     error <= most * a.abs().max(1.0),
                     "{named} {correct:b} {index}: {a}, not {b}"
                 );
                 // Zero gradients are exact zeros under both: groups without one are counted.
-                assert_eq!(*a == 0.0, b == 0.0, "{named} {correct:b} {index}: {a}, {b}");
+                assert_eq!(a == 0.0, b == 0.0, "{named} {correct:b} {index}: {a}, {b}");
             }
         }
     }
@@ -214,7 +213,7 @@ fn sizes(group: &GroupStats) -> Vec<f64> {
 
 #[test]
 fn rows_and_recipes_of_text_are_the_definitions_of_their_papers() {
-    for (text, name, k, most) in [
+    let cases = [
         ("maxrl".to_owned(), "maxrl", 0, 0.0),
         ("pass-at-k:3".to_owned(), "pass-at-k", 3, 0.0),
         ("pkpo:1".to_owned(), "pkpo", 1, 1e-14),
@@ -229,7 +228,9 @@ fn rows_and_recipes_of_text_are_the_definitions_of_their_papers() {
         (recipe("mara").replace("kl-reward", "reinforce"), "mara", 0, 1e-14),
         (recipe("noise-corrected").replace("kl-reward", "reinforce"), "noise-corrected", 0, 1e-14),
         (recipe("darling"), "darling", 2, 1e-13),
-    ] {
+    ];
+    assert!(ROWS.iter().all(|row| cases.iter().any(|case| case.1 == row.name)));
+    for (text, name, k, most) in cases {
         for bits in 0..256 {
             let group = group(8, bits);
             let exact = by_definition(name, &group, k);
@@ -296,6 +297,17 @@ fn rules_read_what_they_name() {
     ] {
         let ours = group_advantages(&format!("reinforce:advantage={text}"), &four)[0];
         assert!((ours - exact).abs() < 1e-12, "{text}: {ours}");
+    }
+}
+
+#[test]
+fn every_name_and_function_is_in_the_help_and_the_docs() {
+    let docs = include_str!("../../../../docs/how-to/objective.md");
+    let words = |text: &'static str| text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let coded = || docs.split('`').skip(1).step_by(2).flat_map(words);
+    let functions = FUNCTIONS.iter().map(|one| one.0).chain(PARAMETERS.iter().map(|one| one.0));
+    for name in NAMES.iter().map(|one| one.0).chain(functions) {
+        assert!(words(HELP).any(|word| word == name) && coded().any(|word| word == name), "{name}");
     }
 }
 
