@@ -116,9 +116,7 @@ const ZEROS: &str = "\u{660}\u{6f0}\u{966}\u{9e6}\u{a66}\u{ae6}\u{b66}\u{be6}\u{
 
 /// A digit of another script as one of ASCII, and the marks between such digits.
 pub(super) fn digit(c: char) -> Option<char> {
-    if c.is_ascii() {
-        return None;
-    }
+    (!c.is_ascii()).then_some(())?;
     if matches!(c, '٫' | '٬' | '،') {
         return Some(if c == '٫' { '.' } else { ',' });
     }

@@ -16,9 +16,7 @@ type Date = (usize, u32, Option<u32>);
 /// A date with the name of its month: month, day, and year where it has one. `June 20`, `the 20th of June 2024`.
 pub(super) fn date(text: &str) -> Option<Date> {
     let may_be = |text: &str| has_digits(text) || text.contains(" of ");
-    if text.len() > 80 || !may_be(text) {
-        return None;
-    }
+    (text.len() <= 80 && may_be(text)).then_some(())?;
     let in_numbers = pattern!(
         r"^\s*(?:(?P<year>[0-9]{4})-(?P<month>[0-9]+)-(?P<day>[0-9]+)\.*|(?P<m>[0-9]+)\s*月\s*(?P<d>[0-9]+)\s*日)\s*$"
     );
@@ -80,9 +78,7 @@ pub(super) fn same_date(gold: &str, answer: &str) -> Option<bool> {
 
 /// A time of day, `6:30 p.m.`; without its half of the day it is a ratio until it meets one.
 pub(super) fn time(text: &str) -> Option<Answer> {
-    if text.len() > 80 {
-        return None;
-    }
+    (text.len() <= 80).then_some(())?;
     if let Some(time) = clock(text) {
         return Some(time);
     }

@@ -35,9 +35,7 @@ impl Complex {
         }
     }
     pub(super) fn div(&self, o: &Self) -> Option<Self> {
-        if o.is_zero() {
-            return None;
-        }
+        (!o.is_zero()).then_some(())?;
         if o.im.is_zero() {
             return Some(Self { re: self.re.div(&o.re), im: self.im.div(&o.re) });
         }
@@ -93,9 +91,7 @@ impl Complex {
     }
     pub(super) fn ln(&self) -> Option<Self> {
         let size = self.size();
-        if size.is_zero() {
-            return None;
-        }
+        (!size.is_zero()).then_some(())?;
         // ln z = ln |z| + i arg z, the principal branch.
         Some(Self { re: size.ln()?, im: self.angle()? })
     }

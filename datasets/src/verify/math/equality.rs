@@ -312,9 +312,7 @@ fn as_words(pair: &Pair<'_>) -> bool {
 
 /// The right side of an equation whose left side is only a name: `P(X = 2) = 5`, `\overline{AB} = 5`.
 fn right_side(text: &str) -> Option<Answer> {
-    if text.len() > MAX_EQUATION {
-        return None;
-    }
+    (text.len() <= MAX_EQUATION).then_some(())?;
     // In brackets anything may stand: `P(X \ge 1)`.
     let (mut depth, mut outside) = (0_i32, String::new());
     let equals = text.char_indices().find(|(_, c)| {
@@ -334,9 +332,7 @@ fn right_side(text: &str) -> Option<Answer> {
         words.any(|word| is_one_of(word, "or|and|not|if|when|such|le|ge|leq|geq|lt|gt|ne|neq"));
     let is_name = name.starts_with(|c: char| !c.is_ascii_digit() && c != '-')
         && outside.contains(|c: char| c.is_ascii_alphabetic());
-    if is_list || is_hedged || !is_name {
-        return None;
-    }
+    (!is_list && !is_hedged && is_name).then_some(())?;
     // A chain of unequal values is a list of guesses: `= 5 = 7` is compared as `x = 5 = 7`.
     parse(&format!("x = {value}"))
 }
@@ -385,9 +381,7 @@ fn plain_integer(text: &str) -> Option<(bool, &str)> {
         Some(digits) => (true, digits),
         None => (false, text),
     };
-    if digits.is_empty() || !are_digits(digits) {
-        return None;
-    }
+    (!digits.is_empty() && are_digits(digits)).then_some(())?;
     let digits = digits.trim_start_matches('0');
     Some((is_negative && !digits.is_empty(), digits))
 }

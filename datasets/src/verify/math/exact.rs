@@ -64,9 +64,7 @@ pub(super) fn series(name: &str, arguments: &[Expr], fuel: &mut Fuel) -> Option<
     };
     let (from, to) = (bound(from, fuel)?, bound(to, fuel)?);
     let count = to.checked_sub(from)?.checked_add(1)?.max(0);
-    if count > MAX_TERMS {
-        return None;
-    }
+    (count <= MAX_TERMS).then_some(())?;
     fuel.spend(u32::try_from(count as usize * body.size()).ok()?)?;
     let terms = (from..=to).map(|value| body.with(index, &Expr::integer(value))).collect();
     Some(if name == "sum" { Expr::Sum(terms) } else { Expr::Product(terms) })
@@ -97,9 +95,7 @@ fn power(base: &RBig, exponent: &RBig, fuel: &mut Fuel) -> Option<RBig> {
         return Some(RBig::ZERO);
     }
     let bits = base.numerator().bit_len().max(base.denominator().bit_len()) as u64;
-    if bits.saturating_sub(1).max(1).saturating_mul(times) > MAX_BITS as u64 {
-        return None;
-    }
+    (bits.saturating_sub(1).max(1).saturating_mul(times) <= MAX_BITS as u64).then_some(())?;
     fuel.spend((bits.saturating_mul(times) / 16) as u32)?;
     let raised = base.pow(isize::try_from(times).ok()?);
     Some(if is_negative { RBig::ONE / raised } else { raised })
@@ -113,9 +109,7 @@ pub(super) fn size(value: &IBig) -> UBig {
 /// The root of a rational where it is rational; odd roots of negative numbers are left alone, as their
 /// principal value is complex.
 fn exact_root(value: &RBig, degree: u64) -> Option<RBig> {
-    if value.sign() == Sign::Negative || degree == 0 || degree > 64 {
-        return None;
-    }
+    (value.sign() != Sign::Negative && degree != 0 && degree <= 64).then_some(())?;
     let root = |x: &UBig| {
         let root = x.nth_root(degree as usize);
         (root.pow(degree as usize) == *x).then_some(root)
@@ -197,9 +191,7 @@ fn binomial(n: u64, k: u64, fuel: &mut Fuel) -> Option<RBig> {
         return Some(RBig::ZERO);
     }
     let k = k.min(n - k);
-    if n > 100_000 || k > MAX_FACTORIAL {
-        return None;
-    }
+    (n <= 100_000 && k <= MAX_FACTORIAL).then_some(())?;
     fuel.spend(k as u32)?;
     let mut product = UBig::ONE;
     for i in 0..k {
@@ -213,9 +205,7 @@ fn binomial(n: u64, k: u64, fuel: &mut Fuel) -> Option<RBig> {
 /// The logarithm of an exact power of the base.
 fn exact_log(base: &RBig, power: &RBig, fuel: &mut Fuel) -> Option<RBig> {
     let (mut value, mut count) = (power.clone(), 0_i64);
-    if *base <= RBig::ONE || value < RBig::ONE {
-        return None;
-    }
+    (*base > RBig::ONE && value >= RBig::ONE).then_some(())?;
     while value > RBig::ONE && count < 512 {
         value /= base.clone();
         count += 1;

@@ -132,9 +132,7 @@ impl Parser {
                     true => Expr::call("semifactorial", vec![value]),
                     false => Expr::Factorial(Box::new(value)),
                 };
-                if self.peek_is('!') {
-                    return None;
-                }
+                (!self.peek_is('!')).then_some(())?;
             } else if self.in_function && self.accept('°') {
                 value = radians(value);
             } else {

@@ -81,9 +81,7 @@ pub(super) fn with_numerals(text: &str) -> Option<RBig> {
     text.starts_with(is_digit).then_some(())?;
     let digits = text.find(|c: char| !c.is_ascii_digit() && !".,".contains(c))?;
     // Of `3千米` the sign of a thousand is of the unit.
-    if is_unit(text[digits..].trim()) {
-        return None;
-    }
+    (!is_unit(text[digits..].trim())).then_some(())?;
     let plain = KOREAN
         .iter()
         .fold(text.replace(',', ""), |text, (from, to)| text.replace(*from, &to.to_string()));

@@ -40,9 +40,7 @@ pub(super) enum Token {
 
 /// The tokens of an answer, `None` where it is too long or holds what no answer does.
 pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
-    if text.len() > MAX_BYTES {
-        return None;
-    }
+    (text.len() <= MAX_BYTES).then_some(())?;
     let mut text = fold(&as_latex(text));
     // Escaped once too often: `\\\\frac` outside of a matrix, where `\\\\` ends a row.
     if text.contains("\\\\") && !text.contains("\\begin") {
@@ -206,9 +204,7 @@ impl<'a> Lexer<'a> {
                 end = integer + 1 + part;
             }
         }
-        if end > MAX_DIGITS {
-            return None;
-        }
+        (end <= MAX_DIGITS).then_some(())?;
         let mut value = positional(&self.rest()[..end], 10)?;
         // `0.(3)`, `0.\overline{3}`: the point counts, though no digit follows it at once.
         let is_repeating = end > integer && self.rest()[end..].starts_with(['(', '\\']);

@@ -47,9 +47,7 @@ impl Parser {
         if words.is_empty() {
             return Some(value);
         }
-        if is_sentence(&value, &words) {
-            return None;
-        }
+        (!is_sentence(&value, &words)).then_some(())?;
         let (value, words) = thousandths(value, without_extent(&words));
         let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
         let (value, words) = match (value, scale(&first.to_lowercase())) {

@@ -135,9 +135,7 @@ fn added(a: Value, b: Value) -> Option<Value> {
     match (a, b) {
         (Value::Scalar(a), Value::Scalar(b)) => Some(Value::Scalar(Expr::Sum(vec![a, b]))),
         (Value::Matrix(a), Value::Matrix(b)) => {
-            if a.len() != b.len() || a[0].len() != b[0].len() {
-                return None;
-            }
+            (a.len() == b.len() && a[0].len() == b[0].len()).then_some(())?;
             let row = |(a, b): (Vec<Expr>, Vec<Expr>)| {
                 a.into_iter().zip(b).map(|(a, b)| Expr::Sum(vec![a, b])).collect()
             };
@@ -166,9 +164,7 @@ fn multiplied(a: Value, b: Value, products: &mut usize) -> Option<Value> {
             *products += 1;
             // Cells grow with every product, so their size is bounded too.
             let is_small = a.iter().flatten().map(Expr::size).max()? <= 512;
-            if *products > MAX_PRODUCTS || a[0].len() != b.len() || !is_small {
-                return None;
-            }
+            (*products <= MAX_PRODUCTS && a[0].len() == b.len() && is_small).then_some(())?;
             let columns = transposed(&b);
             let cell = |row: &[Expr], column: &[Expr]| {
                 let terms = row.iter().zip(column).map(|(a, b)| times(a.clone(), b.clone()));
@@ -182,9 +178,7 @@ fn multiplied(a: Value, b: Value, products: &mut usize) -> Option<Value> {
 
 /// By the first row; up to four rows, since the terms grow factorially.
 fn determinant(rows: &[Vec<Expr>]) -> Option<Expr> {
-    if rows.len() != rows[0].len() || rows.len() > 4 {
-        return None;
-    }
+    (rows.len() == rows[0].len() && rows.len() <= 4).then_some(())?;
     if let [row] = rows {
         return Some(row[0].clone());
     }

@@ -239,9 +239,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
 /// Several boxes of a gold answer, as one list.
 fn joined(gold: &str) -> Option<Found<'_>> {
     const MIN_WORKED: usize = 6;
-    if gold.len() < MIN_WORKED || gold.contains("####") {
-        return None;
-    }
+    (gold.len() >= MIN_WORKED && !gold.contains("####")).then_some(())?;
     let has_answer = gold.contains("nswer");
     let is_worked = has_answer || gold.contains("box") || gold.trim().contains('\n');
     let is_structure = !has_answer && gold.contains("\\begin");

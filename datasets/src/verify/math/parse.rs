@@ -16,9 +16,7 @@ const MAX_TOKENS: usize = 1024;
 /// The answer that the grammar reads a text as; [`super::read::parse`] reads more.
 pub(super) fn structure(text: &str) -> Option<Answer> {
     let mut tokens = tidy(tokens(text)?);
-    if tokens.is_empty() || tokens.len() > MAX_TOKENS {
-        return None;
-    }
+    (!tokens.is_empty() && tokens.len() <= MAX_TOKENS).then_some(())?;
     without_variables(&mut tokens);
     let domain = qualifier(&tokens).and_then(|(end, domain)| {
         let letter = runs_over(&tokens[end..]);
@@ -119,9 +117,7 @@ impl Parser {
 
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         self.steps = self.steps.checked_sub(1)?;
-        if self.depth == MAX_DEPTH {
-            return None;
-        }
+        (self.depth != MAX_DEPTH).then_some(())?;
         self.depth += 1;
         let parsed = read(self);
         self.depth -= 1;

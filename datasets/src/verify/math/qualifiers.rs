@@ -153,9 +153,7 @@ pub(super) fn qualifier(tokens: &[Token]) -> Option<(usize, Option<char>)> {
         !matches!(token, Token::Text(_) | Token::Symbol('∈' | '≥' | '≤' | '>' | '<' | '…' | '≠'))
             && *token != Token::Name("forall".into())
     };
-    if tokens.iter().all(is_plain) {
-        return None;
-    }
+    (!tokens.iter().all(is_plain)).then_some(())?;
     let found = in_words(tokens).or_else(|| in_symbols(tokens)).or_else(|| listed(tokens));
     let (start, domain) = found.or_else(|| from_bound(tokens))?;
     let mut end = start;

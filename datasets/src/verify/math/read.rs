@@ -30,9 +30,7 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     if is_integer(text) && !text.starts_with('0') {
         return positional(text, 10).map(Answer::number);
     }
-    if !rounds(text) {
-        return None;
-    }
+    rounds(text).then_some(())?;
     let linked = linked(text);
     let text = linked.as_deref().unwrap_or(text);
     match in_signs(text) {

@@ -19,9 +19,7 @@ const PARTS: &str = "half|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|el
 
 /// The number that words are; a single word after it, `six apples`, is its unit.
 pub(super) fn spelled(text: &str) -> Option<RBig> {
-    if text.len() > 160 {
-        return None;
-    }
+    (text.len() <= 160).then_some(())?;
     if !text.is_ascii() {
         return chinese(text.trim());
     }
@@ -40,9 +38,7 @@ pub(super) fn spelled(text: &str) -> Option<RBig> {
     // "three and a half": `folded` leaves out articles.
     let folded = folded(&text);
     let words: Vec<&str> = folded.split(' ').filter(|word| !word.is_empty()).collect();
-    if words.is_empty() || words.len() > MAX_WORDS {
-        return None;
-    }
+    (!words.is_empty() && words.len() <= MAX_WORDS).then_some(())?;
     let (is_negative, words) = match words[0] {
         "minus" | "negative" => (true, &words[1..]),
         _ => (false, &words[..]),

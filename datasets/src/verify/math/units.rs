@@ -189,9 +189,7 @@ fn prefixed(name: &str) -> Option<(&str, RBig)> {
 
 /// The dimensions and size of a unit in folded words.
 fn measure(unit: &str) -> Option<Measure> {
-    if unit.is_empty() || unit.len() > MAX_BYTES {
-        return None;
-    }
+    (!unit.is_empty() && unit.len() <= MAX_BYTES).then_some(())?;
     let text = match unit.contains(' ') {
         true => unit.replace(" per ", "/").replace("degrees ", "").replace("degree ", ""),
         false => unit.to_owned(),
@@ -230,9 +228,7 @@ fn measure(unit: &str) -> Option<Measure> {
                 }
             }
         }
-        if !has_unit {
-            return None;
-        }
+        has_unit.then_some(())?;
     }
     kinds.retain(|_, power| *power != 0);
     // Square units of no length are units.

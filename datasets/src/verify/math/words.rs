@@ -293,9 +293,7 @@ pub(super) fn same_choices(gold: &str, answer: &str) -> bool {
 /// The different letters of several choices.
 fn choices(text: &str) -> Option<BTreeSet<char>> {
     const MAX_BYTES: usize = 80;
-    if text.len() > MAX_BYTES {
-        return None;
-    }
+    (text.len() <= MAX_BYTES).then_some(())?;
     let bare = text.replace("\\text", " ").replace("\\mathrm", " ").replace("and", " ");
     let mut letters = BTreeSet::new();
     for c in bare.chars().filter(|c| !c.is_whitespace() && !"(){},;&$.".contains(*c)) {

@@ -37,9 +37,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     // `\boxed{\frac12`: the brace may be forgotten.
     let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
     let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);
-    if clause.is_empty() || is_placeholder(clause) || is_broken(clause) {
-        return None;
-    }
+    (!clause.is_empty() && !is_placeholder(clause) && !is_broken(clause)).then_some(())?;
     if let Some(value) = corrected(clause) {
         return Some(value);
     }
@@ -237,9 +235,7 @@ pub(super) fn leading(text: &str) -> Option<&str> {
     }
     let begins_as_math = clause.starts_with(|c: char| !c.is_alphabetic())
         || is_value(clause.split_whitespace().next().unwrap_or_default());
-    if !begins_as_math || clause.len() > MAX_LINE || is_placeholder(clause) {
-        return None;
-    }
+    (begins_as_math && clause.len() <= MAX_LINE && !is_placeholder(clause)).then_some(())?;
     expression(clause)
 }
 
@@ -334,9 +330,7 @@ fn expression(clause: &str) -> Option<&str> {
 }
 
 fn first_expression(clause: &str) -> Option<&str> {
-    if standing::is_operation(clause) {
-        return None;
-    }
+    (!standing::is_operation(clause)).then_some(())?;
     let formula = formula_at(clause).filter(|(_, rest)| begins(rest, " when | where "));
     if let Some((formula, _)) =
         formula.filter(|(formula, rest)| is_answer(formula) && !offers(rest))
@@ -350,9 +344,7 @@ fn first_expression(clause: &str) -> Option<&str> {
     let ends = clause.match_indices(' ').map(|(at, _)| at).take(8).collect::<Vec<_>>();
     let begins_as_value = clause.starts_with(|c: char| !c.is_alphabetic());
     let value = ends.iter().find(|at| begins_as_value && is_value(&clause[..**at]));
-    if value.is_some_and(|at| offers(&clause[*at..])) {
-        return None;
-    }
+    (!value.is_some_and(|at| offers(&clause[*at..]))).then_some(())?;
     let remark = remarks(clause)
         .filter(|at| !offers(&clause[*at..]))
         .map(|at| trimmed(&clause[..at]))
@@ -366,9 +358,7 @@ fn first_expression(clause: &str) -> Option<&str> {
     if let Some((formula, rest)) = formula_at(clause) {
         return (is_answer(formula) && !goes_on(rest)).then_some(formula);
     }
-    if value.is_none_or(|at| goes_on(&clause[*at..])) {
-        return None;
-    }
+    (!value.is_none_or(|at| goes_on(&clause[*at..]))).then_some(())?;
     ends.into_iter()
         .rev()
         .map(|at| (trimmed(&clause[..at]), &clause[at..]))

@@ -19,9 +19,7 @@ const STARTS: &str = "$\\([]{|√−-+£€¥₹₩";
 /// The longest end of a sentence that is a value and more than its last formula or number.
 pub(super) fn ending(sentence: &str) -> Option<&str> {
     let sentence = sentence.trim_end_matches(['.', ' ', '*', '。', '!']);
-    if sentence.len() > MAX_WHOLE {
-        return None;
-    }
+    (sentence.len() <= MAX_WHOLE).then_some(())?;
     let last = match last_value(sentence) {
         Some((last, _)) => offset_in(sentence, last)..offset_in(sentence, last) + last.len(),
         // `10^23` as a whole

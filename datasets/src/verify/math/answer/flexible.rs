@@ -137,9 +137,7 @@ const LINE_RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 19] = [
 pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let text = without_check(without_choices(without_program(without_courtesy(text))));
     let text = without_place(text);
-    if text.is_empty() || is_refusal(text) || is_unfinished(text) {
-        return None;
-    }
+    (!text.is_empty() && !is_refusal(text) && !is_unfinished(text)).then_some(())?;
     let line = text.lines().next_back().unwrap_or(text).trim();
     let ending = Ending { text, line, last: last_sentence(line), known_end: OnceCell::new() };
     let found = RULES.iter().find_map(|rule| rule(&ending));
@@ -198,9 +196,7 @@ fn letter<'a>(ending: &Ending<'a>) -> Option<&'a str> {
     let before = ending.text[..offset_in(ending.text, ending.line)].trim_end();
     let other =
         before.lines().next_back().unwrap_or_default().trim_matches(['*', '(', ')', '.', ' ']);
-    if is_letter(other) {
-        return None;
-    }
+    (!is_letter(other)).then_some(())?;
     let letter =
         ending.line.trim_start_matches("\\text{").trim_matches(['*', '(', ')', '.', ' ', '}', '$']);
     is_letter(letter).then_some(letter)
@@ -299,9 +295,7 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     };
     let line = end.lines().next_back()?;
     let line = line.rsplit(". ").next().unwrap_or(line);
-    if line.len() > MAX_WHOLE {
-        return None;
-    }
+    (line.len() <= MAX_WHOLE).then_some(())?;
     if let Some(total) = comes_to(line) {
         return Some(total);
     }
@@ -312,9 +306,7 @@ pub(super) fn conclusion(text: &str) -> Option<&str> {
     // `$\{x : x > 17\}$`: a mark inside of a formula is none.
     let is_inside = |at: usize| line[..at].matches('$').count() % 2 == 1;
     let last = *starts.iter().max()?;
-    if is_inside(last) {
-        return None;
-    }
+    (!is_inside(last)).then_some(())?;
     // "it is y = 2x + 1": the equation as a whole.
     let first = *starts.iter().min()?;
     let whole = line[first..].trim();
@@ -360,9 +352,7 @@ fn bold(line: &str) -> Option<&str> {
     let inner = line[open + 2..close].trim();
     let inner = if inner.ends_with("..") { inner } else { inner.trim_end_matches('.') };
     let after = line[close + 2..].trim_start();
-    if inner.is_empty() || inner.ends_with(':') || after.starts_with(':') {
-        return None;
-    }
+    (!inner.is_empty() && !inner.ends_with(':') && !after.starts_with(':')).then_some(())?;
     let outside = [&line[..open], after];
     if words::is_choice(inner) || date(inner).is_some() {
         return Some(inner);

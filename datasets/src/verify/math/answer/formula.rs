@@ -161,9 +161,7 @@ pub(super) fn operation(before: &str, after: &str) -> Option<(usize, usize)> {
         && (letters.len() > 1 && letters.starts_with(|c: char| c.is_ascii_uppercase())
             || word.ends_with(['.', ')']) && (letters.len() < 4 || letters.ends_with('.'))
             || letters.len() > 1 && letters.bytes().all(|byte| byte.is_ascii_alphabetic()));
-    if is_label {
-        return None;
-    }
+    (!is_label).then_some(())?;
     let is_formula = start < operand.len() && is_line;
     let is_relation = "<>≤≥".contains(sign) || sign.starts_with("\\l") || sign.starts_with("\\g");
     // `<b>`, arrows, and the mark of a quotation at the start of a line.

@@ -128,9 +128,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
         span: found.span.start + offset..found.span.end + offset,
         ..found
     };
-    if is_broken_off(text) {
-        return None;
-    }
+    (!is_broken_off(text)).then_some(())?;
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
     let questions: Vec<usize> = scope::next_questions(text).collect();
     let first = questions.first().map(|end| text[..*end].trim());
@@ -152,9 +150,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
         let span = |found: &Found<'_>| found.span.start + start..found.span.end + start;
         return later.map(|found| moved(Found { span: span(&found), ..found }));
     }
-    if mode == Mode::Strict {
-        return None;
-    }
+    (mode != Mode::Strict).then_some(())?;
     parts().find_map(|part| by_position(part, part.len() == text.len())).map(moved)
 }
 

@@ -172,9 +172,7 @@ fn with_scale<'a>(text: &'a str, value: &'a str) -> &'a str {
 
 /// The only formula or number of a clause that begins with words, where no word makes it another.
 pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
-    if standing::has_word(clause, standing::VALUE) {
-        return None;
-    }
+    (!standing::has_word(clause, standing::VALUE)).then_some(())?;
     let start = clause.find(['$', '\\']);
     if let Some((formula, rest)) = start.and_then(|at| formula_at(&clause[at..])) {
         let before = &clause[..start.unwrap_or(0)];

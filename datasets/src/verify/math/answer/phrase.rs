@@ -139,9 +139,7 @@ fn named(text: &str, at: usize) -> Option<&str> {
     };
     // "The answer is not 7" says what it is not. JSON goes on with other names.
     let rest = standing::stated("", paragraph(rest))?;
-    if is_done(rest) {
-        return None;
-    }
+    (!is_done(rest)).then_some(())?;
     let is_json = line.starts_with("\":") || line.starts_with("\" :");
     stated(if is_json { rest.split(", \"").next()? } else { rest })
 }

@@ -118,9 +118,7 @@ fn question(text: &str, colon: usize) -> Option<usize> {
     let near = tail(&text[..colon], 40);
     let head = colon - near.len();
     let named = near.trim_end_matches(is_number);
-    if !named.ends_with(char::is_alphabetic) {
-        return None;
-    }
+    named.ends_with(char::is_alphabetic).then_some(())?;
     let name = QUESTIONS.split('|').find(|name| ends_with(named, name))?;
     let before =
         named[..named.len() - name.len()].trim_end_matches([' ', '*', '#', '>', '\t', '_', '[']);

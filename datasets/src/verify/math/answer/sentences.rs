@@ -14,9 +14,7 @@ pub(super) const ABOUT: &str = "answer|correct|final|result|solution|done|right|
 /// The letter of a clause that calls it right: B of "A is wrong; B is correct".
 pub(super) fn affirmed(sentence: &str) -> Option<&str> {
     let part = sentence.rsplit(';').next().unwrap_or(sentence);
-    if holds(part, "none of|None of|either |nor ") {
-        return None;
-    }
+    (!holds(part, "none of|None of|either |nor ")).then_some(())?;
     let praised = pattern!(
         r"^(?:and |but |Thus |So |Hence |Therefore )?[()*]*([A-J])[()*]* is (?:the )?(?:correct|right|answer|best|better|only)[* ]*(?:(?:option|choice|answer|one|because|since|as|by|here)(?:[^\p{Alphabetic}]|$)|[^\p{Alphabetic}* ]|$)"
     );
@@ -146,9 +144,7 @@ pub(super) fn words(sentence: &str) -> Option<(&str, Rule)> {
     let sentence = without_reason(sentence);
     let cut = [" (", ", the "].iter().filter_map(|mark| sentence.find(mark)).min();
     let sentence = &sentence[..cut.unwrap_or(sentence.len())];
-    if is_open(sentence) {
-        return None;
-    }
+    (!is_open(sentence)).then_some(())?;
     let start = behind_last(sentence, " is | are | was | be ")?;
     let tail = sentence[start..].trim_matches(['*', ' ', ',', '.', '"']);
     let mut words = tail.split(' ');
