@@ -18,6 +18,7 @@ use super::courtesy::is_broken;
 use super::formula::closing;
 use super::numbers::{first_number, formula_at, only_value, with_unit};
 use super::remarks::{goes_on, remarks, trimmed};
+use super::restated::without_place;
 use super::sentences::choice;
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value, offset_in};
 
@@ -33,7 +34,7 @@ pub(super) fn stated(text: &str) -> Option<&str> {
     if is_numbered || text.contains('\n') && assignments(text.trim()).is_some() {
         return Some(text.trim());
     }
-    let clause = clause(text);
+    let clause = without_place(clause(text));
     // `\boxed{\frac12`: the brace may be forgotten.
     let open = clause.find("\\boxed{").map(|at| &clause[at + 7..]);
     let clause = open.filter(|inner| closing(inner).is_none()).unwrap_or(clause);

@@ -148,6 +148,33 @@ pub(super) fn main_clause(last: &str) -> Option<&str> {
     .then_some(main)
 }
 
+/// A sentence behind a clause with numbers of its own: "Since there are 7 days in a week, she reads 140 pages a week."
+pub(super) fn behind_condition(last: &str) -> Option<&str> {
+    let opening = pattern!(
+        r"(?i)^\**(?:(?:so|thus|hence|now),? )?(?:since|because|as|given that|if|after|when|while|once) [^=$\\,]*?[0-9][^=$\\,]*?, (then )?"
+    );
+    let clause = opening.captures(last).filter(|_| last.len() <= MAX_WHOLE)?;
+    let main = &last[clause[0].len()..];
+    let is_clause = main.starts_with(char::is_alphabetic)
+        && !begins(main, "and |or |but |which |who |not |where |of ")
+        || clause.get(1).is_some()
+        || pattern!("^[0-9]+ [a-z]+ [a-z]+ [^,]*$").is_match(main);
+    (is_clause && has_digits(main)).then_some(main)
+}
+
+/// What the last of several steps of a calculation comes to: 24 of `6*3 = 18; 18+6 = 24`; `x = 1 and x = 2` is a list.
+pub(super) fn last_step(text: &str) -> Option<&str> {
+    let step = pattern!(
+        r"^(?:[A-Z][a-z ]*: |So |Then |Now )?[^=A-Za-z]*[0-9][^=A-Za-z]*(?:[-+*/×÷−]| x | of )(?:[^=A-Za-z]| x )*=([^=]+)$"
+    );
+    (text.len() <= MAX_WHOLE && text.contains('=')).then_some(())?;
+    let steps = pattern!(r"; ?|\n|, (?:and )?| and |\. ").split(text.trim_end_matches('.'));
+    let result = |part| Some(step.captures(part)?.get(1)?.as_str().trim());
+    let results: Vec<&str> = steps.map(result).collect::<Option<_>>()?;
+    let are_values = results.iter().all(|result| has_digits(result) && is_value(result));
+    results.last().copied().filter(|_| results.len() > 1 && are_values)
+}
+
 /// Links to a name that the numbers before it do not answer for: "100 days on we land on a Saturday".
 const CONCLUDING: &str = " land on | lands on | falls on | fall on | must be | must have been | has to be | can only be ";
 

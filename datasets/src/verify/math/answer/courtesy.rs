@@ -16,7 +16,7 @@ pub(super) fn without_courtesy(text: &str) -> &str {
     }
     // A last paragraph may be one of several sentences.
     let footer = pattern!(
-        r"(?i)^(?:\(time taken\b|references?: ?\[)[^\n]*$|^[(*_]*(?:word count|tokens? used|difficulty|reasoning steps|key concepts?|confidence|(?:verified|checked) (?:in|by)|this took [0-9]+ steps|please rate|was this helpful)(?:[.:?*]| [0-9]| my\b)[^\n]*$"
+        r"(?i)^(?:\(time taken\b|references?: ?\[)[^\n]*$|^[(*_]*(?:word count|tokens? used|difficulty|reasoning steps|key concepts?|confidence|(?:verified|checked) (?:in|by)|this took [0-9]+ steps|please rate|was this helpful)(?:[.:?*]| [0-9]| my\b)[^\n]*$|^(?:-{3,}\n)?[(_*](?:generated|completed|processed|answered|elapsed|time|latency|duration|runtime)\b[^\n]* (?:ms|s|secs?|seconds?|tokens?)[.)*_]*$"
     );
     if let Some((before, last)) = text.rsplit_once("\n\n")
         && has_digits(before)

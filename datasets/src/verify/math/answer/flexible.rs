@@ -16,7 +16,8 @@ use super::super::tree::Answer;
 use super::super::words::{self, opening};
 use super::clause::{comes_to, remaining, stated};
 use super::concluded::{
-    chosen, concluded, main_clause, named, ratio, residue, solved, without_cause, without_solution,
+    behind_condition, chosen, concluded, last_step, main_clause, named, ratio, residue, solved,
+    without_cause, without_solution,
 };
 use super::courtesy::{
     is_refusal, is_unfinished, without_choices, without_courtesy, without_program,
@@ -59,7 +60,7 @@ impl<'a> Ending<'a> {
 type Finding<'a> = Option<(&'a str, Rule)>;
 
 /// The rules in order: the first that finds an answer decides.
-const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
+const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 13] = [
     |e| Some((kept(e.text)?, Rule::Conclusion)),
     |e| Some((labelled(e.line)?, Rule::Phrase)),
     |e| Some((remaining(e.last).or_else(|| chosen(e.last))?, Rule::Choice)),
@@ -69,6 +70,7 @@ const RULES: [for<'a> fn(&Ending<'a>) -> Finding<'a>; 12] = [
     |e| words::after_choice(e.text).filter(|value| is_value(value)).map(|_| (e.text, Rule::Whole)),
     |e| Some((solved(e.text).or_else(|| solved(e.last))?, Rule::Conclusion)),
     |e| Some((displayed(e.text)?, Rule::Formula)),
+    |e| Some((last_step(e.text)?, Rule::Conclusion)),
     |e| Some((whole(e.text)?, Rule::Whole)),
     |e| LINE_RULES.iter().find_map(|rule| (e.line.len() <= MAX_WHOLE).then(|| rule(e))?),
     |e| match last_value(e.text) {
@@ -139,7 +141,12 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
     let text = without_place(text);
     (!text.is_empty() && !is_refusal(text) && !is_unfinished(text)).then_some(())?;
     let line = text.lines().next_back().unwrap_or(text).trim();
-    let ending = Ending { text, line, last: last_sentence(line), known_end: OnceCell::new() };
+    let last = last_sentence(line);
+    let (text, line, last) = match behind_condition(last) {
+        Some(main) => (main, main, main),
+        None => (text, line, last),
+    };
+    let ending = Ending { text, line, last, known_end: OnceCell::new() };
     let found = RULES.iter().find_map(|rule| rule(&ending));
     // "Confidence: 100%", "Step 3.", and one case of several.
     let is_none = |(value, _): &(&str, Rule)| {
@@ -147,7 +154,10 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
         let digit = value.find(is_digit);
         let last = value.rfind(is_digit).map_or(value.len(), |at| at + 1);
         let is_stated = |at| !is_doubted(&text[..start + at]) && !denies(&value[last..]);
-        digit.is_some_and(|at| is_label(&text[..start + at]) || !is_stated(at))
+        // "It is nearly 5."
+        let is_near =
+            || before_end(text[..start].trim_end_matches([' ', '$']), "nearly|almost").is_some();
+        digit.is_some_and(|at| is_near() || is_label(&text[..start + at]) || !is_stated(at))
             || standing::is_one_of_cases(&text[..start], &text[start + value.len()..])
     };
     (!found.as_ref().is_some_and(is_none)).then_some(())?;
@@ -165,7 +175,8 @@ pub(in super::super) fn answer(text: &str) -> Finding<'_> {
 /// A name of a few words before its reason: Evelyn of "Evelyn, because it fits".
 fn name_with_reason(text: &str) -> Option<&str> {
     let bare = without_reason(text);
-    let is_name = bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME;
+    let is_name =
+        bare.len() < text.len() && bare.split_whitespace().count() <= MAX_NAME && bare != "the";
     (is_name && is_answer(bare)).then_some(bare)
 }
 
@@ -181,12 +192,7 @@ fn whole(text: &str) -> Option<&str> {
     let is_sentence = is_list || holds(text, " is | are | has | have | needs ");
     let is_whole = || {
         let first = text.split(' ').next().unwrap_or(text);
-        is_name()
-            || is_value(text)
-                && is_answer(text)
-                && !is_calculation(text)
-                && !is_prose(text)
-                && !is_open(first)
+        is_name() || is_value(text) && is_answer(text) && !is_prose(text) && !is_open(first)
     };
     (text.len() <= MAX_WHOLE && !is_sentence && is_whole()).then_some(text)
 }
@@ -222,7 +228,8 @@ fn is_prose(text: &str) -> bool {
 
 /// The list of lines that a text ends with: `- a = 1` and `- b = 4`.
 fn items(text: &str) -> &str {
-    let lines = text.rsplit('\n').take_while(|line| line.starts_with("- "));
+    let is_item = |line: &&str| begins(line, "- |* |$") || line.is_empty();
+    let lines = text.rsplit('\n').take_while(is_item).filter(|line| !line.is_empty());
     lines.last().map_or("", |first| &text[offset_in(text, first)..])
 }
 
@@ -270,18 +277,6 @@ fn labelled(line: &str) -> Option<&str> {
     };
     (is_label && !is_equation && value.len() <= MAX_WHOLE && (is_value(value) || is_text()))
         .then_some(value)
-}
-
-/// Whether a text is steps of a calculation, `6*3 = 18 and 18+6 = 24`, of which the last one is the answer; `x = 1 and
-/// x = 2` is a list of two.
-fn is_calculation(text: &str) -> bool {
-    let is_step = |step: &str| {
-        let Some((left, _)) = step.split_once('=') else { return false };
-        let left = left.trim().trim_start_matches(char::is_alphabetic).trim_start();
-        let is_number = has_digits(left) && !left.contains(char::is_alphabetic);
-        is_number && left.contains(['+', '-', '*', '/', '\u{d7}', '\u{f7}'])
-    };
-    text.contains(" and ") && text.split(" and ").all(is_step)
 }
 
 /// The end of the last sentence, after "is", an equals sign or a colon, if all of it is mathematics: a formula without

@@ -187,7 +187,9 @@ fn mark(line: &str) -> Option<(usize, usize)> {
 
 /// The first line with letters or digits.
 fn paragraph(text: &str) -> &str {
-    let is_blank = |line: &&str| !line.contains(char::is_alphanumeric) && !line.contains("\\{");
+    let is_blank = |line: &&str| {
+        !line.contains(|c: char| c.is_alphanumeric() || c == '∞') && !line.contains("\\{")
+    };
     let lines = || text.split_inclusive('\n');
     let skipped: usize = lines().take_while(is_blank).map(str::len).sum();
     // The mark of a quotation begins a line; elsewhere it is a relation.

@@ -3,7 +3,7 @@
 
 use super::super::super::tail;
 use super::super::read::{restated, rounds};
-use super::super::scan::{begins, each, has_digits, holds, is_digit, pattern};
+use super::super::scan::{begins, behind_last, each, has_digits, holds, pattern};
 use super::super::standing::{denies, is_bound, is_doubted, is_unstated};
 use super::numbers::is_label;
 use super::{MAX_WHOLE, is_value, last_sentence, offset_in};
@@ -96,20 +96,17 @@ pub(super) fn kept(text: &str) -> Option<&str> {
 /// A text up to the place where the extreme value before it is attained: "The maximum is 12, attained at x = 3".
 pub(super) fn without_place(text: &str) -> &str {
     let place = pattern!(
-        r"(?i),? (?:(?:which is )?(?:attained|achieved|reached|obtained|occurring) (?:only )?(?:at|when|for|if|iff|by)\b|with equality\b|\(?(?:at|when|for) [$]?[a-z](?: ?= ?[a-z])* ?=)"
+        r"(?i),? (?:(?:which )?(?:is )?(?:attained|achieved|reached|obtained|occurs|occurring) (?:only )?(?:at|when|for|if|iff|by)\b|with equality\b|\(?(?:at|when|for) [$]?[a-z](?: ?= ?[a-z])* ?=)"
     );
     const EXTREMES: &str = "max|min|reatest|least|argest|mallest|ighest|owest";
     let line = text.lines().next_back().unwrap_or(text);
     let last = last_sentence(line);
     let is_extreme = last.len() <= MAX_WHOLE && holds(&last.to_lowercase(), EXTREMES);
     let Some(found) = is_extreme.then(|| place.find(last)).flatten() else { return text };
-    let lead = last[..found.start()].trim_end_matches(['$', '*']);
-    let value = lead.trim_end_matches(|c: char| is_digit(c) || ".,/-$*\\{}".contains(c));
-    let is_value = has_digits(&lead[value.len()..])
-        && value.trim_end().ends_with([':', '='])
-            | value.ends_with(" is ")
-            | value.ends_with(" of ");
-    let is_last = !holds(&last[found.start()..], " is | equals | gives | so |, the ");
-    let is_place = is_value && is_last;
+    let lead = &last[..found.start()];
+    let value =
+        behind_last(lead, " is | of |: |:|= |=").map(|at| lead[at..].trim_matches(['*', ' ']));
+    let is_last = !holds(&last[found.end()..], " is | equals | gives | so |, the ");
+    let is_place = is_last && value.is_some_and(|value| has_digits(value) && is_value(value));
     if is_place { &text[..offset_in(text, last) + found.start()] } else { text }
 }
