@@ -2,7 +2,7 @@
 
 use super::alphabet::{NOUNS, SHORT_WORDS, UNITS, is_formula};
 use super::lex::{Lexer, Token};
-use super::scan::{is_digit, is_one_of};
+use super::scan::{before_end, is_digit, is_one_of, pattern};
 use super::units::is_known;
 
 impl Lexer<'_> {
@@ -28,14 +28,41 @@ impl Lexer<'_> {
         let is_per =
             matches!(self.out.last(), Some(Token::Text(_))) && is_one_of(run, "par|por|pro");
         let is_noun = is_spaced && (is_per || is_behind_number && is_one_of(&lower, NOUNS));
-        let is_word = length > 2 && (!(length == 3 && is_letters) || is_noun);
+        let is_factor = self.is_in_formula(run);
+        let is_word = length > 2 && (!(length == 3 && is_letters || is_factor) || is_noun);
         // Points of geometry are capitals: `NO` is a segment.
         let is_lower = run[1..].bytes().all(|b| b.is_ascii_lowercase());
-        let is_short_word = length == 2 && is_lower && is_one_of(&lower, SHORT_WORDS);
+        let is_short_word = length == 2 && is_lower && !is_factor && is_one_of(&lower, SHORT_WORDS);
         // `5th`
         let is_ordinal = matches!(lower.as_str(), "st" | "nd" | "rd" | "th")
             && self.text[..self.at - length].ends_with(is_digit);
         is_word || is_unit || is_short_word || is_ordinal
+    }
+
+    /// Whether a short run of letters touches a sign of a formula, as no word does: `an^2`, `\frac{xyzt}{2}`.
+    fn is_in_formula(&self, run: &str) -> bool {
+        let (before, rest) = (&self.text[..self.at - run.len()], self.rest());
+        let is_unit = is_known(run) && (run.len() > 2 || self.is_behind_number());
+        let is_short = (2..=4).contains(&run.len())
+            && !run.bytes().skip(1).all(|byte| byte.is_ascii_uppercase());
+        // The group of `x_{max}` or `\mathbf{no}` holds a word.
+        let group = before.strip_suffix('{');
+        let is_group = group.is_some_and(|group| {
+            group.ends_with(['}', '^']) || before_end(group, "frac|sqrt").is_some()
+        });
+        if !is_short || before.ends_with('_') || group.is_some() && !is_group {
+            return false;
+        }
+        let is_followed =
+            pattern!(r"^(?:[\^+*}]|[-/][0-9]|\\(?:frac|sqrt|cdot|pi|sin|cos|ln))").is_match(rest);
+        let is_part = before.ends_with(|c: char| c == '}' || is_digit(c));
+        let is_sure = is_followed || is_group || before.ends_with(['+', '*']);
+        let is_sign = before.ends_with(['-', '=', '|']) || rest.starts_with(['-', '/', '=', '|']);
+        let has_vowel = run.contains(['a', 'e', 'i', 'o', 'u']);
+        match run.len() {
+            2 => is_followed || !is_unit && (is_sure || is_part || is_sign),
+            _ => !is_unit && (is_sure || is_part && !has_vowel),
+        }
     }
 
     /// A currency's code, or a country's before its dollar: `US$29`. Whether it was one.

@@ -254,7 +254,12 @@ impl<'a> Lexer<'a> {
     }
 
     pub(super) fn is_behind_number(&self) -> bool {
-        matches!(self.out.last(), Some(Token::Number { .. }))
+        // `\frac12 mgh` has no number but a fraction.
+        let is_fraction = |digits: &str| match self.out.as_slice() {
+            [.., Token::Name(name), _] => name == "frac" && digits.len() == 2,
+            _ => false,
+        };
+        matches!(self.out.last(), Some(Token::Number { digits, .. }) if !is_fraction(digits))
     }
 
     /// Whether pi stands before, or a fraction in brackets as `¾` is read.
