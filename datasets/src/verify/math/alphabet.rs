@@ -35,9 +35,10 @@ pub(super) const SHORT_WORDS: &str =
 /// Commands that stand for one symbol, and the symbol.
 const SYMBOLS: &str = "cdot times ast bullet *;div /;pm mp ±;le leq leqslant ≤;ge geq geqslant ≥;lt <;gt >;ne neq \
     ≠;equiv =;cup bigcup ∪;cap bigcap ∩;in isin ∈;setminus backslash ∖;emptyset varnothing ∅;infty ∞;circ degree \
-    °;lbrace {;rbrace };lbrack [;rbrack ];vert lvert rvert mid |;Vert lVert rVert Vvert parallel ‖;colon :;prime \
-    ';lfloor ⌊;rfloor ⌋;lceil ⌈;rceil ⌉;langle ⟨;rangle ⟩;ldots dots cdots dotsc …;land wedge ,;lor vee ∨;over \
-    ⌿;choose ⑂;top intercal ⊤;R reals ℝ;to rightarrow implies Rightarrow →";
+    °;lbrace ⦃;rbrace ⦄;lbrack [;rbrack ];vert lvert rvert mid |;Vert lVert rVert Vvert parallel ‖;colon :;prime \
+    ';lfloor ⌊;rfloor ⌋;lceil ⌈;rceil ⌉;langle ⟨;rangle ⟩;ldots dots cdots dotsc …;over \
+    ⌿;choose ⑂;top intercal ⊤;R reals ℝ;to rightarrow implies Rightarrow longrightarrow \
+    Longrightarrow →;gets leftarrow Leftarrow ←;iff leftrightarrow Leftrightarrow ↔;land wedge ∧;lor vee ⋁;neg lnot ¬";
 
 /// A command that stands for one symbol.
 pub(super) fn symbol(command: &str) -> Option<char> {
@@ -46,12 +47,12 @@ pub(super) fn symbol(command: &str) -> Option<char> {
 }
 
 /// Characters outside ASCII, and what they stand for.
-const FOLDED: &str = "−–—﹣－=-|×·⋅∙∗=*|÷∕⁄=/|＋=+|．=.|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|\
+const FOLDED: &str = "−–—﹣－=-|×=\\times |·⋅∙∗=*|÷∕⁄=/|＋=+|．=.|＝==|（=(|）=)|，、=,|½=(1/2)|⅓=(1/3)|⅔=(2/3)|¼=(1/4)|¾=(3/4)|⅕=(1/5)|\
     ⅖=(2/5)|⅗=(3/5)|⅘=(4/5)|⅙=(1/6)|⅚=(5/6)|⅐=(1/7)|⅑=(1/9)|⅒=(1/10)|⅛=(1/8)|⅜=(3/8)|⅝=(5/8)|⅞=(7/8)|≡=\\equiv |\
     ‖=\\Vert |；=;|：=:|Ω=\\Omega |ℤ=\\mathbb{Z}|ℕ=\\mathbb{N}|πΠ=\\pi |√=\\sqrt |∛=\\sqrt[3]|∜=\\sqrt[4]|º=°|′='|’='|\
     “”‘= |％=%|\u{a0}\u{2009}\u{202f}\u{3000}\u{2061}= |∶=:|＜=<|＞=>|α=\\alpha |β=\\beta |θ=\\theta |φϕ=\\phi |\
     γ=\\gamma |δ=\\delta |ε=\\epsilon |λ=\\lambda |μµ=\\mu |ρ=\\rho |σ=\\sigma |τ=\\tau |ω=\\omega |∑=\\sum |∏=\\prod \
-    |∧=,";
+    |∨=\\lor |∧=\\land |∀=\\forall |∃=\\exists |⊂=\\subset |⊆=\\subseteq |∉=\\notin |⇒⟹=→|⇔⟺=↔|⊥=\\perp |≅=\\cong ";
 
 /// A character outside ASCII as what it stands for.
 fn folded(c: char) -> Option<&'static str> {
@@ -135,6 +136,24 @@ pub(super) fn is_formula(run: &str) -> bool {
         && !run.bytes().any(|b| b"aeiouyAEIOUY".contains(&b))
         && !is_known(run)
         && !is_one_of(&run.to_ascii_lowercase(), SHORTENED)
+}
+
+/// Commands that are values, or parts of them; what others between two values say of them is not known.
+const ATOMS: &str = "frac|sqrt|pi|e|i|alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|vartheta|iota|kappa|varkappa|\
+    lambda|mu|nu|xi|omicron|varpi|rho|varrho|sigma|varsigma|tau|upsilon|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|\
+    Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega|ell|hbar|imath|jmath|partial|nabla|aleph|beth|Re|Im|wp|binom|sum|prod|int|\
+    iint|iiint|oint|lim|limsup|liminf|sup|inf|arg|deg|det|dim|hom|ker|Pr|mod|tg|ctg|overline|bar|hat|tilde|widehat|\
+    widetilde|dot|ddot|root|triangle|degree|star|dagger|mathfrak|mathscr|overset|underset|stackrel|substack|underbrace|\
+    overbrace|operatornamewithlimits|complement|mathop|dim|rank|tr|sgn|sign";
+
+/// Signs between statements.
+pub(super) const SIGNS: &str = "→←↔∧⋁¬";
+
+/// Whether a name is a sign that is compared as it stands: `\subset`, `\forall`, an arrow.
+pub(super) fn is_sign(name: &str) -> bool {
+    let is_command = name.len() > 1 && name.bytes().any(|byte| byte.is_ascii_lowercase());
+    is_command && name.is_ascii() && !is_one_of(name, ATOMS) && !is_function(name)
+        || SIGNS.contains(name)
 }
 
 /// Functions by name, plain or as a command.

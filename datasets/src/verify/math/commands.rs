@@ -1,9 +1,9 @@
 //! LaTeX commands to tokens: styles disappear, wrappers of words become text, the others are symbols or names.
 
-use super::alphabet::{IGNORED, STYLES, WORDS, is_function, symbol};
+use super::alphabet::{IGNORED, SIGNS, STYLES, WORDS, is_function, symbol};
 use super::answer::closing;
 use super::lex::{Lexer, Rows, Token};
-use super::scan::{begins, is_one_of, past};
+use super::scan::{before_end, begins, has_digits, is_one_of, past, pattern};
 use super::tree::VECTOR;
 use super::units::{is_known, is_unit, unit_words, with_greek};
 
@@ -73,6 +73,12 @@ impl Lexer<'_> {
         }
         let is_set = name == "mathbf" && begins(self.rest(), "{R}|{N}|{Z}|{Q}");
         if is_one_of(&name, STYLES) && !is_set {
+            // Braces around one letter: `\mathcal{N}(0, 1)`.
+            if let [b'{', letter, b'}', ..] = self.rest().as_bytes()
+                && letter.is_ascii_alphabetic()
+            {
+                self.token(3, Token::Name(char::from(*letter).to_string()));
+            }
             return Some(());
         }
         match name.as_str() {
@@ -91,8 +97,6 @@ impl Lexer<'_> {
             "dfrac" | "tfrac" | "cfrac" | "frac" | "nicefrac" | "sfrac" | "xfrac" | "flatfrac"
             | "rfrac" => self.out.push(Token::Name("frac".into())),
             "binom" | "dbinom" | "tbinom" => self.out.push(Token::Name("binom".into())),
-            "lbrace" => self.out.push(Token::Symbol('⦃')),
-            "rbrace" => self.out.push(Token::Symbol('⦄')),
             // `\mathbf{N}` in textbooks.
             "mathbb" | "mathbf" => self.number_set()?,
             "hspace" | "vspace" | "phantom" | "hphantom" | "label" | "tag" | "color"
@@ -100,6 +104,15 @@ impl Lexer<'_> {
                 self.braced()?;
             }
             "approx" | "sim" | "simeq" => self.approximately(),
+            // Of values and relations they join a list, of statements they are signs.
+            "land" | "wedge" if has_values(self.text) => self.symbol(0, ','),
+            "lor" | "vee" if has_values(self.text) => self.symbol(0, '∨'),
+            // Of vectors it is no product of numbers.
+            "times" if is_cross(self.text) => self.symbol(0, '⨯'),
+            // `\phi` and `\varphi` are one letter, where a text does not have both.
+            "varepsilon" | "varphi" if !self.text.contains(&format!("\\{}", &name[3..])) => {
+                self.out.push(Token::Name(name[3..].to_owned()));
+            }
             "pounds" => self.out.push(Token::Currency("£")),
             "euro" => self.out.push(Token::Currency("€")),
             "pmod" | "bmod" => self.out.push(Token::Name("mod".into())),
@@ -116,6 +129,7 @@ impl Lexer<'_> {
             _ => match symbol(&name) {
                 // `\Rightarrow 5`
                 Some('→') if self.out.is_empty() => {}
+                Some(sign) if SIGNS.contains(sign) => self.out.push(Token::Name(sign.into())),
                 Some(symbol) => self.out.push(Token::Symbol(symbol)),
                 None => self.out.push(Token::Name(name)),
             },
@@ -200,7 +214,8 @@ impl Lexer<'_> {
         } else if self.out.is_empty() {
             // `\approx 3.14` is all there is.
         } else if self.out.iter().all(|token| matches!(token, Token::Name(_))) {
-            self.out.push(Token::Symbol('='));
+            let is_value = has_digits(self.rest());
+            self.out.push(if is_value { Token::Symbol('=') } else { Token::Name("sim".into()) });
         } else {
             self.at = self.text.len();
         }
@@ -219,19 +234,15 @@ impl Lexer<'_> {
         let words = with_greek(words);
         let trimmed = words.trim_matches(|c: char| c.is_whitespace() || c == '~');
         // `\frac{\mathrm{gb}}{f}`: letters inside of a formula.
-        let (is_pair, letters) = (trimmed.len() == 2, trimmed.bytes());
+        let is_opened = match self.out.last() {
+            Some(Token::Symbol('{')) => trimmed.len() <= 3,
+            // `F = \mathrm{ma}`
+            Some(Token::Symbol('=')) => trimmed.len() == 2,
+            _ => false,
+        };
         let is_product = is_upright
-            && match self.out.last() {
-                Some(Token::Symbol('{')) => {
-                    trimmed.len() <= 3 && letters.clone().all(|byte| byte.is_ascii_lowercase())
-                        || is_pair && letters.clone().all(|byte| byte.is_ascii_alphabetic())
-                }
-                // `F = \mathrm{ma}`
-                Some(Token::Symbol('=')) => {
-                    is_pair && letters.clone().all(|byte| byte.is_ascii_lowercase())
-                }
-                _ => false,
-            }
+            && is_opened
+            && trimmed.bytes().all(|byte| byte.is_ascii_alphabetic())
             && !is_known(trimmed)
             && !is_one_of(trimmed, "no|or|if|is|in|of|to|on")
             && !is_function(trimmed);
@@ -264,6 +275,12 @@ impl Lexer<'_> {
                 return Some(());
             }
             self.out.truncate(mark);
+        }
+        // `n \text{ is even, and } 0`
+        let condition = before_end(trimmed, ", and|, or|,| and| or|;");
+        if let Some(condition) = condition.filter(|words| before_end(words, "even|odd").is_some()) {
+            self.out.extend([Token::Text(condition.to_owned()), Token::Symbol(',')]);
+            return Some(());
         }
         // `2\sqrt{3} \text{ or approximately } 3.46`
         if restates(trimmed) && !self.out.is_empty() {
@@ -342,6 +359,17 @@ impl Lexer<'_> {
         }
         Some(format!("{VECTOR}{letter}"))
     }
+}
+
+/// Whether a text has a number that is no index, or a relation.
+fn has_values(text: &str) -> bool {
+    pattern!(r"(?:^|[^_{0-9]|[^_]\{)[0-9]|[=<>≤≥]").is_match(text)
+}
+
+/// Whether a text has a product of vectors: `\vec a \times \vec b`.
+fn is_cross(text: &str) -> bool {
+    const VECTOR: &str = r"\\(?:vec|mathbf|boldsymbol|bm|hat|overrightarrow)\b";
+    pattern!(&format!(r"{VECTOR}[^\\+=(),-]*\\times *{VECTOR}")).is_match(text)
 }
 
 /// Whether a text begins with a letter that is not the first of a word.

@@ -13,7 +13,7 @@ use super::numerals::positional;
 use super::quantities::marked;
 use super::regions::{is_rest, same_region};
 use super::relations::{chains, congruences};
-use super::scan::folded;
+use super::scan::{begins, folded, is_one_of};
 use super::sets::set_in_words;
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
@@ -62,6 +62,7 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         // Three hours are no time of day.
         (Answer::Marked(..), Answer::Time(..)) | (Answer::Time(..), Answer::Marked(..)) => false,
         (Answer::Marked(..), _) | (_, Answer::Marked(..)) => marked(gold, answer, equal, fuel),
+        (Answer::Signs(a), Answer::Signs(b)) => same_signs(a, b, fuel),
         (Answer::Congruence(..), _) | (_, Answer::Congruence(..)) => {
             congruences(gold, answer, fuel)
         }
@@ -111,7 +112,11 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Tuple(_, a, _), Answer::List(b)) => in_order(a, b, fuel),
         (Answer::List(a), Answer::Tuple(_, b, _)) => unordered(a, b, fuel),
         (Answer::Set(a) | Answer::List(a), Answer::Set(b) | Answer::List(b)) => {
-            unordered(&expanded(a), &expanded(b), fuel) || same_region(gold, answer, fuel)
+            // `y = x + 4` may be the line of an equation that is not solved.
+            let are_equations = a.iter().chain(b).all(|item| item.equation().is_some());
+            unordered(&expanded(a), &expanded(b), fuel)
+                || are_equations && unordered(a, b, fuel)
+                || same_region(gold, answer, fuel)
         }
         (Answer::Union(a), Answer::Union(b)) => {
             unordered(a, b, fuel) || same_region(gold, answer, fuel)
@@ -126,11 +131,10 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         | (Answer::Tuple(_, items, _), Answer::Matrix(rows)) => {
             rows_and_items(rows, items, equal, fuel)
         }
-        (Answer::Set(a) | Answer::List(a), Answer::Value(_)) => {
-            unordered(&expanded(a), &expanded(std::slice::from_ref(answer)), fuel)
-        }
-        (Answer::Value(_), Answer::Set(b) | Answer::List(b)) => {
-            unordered(&expanded(std::slice::from_ref(gold)), &expanded(b), fuel)
+        (Answer::Set(items) | Answer::List(items), Answer::Value(_))
+        | (Answer::Value(_), Answer::Set(items) | Answer::List(items)) => {
+            let value = if matches!(gold, Answer::Value(_)) { gold } else { answer };
+            unordered(&expanded(items), &expanded(std::slice::from_ref(value)), fuel)
         }
         (Answer::Time(..), Answer::Time(..) | Answer::Ratio(_) | Answer::Value(_)) => {
             same_time(gold, answer, fuel)
@@ -178,6 +182,19 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         _ => same_region(gold, answer, fuel),
     }
+}
+
+/// Whether values and signs are the same, in order; around a sign that has no direction in any.
+fn same_signs(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
+    let is_same = |a: &Answer, b: &Answer, fuel: &mut Fuel| match (a, b) {
+        (Answer::Words(a), Answer::Words(b)) => a == b,
+        (a, b) => equal(a, b, fuel),
+    };
+    let reversed: Vec<Answer> = b.iter().rev().cloned().collect();
+    let is_undirected =
+        matches!(b, [_, Answer::Words(sign), _] if is_one_of(sign, "∧|⋁|↔|perp|cong|sim"));
+    members::in_order(a, b, is_same, fuel)
+        || is_undirected && members::in_order(a, &reversed, is_same, fuel)
 }
 
 /// Whether two piecewise functions have the same pieces, in any order.
@@ -236,6 +253,12 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
     match (assigned(gold), assigned(answer)) {
         (Some(a), Some(b)) => Some(by_name(&a, &b, fuel)),
         (Some(named), None) => {
+            // Roots have no order.
+            let is_root = |name: String| begins(&name, "x_|z_|t_|r_|lambda_");
+            let are_roots = are_indexed(&named) && letter(named[0].0).is_some_and(is_root);
+            if are_roots && matches!(answer, Answer::List(_) | Answer::Set(_)) {
+                return Some(equal(&Answer::List(by_convention(named)), answer, fuel));
+            }
             unnamed(answer)?.map_or(Some(false), |b| Some(in_order(&by_convention(named), b, fuel)))
         }
         (None, Some(named)) => {

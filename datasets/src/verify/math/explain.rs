@@ -133,7 +133,7 @@ fn kind(answer: &Answer) -> String {
         Answer::Matrix(rows) => {
             format!("a {} x {} matrix", rows.len(), rows.first().map_or(0, Vec::len))
         }
-        Answer::Chain(..) => "a relation".into(),
+        Answer::Chain(..) | Answer::Signs(_) => "a relation".into(),
         Answer::Without(..) => "a difference of sets".into(),
         Answer::Time(..) => "a time of day".into(),
         Answer::Member(..) => "a membership".into(),

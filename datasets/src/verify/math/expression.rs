@@ -1,13 +1,13 @@
 //! Expressions: sums, products, powers, functions, as plain text and LaTeX write them.
 
-use super::scan::{are_digits, is_one_of};
+use super::scan::{are_digits, each, is_one_of};
 use dashu_int::IBig;
 use dashu_ratio::RBig;
 
-use super::alphabet::is_function;
+use super::alphabet::{is_function, is_sign};
 use super::lex::Token;
 use super::parse::Parser;
-use super::tree::{BESIDE, Constant, Expr, is_proper, radians, times};
+use super::tree::{BESIDE, Constant, Expr, cross, is_proper, radians, times};
 
 impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
@@ -50,6 +50,8 @@ impl Parser {
             } else if self.accept('/') {
                 let next = self.signed_power()?;
                 value = Expr::quotient(value, next);
+            } else if self.accept('⨯') {
+                value = cross(&value, &self.signed_power()?);
             } else if let Some(counted) = self.infix_count(&value) {
                 value = counted;
             } else if self.starts_factor() {
@@ -94,7 +96,7 @@ impl Parser {
 
     pub(super) fn starts_factor(&self) -> bool {
         match self.peek() {
-            Some(Token::Name(name)) => name != "mod",
+            Some(Token::Name(name)) => name != "mod" && !is_sign(name),
             Some(Token::Number { .. }) => true,
             // Words in brackets are a remark or a modulus.
             Some(Token::Symbol('(')) => match self.tokens.get(self.at + 1) {
@@ -234,13 +236,20 @@ impl Parser {
                 return Some(Expr::call("root", vec![degree, inner]));
             }
             "sum" | "prod" => return self.series(name),
-            "overline" | "bar" => {
-                // Of a complex number, its conjugate; of points, a segment, which stays text.
-                let inner = self.argument()?;
-                let is_complex = inner.holds(&|part| *part == Expr::Constant(Constant::I));
-                return is_complex.then(|| Expr::call("conj", vec![inner]));
+            // Of a complex number, its conjugate; of a letter, a name; of points, a segment, which stays text.
+            "overline" | "bar" | "hat" | "widehat" | "tilde" | "widetilde" => {
+                let mark = if name == "overline" { "bar" } else { name.trim_start_matches("wide") };
+                let is_i = |part: &Expr| *part == Expr::Constant(Constant::I);
+                return match self.argument()? {
+                    Expr::Variable(letter) => Some(Expr::Variable(format!("{mark} {letter}"))),
+                    number @ Expr::Number(_, None) if mark == "bar" => Some(number),
+                    inner if mark == "bar" && inner.holds(&is_i) => {
+                        Some(Expr::call("conj", vec![inner]))
+                    }
+                    _ => None,
+                };
             }
-            "hat" | "tilde" => return None,
+            name if is_sign(name) => return None,
             "C" | "P" if self.peek_is('(') => {
                 if let Some(counted) = self.attempt(|parser| parser.counted(name)) {
                     return Some(counted);
@@ -318,20 +327,10 @@ impl Parser {
             vec![self.function_argument()?]
         };
         arguments.extend(inner);
-        let name = match name {
-            "asin" => "arcsin",
-            "acos" => "arccos",
-            "atan" => "arctan",
-            "acot" | "arcctg" => "arccot",
-            "asinh" | "arsinh" => "arcsinh",
-            "acosh" | "arcosh" => "arccosh",
-            "atanh" | "artanh" => "arctanh",
-            "lg" => "log",
-            "tg" => "tan",
-            "ctg" | "cotg" | "ctan" => "cot",
-            "arctg" => "arctan",
-            other => other,
-        };
+        const SAME: &str = "asin=arcsin|acos=arccos|atan=arctan|acot=arccot|arcctg=arccot|asinh=arcsinh|arsinh=arcsinh|\
+            acosh=arccosh|arcosh=arccosh|atanh=arctanh|artanh=arctanh|lg=log|tg=tan|ctg=cot|cotg=cot|ctan=cot|arctg=arctan";
+        let mut names = each(SAME).filter_map(|same| same.split_once('='));
+        let name = names.find(|(other, _)| *other == name).map_or(name, |(_, name)| name);
         let call = Expr::call(name, arguments);
         Some(match power {
             None => call,
@@ -350,7 +349,7 @@ impl Parser {
     /// The argument of a function without brackets: a product without signs, `sin 2x`.
     fn function_argument(&mut self) -> Option<Expr> {
         let mut value = self.power()?;
-        while matches!(self.peek(), Some(Token::Name(name)) if !is_function(name))
+        while matches!(self.peek(), Some(Token::Name(name)) if !is_function(name) && !is_sign(name))
             || matches!(self.peek(), Some(Token::Number { .. }))
         {
             let next = self.power()?;

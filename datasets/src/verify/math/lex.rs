@@ -4,7 +4,7 @@
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::alphabet::{fold, is_function};
+use super::alphabet::{SIGNS, fold, is_function};
 use super::numerals::positional;
 use super::program_output::as_latex;
 use super::scan::is_digit;
@@ -97,7 +97,7 @@ pub(super) enum Rows {
 }
 
 /// Characters that are tokens of their own.
-const SYMBOLS: &str = "+-*/^_!()[]{}|;:=<>%&'?±≤≥≠∪∩∈∅∞°…→.∖⌊⌋⌈⌉∨‖ℝ";
+const SYMBOLS: &str = "+-*/^_!()[]{}|;:=<>%&'?±≤≥≠∪∩∈∅∞°….∖⌊⌋⌈⌉‖ℝ";
 
 impl<'a> Lexer<'a> {
     pub(super) fn rest(&self) -> &'a str {
@@ -138,6 +138,9 @@ impl<'a> Lexer<'a> {
                     self.at += c.len_utf8()
                 }
                 c if SYMBOLS.contains(c) => self.symbol(c.len_utf8(), c),
+                c if SIGNS.contains(c) && (c != '→' || !self.out.is_empty()) => {
+                    self.token(c.len_utf8(), Token::Name(c.into()));
+                }
                 '≈' => {
                     self.at += c.len_utf8();
                     self.approximately();
@@ -163,7 +166,7 @@ impl<'a> Lexer<'a> {
     }
 
     /// A token of so many bytes.
-    fn token(&mut self, bytes: usize, token: Token) {
+    pub(super) fn token(&mut self, bytes: usize, token: Token) {
         self.at += bytes;
         self.out.push(token);
     }

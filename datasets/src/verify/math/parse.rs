@@ -2,6 +2,7 @@
 
 use super::lex::{Token, tokens};
 use super::qualifiers::{qualifier, tidy, without_variables};
+use super::structures::same_modulus;
 use super::tree::{Answer, Expr, Relation};
 
 /// Deepest nesting that is read.
@@ -165,6 +166,7 @@ impl Parser {
             if let Some(cases) = cases_of(&items) {
                 return Some(cases);
             }
+            same_modulus(&mut items);
             // `x \ne 1, 2`
             if let [Answer::Chain(sides, relations), others @ ..] = &mut items[..]
                 && relations.as_slice() == [Relation::Unequal]
@@ -177,7 +179,8 @@ impl Parser {
             }
             // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
             if are_all_or {
-                let is_union = items.iter().all(is_inequality);
+                let is_union = items.iter().any(is_inequality)
+                    && items.iter().all(|item| matches!(item, Answer::Chain(..)));
                 return Some(if is_union { Answer::Union(items) } else { Answer::Set(items) });
             }
             Some(alternatives(&items, &starts).unwrap_or(Answer::List(items)))
@@ -186,14 +189,14 @@ impl Parser {
 
     /// `a = b`, `a < b <= c`, `x in S`, `a : b`, `a = b (mod m)`.
     pub(super) fn chain(&mut self) -> Option<Answer> {
-        let answer = self.relation()?;
+        let answer = self.with_signs()?;
         if let Some(congruence) = self.congruence(&answer) {
             return Some(congruence);
         }
         self.case(answer)
     }
 
-    fn relation(&mut self) -> Option<Answer> {
+    pub(super) fn relation(&mut self) -> Option<Answer> {
         let mut sides = vec![self.ratio()?];
         let mut relations = Vec::new();
         while let Some(Token::Symbol(sign)) = self.peek() {
@@ -346,7 +349,7 @@ impl Parser {
                 rows.retain(|row: &Vec<Answer>| !row.is_empty());
                 return Some(rows);
             } else {
-                let cell = self.nested(Self::chain)?;
+                let cell = self.nested(|parser| parser.parity().or_else(|| parser.chain()))?;
                 rows.last_mut()?.push(cell);
             }
         }

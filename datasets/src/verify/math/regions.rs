@@ -63,6 +63,10 @@ fn letter(answer: &Answer) -> Option<String> {
 
 /// Whether `rest` is all that `others` leave of the real line, the condition "otherwise".
 pub(super) fn is_rest(rest: &Answer, others: &[Answer], fuel: &mut Fuel) -> bool {
+    // Even and odd
+    if let ([Answer::Congruence(a, m)], Answer::Congruence(b, n)) = (others, rest) {
+        return m == n && *m == Expr::integer(2) && a != b;
+    }
     let Some(own) = region(rest, fuel) else { return false };
     let mut all = vec![];
     for other in others {

@@ -1,11 +1,14 @@
 //! Structures: sets, tuples, intervals, piecewise functions, congruences, half-lines, rows that are transposed.
 
+use super::alphabet::is_sign;
 use super::lex::Token;
 use super::parse::{Parser, are_equations};
+use super::scan::is_one_of;
+use super::sets::set_in_words;
 use super::tree::{Answer, Expr};
 
 /// Words between a piece and its condition.
-const IF: [&str; 5] = ["if", "for", "when", "where", "whenever"];
+const IF: &str = "if|for|when|where|whenever";
 
 impl Parser {
     /// `{1, 2}`, `{x | x > 5}`, `{x in R : x > 5}`.
@@ -94,7 +97,7 @@ impl Parser {
         // Cells end with commas, conditions begin with words.
         let rows = self.rows(&Token::Cases(false), |token| match token {
             Token::Symbol(mark) => "&,;.".contains(*mark),
-            Token::Text(word) => is_word_of(word, &IF),
+            Token::Text(word) => is_if(word),
             _ => false,
         })?;
         if are_equations(&rows) {
@@ -117,13 +120,51 @@ impl Parser {
     pub(super) fn case(&mut self, value: Answer) -> Option<Answer> {
         let condition = self.attempt(|parser| {
             let Token::Text(word) = parser.peek()? else { return None };
-            is_word_of(word, &IF).then(|| parser.at += 1)?;
-            let condition = parser.nested(Self::chain)?;
-            matches!(condition, Answer::Chain(..) | Answer::Member(..)).then_some(condition)
+            is_if(word).then(|| parser.at += 1)?;
+            let parity = parser.parity();
+            let condition = parity.or_else(|| parser.nested(Self::chain))?;
+            (!matches!(condition, Answer::Words(_) | Answer::Value(_))).then_some(condition)
         });
         Some(match condition {
             Some(condition) => Answer::Cases(vec![(value, condition)]),
             None => value,
+        })
+    }
+
+    /// Relations with signs between them whose meaning is not known, which are compared as they stand.
+    pub(super) fn with_signs(&mut self) -> Option<Answer> {
+        let mut parts = vec![self.operand()?];
+        while let Some(sign) = self.sign() {
+            parts.extend([sign, self.operand()?]);
+        }
+        let is_worded = parts.iter().step_by(2).any(|part| matches!(part, Answer::Words(_)));
+        if parts.len() == 1 { parts.pop() } else { (!is_worded).then_some(Answer::Signs(parts)) }
+    }
+
+    /// A relation, with the signs before it: `\neg p`.
+    fn operand(&mut self) -> Option<Answer> {
+        match self.sign() {
+            Some(sign) => Some(Answer::Signs(vec![sign, self.nested(Self::operand)?])),
+            None => self.relation(),
+        }
+    }
+
+    fn sign(&mut self) -> Option<Answer> {
+        let Token::Name(name) = self.peek()? else { return None };
+        let sign = is_sign(name).then(|| Answer::Words(name.clone()))?;
+        self.at += 1;
+        Some(sign)
+    }
+
+    /// `n \text{ even}`, "if n is odd", as a congruence.
+    pub(super) fn parity(&mut self) -> Option<Answer> {
+        self.attempt(|parser| {
+            let mut words = String::new();
+            while let Some(Token::Text(word) | Token::Name(word)) = parser.peek() {
+                words.extend([word, " "]);
+                parser.at += 1;
+            }
+            set_in_words(&words).filter(|set| matches!(set, Answer::Congruence(..)))
         })
     }
 
@@ -198,6 +239,7 @@ impl Parser {
         let ends = match self.peek() {
             None => true,
             Some(Token::TightComma | Token::Matrix(false)) => true,
+            Some(Token::Name(name)) => is_sign(name),
             Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:⟩^".contains(*c),
             _ => false,
         };
@@ -207,6 +249,7 @@ impl Parser {
             | Answer::Set(_)
             | Answer::Chain(..)
             | Answer::Words(_)
+            | Answer::Signs(_)
             | Answer::Matrix(_)
             | Answer::Union(_))
                 if ends =>
@@ -218,7 +261,16 @@ impl Parser {
     }
 }
 
-fn is_word_of(word: &str, words: &[&str]) -> bool {
-    let word = word.trim().trim_end_matches('.');
-    words.iter().any(|known| word.eq_ignore_ascii_case(known))
+fn is_if(word: &str) -> bool {
+    is_one_of(&word.trim().trim_end_matches('.').to_lowercase(), IF)
+}
+
+/// Residues before a last one with a modulus have it as well: `n \equiv 1, 5 \pmod 6`.
+pub(super) fn same_modulus(items: &mut [Answer]) {
+    let Some(Answer::Congruence(_, modulus)) = items.last().cloned() else { return };
+    for item in items {
+        if let Answer::Value(residue) = item.equation().map_or(&*item, |(_, residue)| residue) {
+            *item = Answer::Congruence(residue.clone(), modulus.clone());
+        }
+    }
 }

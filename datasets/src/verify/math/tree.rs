@@ -115,22 +115,23 @@ pub(super) enum Answer {
     Congruence(Expr, Expr),
     /// An answer with the set that its letters are from, and the letter that runs over it: `2k, k in Z`.
     Qualified(Box<Answer>, char, Option<String>),
+    /// Values and the signs between and before them, which are compared as they stand: `A \subset B`.
+    Signs(Vec<Answer>),
     Words(String),
 }
 
 impl Answer {
     /// The real numbers on one side of a bound: `> 2`, `≤ 0`; all that are positive or negative by their sign.
     pub(super) fn half_line(sign: char, bound: Expr) -> Option<Self> {
-        let (open, close) = match sign {
-            '>' | '+' | '<' | '-' => ('(', ')'),
-            '≥' => ('[', ')'),
-            '≤' => ('(', ']'),
+        let (open, close, is_above) = match sign {
+            '>' | '+' => ('(', ')', true),
+            '≥' => ('[', ')', true),
+            '<' | '-' => ('(', ')', false),
+            '≤' => ('(', ']', false),
             _ => return None,
         };
-        let ends = match sign {
-            '>' | '+' | '≥' => [bound, Expr::Infinity],
-            _ => [Expr::negative(Expr::Infinity), bound],
-        };
+        let minus = Expr::negative(Expr::Infinity);
+        let ends = if is_above { [bound, Expr::Infinity] } else { [minus, bound] };
         Some(Answer::Tuple(open, ends.map(Answer::Value).into(), close))
     }
 
@@ -273,6 +274,14 @@ pub(super) fn times(value: Expr, next: Expr) -> Expr {
             Expr::Product(factors)
         }
         other => Expr::Product(vec![other, next]),
+    }
+}
+
+/// The cross product of two vectors: a name, whose sign their order gives.
+pub(super) fn cross(a: &Expr, b: &Expr) -> Expr {
+    match [a, b].map(|vector| format!("{vector:?}")) {
+        [a, b] if a > b => Expr::negative(Expr::Variable(format!("{b} ⨯ {a}"))),
+        [a, b] => Expr::Variable(format!("{a} ⨯ {b}")),
     }
 }
 
