@@ -5,7 +5,7 @@ use super::scan::{
     are_digits, before_end, begins, each, has_digits, holds, is_digit, is_one_of, past, pattern,
     without,
 };
-use super::spelled::number_word;
+use super::spelled::{is_number_part, number_word};
 use super::units::is_unit;
 use super::wording::{bare, without_article};
 
@@ -19,6 +19,12 @@ const MORE: &str = "increase|rise|gain|growth|profit|increased|rose|grew|gained|
 
 /// `$6\sqrt{2}$ cm`, `5 m long`: a unit behind a formula or number, and what it measures.
 pub(super) fn measured(text: &str) -> Option<String> {
+    // `15 (km)`
+    if text.ends_with(')')
+        && let Some(found) = pattern!(r"^([0-9]+) \(([a-z]{2,})\)$").captures(text)
+    {
+        return Some(format!("{}\\text{{ {}}}", &found[1], &found[2]));
+    }
     let bare = without_extent(text);
     let Some((formula, unit)) = bare.trim_start_matches('$').split_once('$') else {
         let (number, unit) = bare.rsplit_once(' ').filter(|_| bare.len() < text.len())?;
@@ -187,26 +193,35 @@ fn in_two_coins(text: &str) -> Option<String> {
     Some(format!("{}.{cents:02} {}", &found[1], &found[2]))
 }
 
-/// An operation in words on a number: `7 over two`, `7 to the power of 2`, `7 point five`, `7 factorial`.
+/// Operations in words: `7 over two`, `7 to the power of 2`, `7 point five`, `x squared plus 1`, `3 root 2`, `pi over 4`.
 pub(super) fn operation(text: &str) -> Option<String> {
-    text.contains(' ').then_some(())?;
-    let text = bare(text);
-    let (number, words) = text.split_once(' ')?;
-    are_digits(number).then_some(())?;
-    if words == "factorial" {
-        return Some(format!("{number}!"));
-    }
-    const OPERATIONS: &str = "over =/|times =*|to the power of =^|point =.|plus =+|minus =-";
-    let mut operations = each(OPERATIONS).filter_map(|operation| operation.split_once('='));
-    let (operand, sign) =
-        operations.find_map(|(word, sign)| Some((words.strip_prefix(word)?, sign)))?;
-    let value = match operand {
-        "pi" => "\\pi".to_owned(),
-        words => number_word(words)?.to_string(),
+    // Where a sign opens a group, its operand closes it.
+    const OPERATIONS: &str = "raised to the power of=^{|to the power of=^{|to the=^{|divided by=/|over=/|multiplied \
+        by=*|times=*|plus=+|the negative of=-|negative of=-|negative=-|minus=-|point=.|squared=^2|cubed=^3|\
+        factorial=!|the square root of=\\sqrt{|square root of=\\sqrt{|square root=\\sqrt{|the cube root of=\\sqrt[3]{|\
+        cube root of=\\sqrt[3]{|root of=\\sqrt{|root=\\sqrt{";
+    const MAX_BYTES: usize = 80;
+    let may_be = text.len() <= MAX_BYTES && text.contains(' ');
+    (may_be && holds(text, "over|by|to the|times|plus|ne|minus|po|squ|cub|root|fact"))
+        .then_some(())?;
+    let operations = each(OPERATIONS).filter_map(|operation| operation.split_once('='));
+    let marked = operations.fold(format!(" {} ", bare(text)), |text, (words, sign)| {
+        text.replace(&format!(" {words} "), &format!(" |{sign}| "))
+    });
+    let operand = |words: &str| match words {
+        "" => Some(String::new()),
+        "pi" => Some("\\pi ".to_owned()),
+        word if are_digits(&word.replace('/', "")) || is_one_of(word, "x|y|z|n|m|k|t|r") => {
+            Some(word.to_owned())
+        }
+        words if words.split(' ').all(is_number_part) => Some(number_word(words)?.to_string()),
+        word => before_end(word, "th|st|nd|rd").filter(|rank| are_digits(rank)).map(str::to_owned),
     };
-    let power = sign == "^" && value.len() > 1;
-    (sign != "." || value.len() == 1).then(|| match power {
-        true => format!("{number}^{{{value}}}"),
-        false => format!("{number}{sign}{value}"),
-    })
+    let mut out = String::new();
+    for (at, part) in marked.split('|').enumerate() {
+        let is_sign = at % 2 == 1;
+        let close = if !is_sign && out.ends_with('{') { "}" } else { "" };
+        out.push_str(&if is_sign { part.to_owned() } else { operand(part.trim())? + close });
+    }
+    (marked.contains('|') && !out.starts_with('.')).then_some(out)
 }

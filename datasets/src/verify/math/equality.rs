@@ -10,9 +10,11 @@ use super::families::same_progression;
 use super::fuel::Fuel;
 use super::members::Equal;
 use super::names::assignments;
-use super::numerals::{with_point, without_separators};
+use super::numerals::{plain_integer, with_point, without_separators};
 use super::read::{approximated, parse, restated};
-use super::scan::{are_digits, folded, has_digits, is_digit, is_one_of};
+use super::scan::{
+    are_digits, begins, folded, has_digits, is_digit, is_letter, is_one_of, pattern,
+};
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
 use super::wording::bare;
@@ -63,6 +65,9 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
         Some((stage, _)) => (Outcome::Correct, stage),
         // `B) 12` is read by its letter and by its value.
+        None if word_meanings::is_sentence(gold, pair.read_gold.as_ref()) => {
+            (Outcome::UnparsableGold, "parse")
+        }
         None if pair.read_gold.is_none() && words::after_choice(gold).and_then(parse).is_none() => {
             // Neither is mathematics, and the texts differ: `O'Brien`, `J. K. Rowling`, `C++`.
             let is_name = word_meanings::is_name(gold);
@@ -170,6 +175,11 @@ fn as_written(gold: &str, answer: &str) -> Option<(Outcome, &'static str)> {
     if let Some(is_same) = calendar::same_date(gold, answer) {
         return decided(is_same, "date");
     }
+    // The complex numbers, a vector, an angle are no choice.
+    const MEANINGS: &str = "\\mathbb|\\mathcal|\\mathscr|\\mathfrak|\\vec|\\overrightarrow|\\angle|\\measuredangle|∠|ℂ|ℍ";
+    if is_letter(gold) && begins(answer.trim_start_matches(['{', '$', ' ']), MEANINGS) {
+        return decided(false, "choice");
+    }
     if let (Some(a), Some(b)) = (words::choice_beside(gold), words::choice_beside(answer))
         && a != b
     {
@@ -226,11 +236,15 @@ fn readings(text: &str) -> Vec<Answer> {
     if let Some(named) = assignments(text) {
         others.push(named);
     }
+    // `P(X=1) = 1/3, P(X=2) = 2/3`
+    if text.matches("P(").count() > 1 {
+        let name = pattern!(r"P\(([A-Z]) *= *([0-9]+)\)");
+        others.push(name.replace_all(text, "P_{$2}").into_owned());
+    }
     others.extend(multiples(text));
     // `\sqrt{2} \approx 1.41`: either, as one rounds the other.
-    others.extend(
-        approximated(text).map(|(_, value)| value.to_owned()).filter(|_| parse(text).is_some()),
-    );
+    let is_number = |value: &String| has_digits(value) && parse(text).is_some();
+    others.extend(approximated(text).map(|(_, value)| value.to_owned()).filter(is_number));
     // `275 cents, i.e. $2.75`: either, where both are the same.
     if let Some((value, again)) = restated(text) {
         return vec![value, again];
@@ -278,7 +292,8 @@ fn multiples(text: &str) -> Option<String> {
 /// Whether a gold answer is one that an answer can be compared with.
 pub(super) fn is_readable(gold: &str) -> bool {
     let gold = gold.trim_matches(|c: char| c.is_whitespace() || c == '$');
-    parse(gold).is_some()
+    let read = parse(gold);
+    read.is_some() && !word_meanings::is_sentence(gold, read.as_ref())
         || calendar::date(gold).is_some()
         || is_numbered(gold)
         || word_meanings::same_judgement(gold, gold).is_some()
@@ -341,7 +356,7 @@ fn right_side(text: &str) -> Option<Answer> {
 fn approximation(gold: &str) -> Option<Answer> {
     let sides = gold.rsplit_once("\\approx").or_else(|| gold.rsplit_once('≈'));
     let (before, value) = sides?;
-    (!before.trim().is_empty()).then(|| parse(value)).flatten()
+    (!before.trim().is_empty() && has_digits(value)).then(|| parse(value)).flatten()
 }
 
 /// What a sum or product of numbers is said to come to: 156 of `56 + 99 ≈ 156`. None of what is no short decimal, as
@@ -373,15 +388,4 @@ fn is_decimal(value: &Answer) -> bool {
         Answer::Value(Expr::Quotient(..)) => true,
         _ => false,
     }
-}
-
-/// The sign and digits of a plain integer, without leading zeros.
-fn plain_integer(text: &str) -> Option<(bool, &str)> {
-    let (is_negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
-    (!digits.is_empty() && are_digits(digits)).then_some(())?;
-    let digits = digits.trim_start_matches('0');
-    Some((is_negative && !digits.is_empty(), digits))
 }

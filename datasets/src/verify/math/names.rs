@@ -22,9 +22,10 @@ pub(super) fn is_name(answer: &Answer) -> bool {
             _ => arguments.iter().all(is_segment),
         },
         Answer::Value(Expr::Call(_, arguments)) => arguments.iter().all(is_segment),
-        Answer::Tuple(_, items, _) | Answer::List(items) | Answer::Ratio(items) => {
-            items.iter().all(is_name)
-        }
+        Answer::Tuple(_, items, _)
+        | Answer::List(items)
+        | Answer::Ratio(items)
+        | Answer::Union(items) => items.iter().all(is_name),
         // Ratios and derivatives: NO / BO, dy / dx.
         Answer::Value(Expr::Quotient(a, b)) => [a, b].iter().all(|part| match &***part {
             Expr::Product(factors) => factors.iter().all(is_name_part),
@@ -38,6 +39,8 @@ pub(super) fn is_name(answer: &Answer) -> bool {
 fn is_name_part(factor: &Expr) -> bool {
     match factor {
         Expr::Variable(_) => true,
+        // `f(x)` of `g(f(x))`
+        Expr::Product(parts) => parts.len() == 2 && parts.iter().all(is_name_part),
         Expr::Power(base, exponent) => {
             matches!(**base, Expr::Variable(_)) && **exponent == Expr::negative(Expr::integer(1))
         }

@@ -10,6 +10,7 @@ use super::scan::{are_digits, pattern};
 use super::spelled::scale;
 use super::tree::{Answer, Expr};
 use super::units::is_unit;
+use super::values::variables;
 
 impl Parser {
     /// The next member of a list, or, of `1, 2, \ldots, 6`, all members up to that behind the points.
@@ -19,8 +20,14 @@ impl Parser {
             return Some(());
         }
         self.accept_comma().then_some(())?;
+        let next = self.chain()?;
+        // `2, 4, \ldots, 2n`
+        if matches!(&next, Answer::Value(value) if !variables(value).is_empty()) {
+            items.extend([Answer::Value(Expr::Variable("…".into())), next]);
+            return Some(());
+        }
         let numbers: Vec<i64> = items.iter().map(whole_number).collect::<Option<_>>()?;
-        let (last, end) = (*numbers.last()?, whole_number(&self.chain()?)?);
+        let (last, end) = (*numbers.last()?, whole_number(&next)?);
         let step = numbers.iter().rev().nth(1).map_or(1, |before| last - before);
         let more = (end - last).checked_div(step).filter(|more| (1..=64).contains(more))?;
         let is_even =
@@ -249,4 +256,15 @@ pub(super) fn with_point(text: &str, of_decimal: bool) -> Option<String> {
         || (decimals.len() >= 2 || of_decimal) && (decimals.len() != 3 || whole == "0");
     let digits = format!("{whole}{}", part(3).replace('.', ""));
     is_decimal.then(|| format!("{}{}{digits}.{decimals}{unit}", part(1), part(2)))
+}
+
+/// The sign and digits of a plain integer, without leading zeros.
+pub(super) fn plain_integer(text: &str) -> Option<(bool, &str)> {
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    (!digits.is_empty() && are_digits(digits)).then_some(())?;
+    let digits = digits.trim_start_matches('0');
+    Some((is_negative && !digits.is_empty(), digits))
 }

@@ -48,7 +48,8 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
     }
     // `x \equiv 10 \equiv 3`
     if out.contains("\\equiv")
-        && let [left, _, right] = out.split("\\equiv").collect::<Vec<_>>()[..]
+        && let [left, middle, right] = out.split("\\equiv").collect::<Vec<_>>()[..]
+        && !middle.contains("mod")
     {
         out = Cow::Owned(format!("{left}\\equiv{right}"));
     }
@@ -63,7 +64,7 @@ pub(super) fn as_latex(text: &str) -> Cow<'_, str> {
             _ => break,
         }
     }
-    let other = || digits(&out).or_else(|| roots(&out)).or_else(|| unit_fraction(&out));
+    let other = || digits(&out).or_else(|| unit_fraction(&out));
     match bracketed(&out).or_else(other) {
         Some(next) => Cow::Owned(next),
         None => out,
@@ -178,15 +179,4 @@ fn unit_fraction(text: &str) -> Option<String> {
         )
     };
     Some(format!("{}\\text{{{}/{}}}{}", &found[1], unit(2), unit(5), &found[8]))
-}
-
-/// `3 root 2`, `3 times the square root of 2`.
-fn roots(text: &str) -> Option<String> {
-    (text.contains("root ") && !text.contains('\\')).then_some(())?;
-    let root = pattern!(
-        r"(?s)^([-+/. 0-9]*?)(?:times )? *(?:the )? *(?:square|(cube))? *root (?:of )?([0-9]+)(.*)$"
-    );
-    let found = root.captures(text)?;
-    let degree = if found.get(2).is_some() { "[3]" } else { "" };
-    Some(format!("{}\\sqrt{degree}{{{}}}{}", &found[1], &found[3], &found[4]))
 }

@@ -17,7 +17,7 @@ use super::numerals::positional;
 use super::numeric::approximate;
 use super::parse::structure;
 use super::relations::is_asked;
-use super::scan::{each, has_digits, is_one_of, parted};
+use super::scan::{each, has_digits, is_one_of, parted, pattern};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
 use super::tree::{Answer, BESIDE, Expr, Mark};
@@ -33,6 +33,12 @@ pub(super) fn parse(text: &str) -> Option<Answer> {
     rounds(text).then_some(())?;
     let linked = linked(text);
     let text = linked.as_deref().unwrap_or(text);
+    // `(f \circ g)(x)` is `f(g(x))`.
+    let composed = text.contains(")(") && text.contains("\\circ");
+    let composed = composed.then(|| {
+        pattern!(r"\(([A-Za-z]) *\\circ *([A-Za-z])\)\(([^()]*)\)").replace_all(text, "$1($2($3))")
+    });
+    let text = composed.as_deref().unwrap_or(text);
     match in_signs(text) {
         Some(signs) => read(&signs).or_else(|| read(text)),
         None => read(text),

@@ -8,11 +8,11 @@ use super::exact::rational;
 use super::families::with_free_constants;
 use super::fuel::Fuel;
 use super::members::Equal;
-use super::names::{application, is_name};
+use super::names::{application, is_name, letter};
 use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
-use super::scan::is_one_of;
+use super::scan::{begins, is_one_of};
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
@@ -27,6 +27,8 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                 // where the names agree or one is a word.
                 let same_name = equal(&a[0], &b[0], fuel)
                     || is_same_derivative(&a[0], &b[0])
+                    || is_graph(&a[0], &b[0])
+                    || is_graph(&b[0], &a[0])
                     || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)));
                 if same_name && equal(&a[1], &b[1], fuel) || same_function(a, b, equal, fuel) {
                     return true;
@@ -144,6 +146,13 @@ fn every_value(sides: &[Answer], is_gold: bool, is_equal: impl FnMut(&Answer) ->
         && (start == 1 || !rest.iter().any(is_open))
 }
 
+/// `f^{-1}(x)` and the y of its graph.
+fn is_graph(function: &Answer, y: &Answer) -> bool {
+    let is_of_x = |parts: &[Expr]| matches!(parts.last(), Some(Expr::Variable(x)) if x == "x");
+    letter(y).is_some_and(|y| y == "y")
+        && matches!(function, Answer::Value(Expr::Product(parts)) if is_of_x(parts) && is_name(function))
+}
+
 /// `dy/dx` and `y'`.
 fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     let quotient = |answer: &Answer| {
@@ -211,6 +220,10 @@ fn is_application(expr: &Expr) -> bool {
                 && matches!(**exponent, Expr::Number(..))
         }
         Expr::Product(factors) => match factors.as_slice() {
+            // `\int_0^1 x^2 dx`, `\lim_{x \to 0} x`
+            [first, ..] if variables(first).iter().any(|name| begins(name, "int_|lim_|iint_")) => {
+                true
+            }
             [Expr::Variable(function), argument] => {
                 !is_unknown(function)
                     && (matches!(

@@ -73,8 +73,10 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     let is_letter = words.starts_with(|c: char| c.is_ascii_lowercase());
     let letter = words.get(..1).filter(|_| is_letter)?;
     let behind = words[1..].trim_start();
-    if relation(behind).is_some() {
-        return structure(words).filter(|set| matches!(set, Answer::Chain(..)));
+    if let Some((sign, bound)) = relation(behind) {
+        let sign = if sign == "∖" { "≠" } else { sign };
+        let set = structure(&format!("{letter} {sign} {bound}"));
+        return set.filter(|set| matches!(set, Answer::Chain(..)));
     }
     let member = past(behind, "\\in |in the |in ");
     let (name, rest) = named(member.unwrap_or(words))?;

@@ -321,3 +321,11 @@ pub(super) fn is_name(gold: &str) -> bool {
         && numbers <= 1
         && !gold.contains(is_formula)
 }
+
+/// Whether a gold answer is a sentence with formulas whose commas part no list.
+pub(super) fn is_sentence(gold: &str, read: Option<&Answer>) -> bool {
+    let is_clause = |item: &Answer| matches!(item, Answer::Words(words) if words.contains(' '));
+    let is_list = matches!(read, Some(Answer::List(items)) if items.iter().any(is_clause));
+    let words = gold.split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 1);
+    is_list && gold.contains(['=', '<', '>', '^', '≤', '≥']) && words.count() > 3
+}

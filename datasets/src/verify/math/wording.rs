@@ -127,10 +127,13 @@ fn counted(text: &str) -> Option<String> {
 fn named(text: &str) -> Option<String> {
     const EQUALS: &str = "equals to |equals |is equal to |is equivalent to |ist gleich |gleich |est égal à |es igual a |è \
         uguale a |é igual a |равно |равен |等于";
+    let text = bare(text);
     let mut letters = text.trim_start_matches('$').chars();
     let name = letters.next().filter(char::is_ascii_alphabetic)?;
     let rest = letters.as_str().trim_start_matches(['$', ' ']);
-    if let Some((sign, bound)) = rest.strip_prefix("is ").and_then(relation) {
+    let is_bare = || begins(rest, "greater than |less than |at least |at most ");
+    let bounded = rest.strip_prefix("is ").or_else(|| is_bare().then_some(rest));
+    if let Some((sign, bound)) = bounded.and_then(relation) {
         let sign = if sign == "∖" { "\\ne " } else { sign };
         let is_number = bound.starts_with(|c: char| c.is_ascii_digit() || "-\\".contains(c));
         return (is_number && !bound.contains(' ')).then(|| format!("{name} {sign} {bound}"));

@@ -21,11 +21,13 @@ const WRAPPERS: &str = "\\textbf{|\\text{|\\mathrm{|\\textrm{|\\mathbf{";
 /// Whether two texts are the same words: case, punctuation, articles and LaTeX decoration do not count.
 /// A single choice letter equals the same letter in brackets or before its text: `C`, `(C)`, `C) 12`.
 pub(super) fn same_words(gold: &str, answer: &str) -> bool {
-    let a = folded(gold);
+    // "a necessary condition"
+    let noun = |words: &str| before_end(words, " condition|条件").unwrap_or(words).to_owned();
+    let a = noun(&folded(gold));
     let cut = [", not ", ", with ", ", who "].iter().filter_map(|remark| answer.find(remark)).min();
     let cut = &answer[..cut.unwrap_or(answer.len())];
     let b = folded(cut);
-    let b = without(&b, "so |therefore |thus |hence |it is |it s |on |quadrant ").to_owned();
+    let b = noun(without(&b, "so |therefore |thus |hence |it is |it s |on |quadrant "));
     let is_it = |words: &str| {
         words == a
             || before_end(words, " function| triangle| series| sequence| true") == Some(&*a)
