@@ -73,12 +73,7 @@ impl Lexer<'_> {
         }
         let is_set = name == "mathbf" && begins(self.rest(), "{R}|{N}|{Z}|{Q}");
         if is_one_of(&name, STYLES) && !is_set {
-            // Braces around one letter: `\mathcal{N}(0, 1)`.
-            if let [b'{', letter, b'}', ..] = self.rest().as_bytes()
-                && letter.is_ascii_alphabetic()
-            {
-                self.token(3, Token::Name(char::from(*letter).to_string()));
-            }
+            self.styled_letter();
             return Some(());
         }
         match name.as_str() {
@@ -135,6 +130,15 @@ impl Lexer<'_> {
             },
         }
         Some(())
+    }
+
+    /// A letter alone in the braces behind a style: `\mathcal{N}(0, 1)`.
+    fn styled_letter(&mut self) {
+        if let [b'{', letter, b'}', ..] = self.rest().as_bytes()
+            && letter.is_ascii_alphabetic()
+        {
+            self.token(3, Token::Name(char::from(*letter).to_string()));
+        }
     }
 
     /// A Greek letter that is a unit or its prefix behind a number: `2\text{ k}\Omega`, `4.7\,\mu F`.

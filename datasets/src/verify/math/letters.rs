@@ -41,18 +41,25 @@ impl Lexer<'_> {
 
     /// Whether a short run of letters touches a sign of a formula, as no word does: `an^2`, `\frac{xyzt}{2}`.
     fn is_in_formula(&self, run: &str) -> bool {
-        let (before, rest) = (&self.text[..self.at - run.len()], self.rest());
-        let is_unit = is_known(run) && (run.len() > 2 || self.is_behind_number());
         let is_short = (2..=4).contains(&run.len())
             && !run.bytes().skip(1).all(|byte| byte.is_ascii_uppercase());
+        if !is_short {
+            return false;
+        }
+        let (before, rest) = (&self.text[..self.at - run.len()], self.rest());
+        // A word stands between blanks.
+        if before.ends_with([' ', ',']) && rest.starts_with([' ', ',']) {
+            return false;
+        }
         // The group of `x_{max}` or `\mathbf{no}` holds a word.
         let group = before.strip_suffix('{');
         let is_group = group.is_some_and(|group| {
             group.ends_with(['}', '^']) || before_end(group, "frac|sqrt").is_some()
         });
-        if !is_short || before.ends_with('_') || group.is_some() && !is_group {
+        if before.ends_with('_') || group.is_some() && !is_group {
             return false;
         }
+        let is_unit = is_known(run) && (run.len() > 2 || self.is_behind_number());
         let is_followed =
             pattern!(r"^(?:[\^+*}]|[-/][0-9]|\\(?:frac|sqrt|cdot|pi|sin|cos|ln))").is_match(rest);
         let is_part = before.ends_with(|c: char| c == '}' || is_digit(c));
