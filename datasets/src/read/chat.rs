@@ -53,7 +53,7 @@ fn is_silent(item: &Value) -> bool {
     content.is_some_and(Value::is_null) && item.get(TOOL_CALLS).is_none_or(Value::is_null)
 }
 
-fn is_system(item: &Value) -> bool {
+pub(super) fn is_system(item: &Value) -> bool {
     sender(item).is_some_and(|sender| known_role(&sender) == Some("system"))
 }
 
@@ -74,7 +74,7 @@ pub(super) fn items(value: &Value) -> Option<Cow<'_, [Value]>> {
 }
 
 /// Who a message is from, in the words of its row.
-fn sender(message: &Value) -> Option<String> {
+pub(super) fn sender(message: &Value) -> Option<String> {
     ROLES.iter().find_map(|name| message.get(name)?.as_str()).map(str::to_owned)
 }
 
@@ -230,23 +230,29 @@ fn message(item: &Value) -> Result<Message, String> {
 }
 
 /// The text of a message's content: a text, or parts that are texts.
-fn text(content: &Value) -> Result<String, String> {
+pub(super) fn text(content: &Value) -> Result<String, String> {
     match content {
         Value::String(text) => Ok(text.clone()),
-        Value::Array(parts) => {
-            let text = |part: &Value| match part {
-                Value::String(text) => Ok(text.clone()),
-                part => match part.get("text").and_then(Value::as_str) {
-                    Some(text) => Ok(text.to_owned()),
-                    None => {
-                        Err("a message has a part that is no text, such as an image".to_owned())
-                    }
-                },
-            };
-            parts.iter().map(text).collect()
-        }
+        Value::Array(parts) => parts.iter().map(part).collect(),
         _ => Err("a message has no text".into()),
     }
+}
+
+/// The text of a part. One of another type may have a text too: a thought is no part of the answer.
+fn part(part: &Value) -> Result<String, String> {
+    let kind = match part.get("type").and_then(Value::as_str) {
+        _ if part.get("thought") == Some(&true.into()) => "thought",
+        None | Some("text" | "input_text" | "output_text") => "",
+        Some(kind) => kind,
+    };
+    let text = part.get("text").unwrap_or(part).as_str().filter(|_| kind.is_empty());
+    text.map(str::to_owned).ok_or_else(|| match shortened(kind, 40).as_str() {
+        "" => "a message has a part that is no text".into(),
+        kind => format!(
+            "a message has a part of the type `{kind}`, and only texts are read: write a thought as the message's \
+             `reasoning_content`, and calls of tools as its `tool_calls`"
+        ),
+    })
 }
 
 /// Whether a turn of the assistant ends within a thought or an answer, which the model is to go on with.
@@ -332,7 +338,8 @@ mod tests {
             (json!([{"role": "user", "content": "x", "train": true}]), "the assistant alone"),
             (json!([{"role": "assistant", "content": "x", "train_detail": []}]), "`train_detail`"),
             (json!([{"role": "assistant", "content": "x", "weight": 1, "train": false}]), "beside"),
-            (json!([{"role": "user", "content": [{"type": "image_url"}]}]), "an image"),
+            (json!([{"role": "user", "content": [{"type": "image_url"}]}]), "`image_url`"),
+            (json!([{"role": "user", "content": [{"image": "x"}]}]), "no text"),
         ] {
             let message = turns(&value).unwrap_err();
             assert!(message.contains(reason), "{value}: {message}");
