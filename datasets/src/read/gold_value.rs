@@ -15,6 +15,9 @@ const SHORT: usize = 48;
 /// Words from which on a text with numbers in it is a sentence.
 const SENTENCE: usize = 6;
 
+/// Why a list of answers is no gold answer.
+pub(super) const SEVERAL: &str =
+    "several answers: one may be enough, or all may be needed; --answer-column names another one";
 /// Why code is no gold answer.
 const CODE: &str = "code, not an answer";
 
@@ -46,7 +49,7 @@ pub(super) fn exact(value: &Value) -> Result<Gold, String> {
         Value::Object(fields) if fields.is_empty() => Ok(missing("{}", "there is no answer")),
         Value::Object(fields) => {
             let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-            let is_one = |name: &&&str| plain(&fields[**name]).is_some();
+            let is_one = |name: &&&str| !matches!(fields[**name], Value::Null | Value::Object(_));
             let usual = names.iter().find(|name| ["value", "text", "answer"].contains(name));
             // Several numbers are scores, or marks of choices.
             let are_scores = fields.len() > 1 && !fields.values().any(Value::is_string);
@@ -84,10 +87,7 @@ fn one_of(items: &[Value]) -> Gold {
     };
     match others.iter().all(|other| is_same(first, other)) {
         true => of_text(first),
-        false => missing(
-            &listed(),
-            "several answers: one may be enough, or all may be needed; --answer-column names another column",
-        ),
+        false => missing(&listed(), SEVERAL),
     }
 }
 

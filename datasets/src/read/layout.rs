@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::better_answer::{REFERENCES, WEAK_ANSWERS, marks_others, text_of_index};
 use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
+use super::gold_value::plain;
 use super::judgement::{self, Judged};
 use super::known_columns::{
     ANSWERS, COMPLETIONS, CONTEXTS, CONVERSATIONS, QUESTIONS, SOLUTIONS, SYSTEMS,
@@ -194,7 +195,7 @@ impl QuestionColumns {
         rows.iter().try_for_each(variables::refuse_other_forms)?;
         let has_input = question == "instruction" && is_filled(rows, "input");
         if has_input {
-            refuse_no_text(rows, question, "input")?;
+            refuse_no_text(rows.iter(), question, "input")?;
         }
         let has_text = |name: &&str| {
             rows.iter().any(|row| row.text(name).is_some_and(|text| !text.trim().is_empty()))
@@ -217,10 +218,15 @@ impl QuestionColumns {
         }
         let named = first.values.keys().map(String::as_str).filter(|name| names::is_system(name));
         let has_system = |name: &&str| rows.iter().any(|row| system_of(row, name).is_some());
+        let named = || SYSTEMS.into_iter().chain(named.clone());
+        named().try_for_each(|name| {
+            let untold = rows.iter().filter(|row| system_of(row, name).is_none());
+            refuse_no_text(untold, question, name)
+        })?;
         Ok(Self::Found {
             question: question.into(),
             context: context.map(String::from),
-            system: SYSTEMS.into_iter().chain(named).find(has_system).map(String::from),
+            system: named().find(has_system).map(String::from),
             has_input,
         })
     }
@@ -297,12 +303,24 @@ impl AnswerColumn {
             let is_weak = WEAK_ANSWERS.contains(&name);
             let text = |row: &Row| row.text(solution?).map(str::to_owned);
             let turn = |row: &Row| last_turn(row, question);
+            let other = || solution.filter(|_| marks_others(rows, name, text));
+            let is_number =
+                |value: &Value| plain(value).is_none_or(|it| it.trim().parse::<f64>().is_ok());
+            let are_numbers = || rows.iter().filter_map(|row| row.values.get(name)).all(is_number);
+            if let (true, None, Some(other)) = (is_weak, names::gold(rows), other())
+                && are_numbers()
+            {
+                return Err(format!(
+                    "columns `{name}` and `{other}` have different answers in most rows: name the one with the gold \
+                     answers with --answer-column"
+                ));
+            }
             return Ok(match (solution, names::gold(rows)) {
                 // What says gold itself comes before what a trainer is told besides.
                 (_, Some(gold)) if is_beside(name) && gold.ends_with("truth") => Self::Exact(gold),
                 _ if !is_weak => Self::Exact(name.into()),
                 (_, Some(gold)) => Self::Exact(gold),
-                (Some(worked), _) if marks_others(rows, name, text) => Self::Worked(worked.into()),
+                (Some(worked), _) if other().is_some() => Self::Worked(worked.into()),
                 _ if marks_others(rows, name, turn) => Self::LastTurn,
                 _ => Self::Exact(text_of_index(rows, name)),
             });
@@ -346,11 +364,18 @@ pub(super) fn last_turn(row: &Row, question: &QuestionColumns) -> Option<String>
     Some(chat::messages(&value).ok()?.pop()?.content)
 }
 
-/// The text of a system message: of a column, or of the message that it holds.
+/// The text of a system message: of a column, or of the message or the part that it holds, alone in a list or not.
 pub(super) fn system_of(row: &Row, name: &str) -> Option<String> {
     let value = nested(&row.values, name)?;
-    let text = value.get("content").unwrap_or(&value).as_str()?.trim();
-    Some(text.to_owned()).filter(|text| !text.is_empty())
+    let mut value = &*value;
+    while let Value::Array(items) = value {
+        let [one] = &items[..] else { return None };
+        value = one;
+    }
+    let is_other = chat::sender(value).is_some() && !chat::is_system(value);
+    let content = ["content", "text"].iter().find_map(|key| value.get(key)).unwrap_or(value);
+    let text = chat::text(content).ok().filter(|_| !is_other)?.trim().to_owned();
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// Whether a column holds something in some row.

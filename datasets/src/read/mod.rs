@@ -34,7 +34,7 @@ mod unused;
 mod variables;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -94,6 +94,11 @@ impl Columns {
         let all = &self.rewards.verifiers;
         !all.is_empty() && all.iter().all(|spec| problem::is_program(spec))
     }
+
+    /// Whether a verifier is given the columns of rows.
+    fn are_read(&self) -> bool {
+        self.rewards.verifiers.iter().any(|spec| problem::is_program(spec))
+    }
 }
 
 /// Rows that the meaning of columns is found from, at least, where a file has as many.
@@ -132,6 +137,8 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
     let lost = notes::restore_commands(&mut rows);
     rows.iter_mut().for_each(shapes::flatten);
+    let is_by_name = columns.prompting.template.is_some() || columns.are_read();
+    let renamed = if is_by_name { None } else { names::restore_case(&mut rows, columns) };
     let ids = IDS[SURE_IDS..].iter().copied().find(|name| {
         let mut seen = HashSet::new();
         rows.iter().all(|row| row.id_in(name).is_some_and(|id| seen.insert(id)))
@@ -165,12 +172,14 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         .map_err(|error| countdown::mistake(&rows[0], files, columns).unwrap_or(error))?;
     let unused = layout.unused(&rows, columns.purpose);
     dataset.notes.push(layout.shown(columns.purpose) + &unused + &variables::note(&rows));
-    dataset.notes.extend(lost);
+    dataset.notes.extend(renamed.into_iter().chain(lost));
     if columns.answer.is_none() {
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }
     rows.truncate(limit);
-    problem::fill_columns(&mut rows, columns);
+    if columns.are_read() {
+        fill_columns(&mut rows);
+    }
     let mut by_id = HashMap::new();
     for row in &rows {
         let malformed = |what| row.malformed(files, what);
@@ -200,6 +209,16 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     dataset.instruction = Some(BOXED).filter(|_| !are_messages && open.is_none());
     dataset.notes.extend(open);
     Ok(dataset)
+}
+
+/// Gives each row the columns of all, as null: so have tables, and TRL's rows.
+fn fill_columns(rows: &mut [Row]) {
+    let names: BTreeSet<String> = rows.iter().flat_map(|row| row.values.keys().cloned()).collect();
+    for row in rows {
+        for name in &names {
+            row.values.entry(name).or_insert(Value::Null);
+        }
+    }
 }
 
 /// Every row of a file, as it is.

@@ -7,16 +7,16 @@ use serde_json::Map;
 use super::better_answer::differ;
 use super::choice_columns::is_empty;
 use super::gold_value::{self, Gold};
-use super::known_columns::{ANSWERS, SOLUTIONS, list};
-use super::{Row, nested};
+use super::known_columns::{ANSWERS, QUESTIONS, SOLUTIONS, list};
+use super::{Columns, Row, nested};
 use crate::verify::short;
 
 /// Words for what is known to be correct.
 const GOLDS: [&str; 10] =
     list("gt|gts|gold|golden|truth|truths|groundtruth|reference|ref|expected");
 /// Words that say the same before a word for an answer.
-const SURE: [&str; 9] =
-    ["correct", "final", "true", "real", "std", "standard", "numeric", "numerical", "verified"];
+const SURE: [&str; 10] =
+    list("correct|final|true|real|std|standard|numeric|numerical|verified|possible");
 /// Words for answers.
 const ANSWERS_OF: [&str; 10] =
     list("answer|answers|ans|solution|solutions|value|val|output|result|text");
@@ -35,9 +35,8 @@ const KEY_PARTS: [&str; 10] =
 /// others name them.
 ///
 /// [`QUESTIONS`]: super::known_columns::QUESTIONS
-const ASKED: [&str; 10] =
-    list("goal|ctx|sentence|startphrase|qtext|quiz|puzzle|q|original text|content");
-const QUESTION_WORDS: [&str; 4] = ["question", "problem", "prompt", "query"];
+const ASKED: [&str; 9] = list("goal|ctx|sentence|startphrase|quiz|puzzle|q|original text|content");
+const QUESTION_WORDS: [&str; 5] = ["question", "problem", "prompt", "query", "qtext"];
 const QUESTION_PARTS: [&str; 6] = ["text", "statement", "content", "description", "body", "en"];
 /// Last words of the names of texts that a question is about.
 const CONTEXT_WORDS: [&str; 16] = list(
@@ -115,21 +114,50 @@ pub(super) fn is_system(name: &str) -> bool {
 /// The column of the question, where none has a name of the list.
 pub(super) fn question(rows: &[Row]) -> Option<&str> {
     let names = || rows.first().into_iter().flat_map(|row| row.values.keys()).map(String::as_str);
-    let asks = |name: &str| {
-        rows.iter().any(|row| row.text(name).is_some_and(|text| text.trim().contains(' ')))
+    let holds = |name: &str, is: fn(&str) -> bool| {
+        rows.iter().any(|row| row.text(name).is_some_and(|text| is(text.trim())))
     };
-    let is_named = |name: &&str| {
-        let words = words(name);
-        let Some((first, others)) = words.split_first() else { return false };
-        QUESTION_WORDS.contains(&first.as_str())
-            && others.iter().all(|word| QUESTION_PARTS.contains(&word.as_str()))
-    };
+    let asks = |name: &str| holds(name, |text| text.contains(' '));
+    // A short question is one too; a number may be that of a question.
+    let is_asked = |name: &str| holds(name, |text| text.contains(char::is_alphabetic));
     let other = || {
         ASKED
             .iter()
             .find_map(|known| names().find(|name| words(name).join(" ") == *known && asks(name)))
     };
-    names().find(|name| is_named(name) && asks(name)).or_else(other)
+    names().find(|name| is_question(name) && is_asked(name)).or_else(other)
+}
+
+/// Whether a name says that its column holds the question.
+fn is_question(name: &str) -> bool {
+    let words = words(name);
+    let Some((first, others)) = words.split_first() else { return false };
+    QUESTION_WORDS.contains(&first.as_str())
+        && others.iter().all(|word| QUESTION_PARTS.contains(&word.as_str()))
+}
+
+/// Gives columns that are known but for the case of their names (`INSTRUCTION`) the usual ones, and says which.
+pub(super) fn restore_case(rows: &mut [Row], columns: &Columns) -> Option<String> {
+    let named = [&columns.prompt, &columns.answer].map(|name| name.clone().unwrap_or_default());
+    let usual = |name: &String| {
+        let lower = name.to_lowercase();
+        let mut all = QUESTIONS.into_iter().chain(SOLUTIONS);
+        let is_read = all.clone().any(|known| known == name)
+            || is_question(name)
+            || named.iter().any(|it| it.contains(name));
+        let known = all.find(|known| *known == lower)?;
+        (!is_read && rows.iter().all(|row| !row.values.contains_key(known))).then_some(known)
+    };
+    let names = rows.first()?.values.keys();
+    let found: Vec<_> = names.filter_map(|name| Some((name.clone(), usual(name)?))).collect();
+    for row in rows.iter_mut() {
+        for (name, known) in &found {
+            let value = row.values.remove(name);
+            row.values.extend(value.map(|value| ((*known).to_owned(), value)));
+        }
+    }
+    let (first, known) = found.first()?;
+    Some(format!("columns are read by their usual names, `{first}` as `{known}`"))
 }
 
 /// Columns, and those of their objects, with such names and with answers in nearly all rows.
@@ -147,17 +175,19 @@ fn columns(rows: &[Row], is_named: fn(&str) -> bool) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// Whether a column holds answers, or solutions that mark theirs, in nine of ten rows that have it.
+/// Whether a column holds answers, or solutions that mark theirs, in nine of ten rows that have one.
 fn are_answers(rows: &[Row], name: &str) -> bool {
     let read: Vec<bool> = rows
         .iter()
         .take(COMPARED)
         .filter_map(|row| nested(&row.values, name).filter(|value| !is_empty(value)))
-        .map(|value| {
-            let is_link = value.as_str().is_some_and(|text| text.contains("://"));
-            !is_link
-                && !value.is_boolean()
-                && matches!(gold_value::exact(&value), Ok(Gold::Answer(_)))
+        .filter_map(|value| match gold_value::exact(&value) {
+            Ok(Gold::Missing { why: gold_value::SEVERAL, .. }) => None,
+            Ok(Gold::Answer(_)) => {
+                let is_link = value.as_str().is_some_and(|text| text.contains("://"));
+                Some(!is_link && !value.is_boolean())
+            }
+            _ => Some(false),
         })
         .collect();
     let count = read.iter().filter(|is_answer| **is_answer).count();

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::known_columns::CONVERSATIONS;
 use super::{Columns, Purpose, Row, chat, gold_value, nested};
+use tealight_core::display::shortened;
 
 /// Why a text that stands in the place of an answer is none; nothing where it may be one.
 pub fn why_no_answer(text: &str) -> Option<&'static str> {
@@ -117,8 +118,10 @@ pub(super) fn may_be_absent(rows: &[Row], columns: &Columns) -> bool {
 
 /// Why no answer column was found in rows such as this one, and the mend.
 pub(super) fn without_answer(row: &Row, question: &str) -> String {
-    let is_text =
-        |value: &Value| value.as_array().is_some_and(|all| all.iter().all(Value::is_string));
+    let is_text = |value: &Value| {
+        let is_turn = |item: &Value| item.is_string() || item.is_object();
+        value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_turn))
+    };
     let of_python = row.values.iter().find(|(_, value)| {
         let text = value.as_str().map(str::trim_start);
         text.is_some_and(|text| text.starts_with("{'"))
@@ -129,10 +132,14 @@ pub(super) fn without_answer(row: &Row, question: &str) -> String {
              roles user and assistant"
         );
     }
-    if row.values.get(question).is_some_and(chat::is_chat) && CONVERSATIONS.contains(&question) {
+    if let Some(chat) = row.values.get(question).filter(|it| chat::is_chat(it))
+        && CONVERSATIONS.contains(&question)
+    {
+        let last = chat::items(chat).and_then(|turns| chat::sender(turns.last()?));
         return format!(
-            "no answer found: no chat in column `{question}` ends with a turn of the assistant; end each with its \
-             answer, or name the column of answers with --answer-column"
+            "no answer found: no chat in column `{question}` ends with a turn of the assistant, the first with one of \
+             `{}`; end each with its answer, or name the column of answers with --answer-column",
+            shortened(&last.unwrap_or_default(), 40)
         );
     }
     if row.values.contains_key("label") {

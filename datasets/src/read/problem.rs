@@ -1,7 +1,6 @@
 //! One row, read by the layout of its file, to a problem, or to the reason why it is left out.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -20,7 +19,8 @@ const NEEDS_PICTURE: &str = "the question needs a picture, video or sound";
 /// Why a row is left out that has nothing to imitate.
 const NO_SOLUTION: &str = "there is no solution";
 /// The same of a chat whose answer would be its last turn.
-const NO_LAST_TURN: &str = "the chat does not end with a turn of the assistant";
+const NO_LAST_TURN: &str =
+    "the chat does not end with a turn of the assistant, or its thought is not closed";
 /// What a row is.
 pub(super) enum Read {
     Problem(Box<Problem>),
@@ -30,24 +30,6 @@ pub(super) enum Read {
 /// Whether a verifier is a program or a function of the user's.
 pub(super) fn is_program(spec: &str) -> bool {
     spec.starts_with("program:") || spec.starts_with("python:")
-}
-
-/// Whether a verifier is given the columns of rows.
-fn reads_columns(columns: &Columns) -> bool {
-    columns.rewards.verifiers.iter().any(|spec| is_program(spec))
-}
-
-/// Gives each row the columns of all, as null, where they are given to a verifier: so have tables, and TRL's rows.
-pub(super) fn fill_columns(rows: &mut [Row], columns: &Columns) {
-    if !reads_columns(columns) {
-        return;
-    }
-    let names: BTreeSet<String> = rows.iter().flat_map(|row| row.values.keys().cloned()).collect();
-    for row in rows {
-        for name in &names {
-            row.values.entry(name).or_insert(Value::Null);
-        }
-    }
 }
 
 /// The prompt in a column: its text, its chat, or several columns joined by blanks.
@@ -206,7 +188,7 @@ impl Layout {
             refuse_told_answer(messages, &answer)?;
         }
         let problem = Problem::new(row.id(), prompt, answer);
-        let row = reads_columns(columns).then(|| Arc::new(row.values.clone()));
+        let row = columns.are_read().then(|| Arc::new(row.values.clone()));
         let solution = Some(solution).filter(|_| self.answer != AnswerColumn::Absent);
         let has_choices = choices.is_some();
         Ok(Read::Problem(Box::new(Problem {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::choice_columns::is_empty;
 use super::gold_value::plain;
 use super::known_columns::{CONTEXTS, CONVERSATIONS};
 use super::layout::is_filled;
@@ -80,7 +81,7 @@ pub(super) fn whole_chat<'r>(rows: &'r [Row], question: &str) -> Option<&'r str>
 pub(super) fn refuse_parts(rows: &[Row], question: &str) -> Result<(), String> {
     if PLAIN_QUESTIONS.contains(&question) {
         let mut lists = LISTS.into_iter().filter(|name| is_filled(rows, name));
-        lists.try_for_each(|name| refuse_no_text(rows, question, name))?;
+        lists.try_for_each(|name| refuse_no_text(rows.iter(), question, name))?;
     }
     if !matches!(question, "input" | "inputs") {
         return Ok(());
@@ -152,9 +153,13 @@ pub(super) fn refuse_two_questions(first: &Row, question: &str) -> Result<(), St
 }
 
 /// Refuses a column that belongs to the question and holds more than text.
-pub(super) fn refuse_no_text(rows: &[Row], question: &str, name: &str) -> Result<(), String> {
-    let is_other = |value: &Value| !value.is_null() && plain(value).is_none();
-    match rows.iter().any(|row| row.values.get(name).is_some_and(is_other)) {
+pub(super) fn refuse_no_text<'r>(
+    mut rows: impl Iterator<Item = &'r Row>,
+    question: &str,
+    name: &str,
+) -> Result<(), String> {
+    let is_other = |value: &Value| !is_empty(value) && plain(value).is_none();
+    match rows.any(|row| row.values.get(name).is_some_and(is_other)) {
         false => Ok(()),
         true => Err(format!(
             "column `{name}` may belong to the question and is no text: name the question with --prompt-column \
@@ -165,7 +170,7 @@ pub(super) fn refuse_no_text(rows: &[Row], question: &str, name: &str) -> Result
 
 /// Refuses a context that is no text, and one beside a prompt that may have it already.
 pub(super) fn refuse_context(rows: &[Row], question: &str, context: &str) -> Result<(), String> {
-    refuse_no_text(rows, question, context)?;
+    refuse_no_text(rows.iter(), question, context)?;
     let is_ready =
         matches!(question, "prompt" | "context_messages") || CONVERSATIONS.contains(&question);
     let has_it = |row: &Row| {

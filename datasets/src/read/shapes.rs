@@ -14,7 +14,7 @@ pub(super) fn flatten(row: &mut Row) {
     lift(&mut row.values);
     for name in CONVERSATIONS.into_iter().chain(["prompt"]) {
         if let Some(value) = row.values.get_mut(name)
-            && let Some(turns) = turns_of_lists(value)
+            && let Some(turns) = turns_of_lists(value).or_else(|| turns_of_pairs(value))
         {
             *value = turns;
         }
@@ -68,6 +68,24 @@ fn turns_of_lists(value: &Value) -> Option<Value> {
     let is_even = lists.iter().all(|(_, list)| list.len() == count);
     let turns = || Value::Array((0..count).map(turn).collect());
     is_even.then(turns).filter(chat::is_chat)
+}
+
+/// `[{"human": .., "assistant": ..}]` as turns: a question and its answer in each object, whatever their order.
+fn turns_of_pairs(value: &Value) -> Option<Value> {
+    let role = |key: &str| match key {
+        "input" => Some("user"),
+        "output" => Some("assistant"),
+        key => chat::known_role(key),
+    };
+    let mut turns = Vec::new();
+    for pair in value.as_array()? {
+        let fields = pair.as_object().filter(|fields| fields.len() == 2)?;
+        for wanted in ["user", "assistant"] {
+            let text = fields.iter().find(|(key, _)| role(key) == Some(wanted))?.1.as_str()?;
+            turns.push(json!({"role": wanted, "content": text}));
+        }
+    }
+    (!turns.is_empty()).then_some(turns.into())
 }
 
 /// Sets the columns of the only object with a question beside it, where the row asks nothing itself: `train` of MMLU,
