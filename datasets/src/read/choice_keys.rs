@@ -134,9 +134,13 @@ pub(super) fn reading(
     let read: Vec<Way> = ALL.iter().map(|reading| (*reading, positions(*reading))).collect();
     let suits = |positions: &[Option<usize>]| positions.iter().flatten().count();
     let most = read.iter().map(|(_, positions)| suits(positions)).max().unwrap_or(0);
-    // A few rows may be faulty; a column of which many are is no such column.
-    if most * 10 < answered.len() * 9 {
-        return Err("holds neither letters, indices nor texts");
+    // Those that name several are left out, and a few others may be faulty; if many are, it is no such column.
+    let unclear = |(_, choices, value): &&(&Row, Choices, Value)| choices.unclear(value).is_some();
+    let clear = answered.len() - answered.iter().filter(unclear).count();
+    match most * 10 < clear * 9 {
+        _ if clear == 0 => return Err("names several, or one that stands twice,"),
+        true => return Err("holds neither letters, indices nor texts"),
+        false => {}
     }
     let mut best = read;
     best.retain(|(_, positions)| suits(positions) == most);

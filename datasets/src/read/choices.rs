@@ -1,11 +1,13 @@
 //! The choices of a question, and which of them is the gold answer: a letter, whatever the column holds (a letter, a
 //! label, an index, a text).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::choice_columns::{ChoiceColumns, possible};
+use super::choice_columns::{ChoiceColumns, items, possible};
 use super::choice_keys::{ALL, KEYS, Key, Reading, Way, keys, reading};
-use super::gold_value::plain;
+use super::gold_value::{Gold, is_same as is_equal, plain, worked};
 use super::right_choices::{are_marked, marked};
 use super::{Row, nested};
 use crate::choice_list::{self, Listed};
@@ -13,6 +15,9 @@ use crate::verify::short;
 
 /// Most choices of a question: one for each letter.
 pub(super) const MOST: usize = 26;
+/// Why a value names no single choice.
+const SEVERAL: &str = "the answer is several of the choices, and one is asked for";
+const TWICE: &str = "the answer stands twice among the choices";
 
 /// The choices of a row: texts in the order they are shown in, labels of the dataset's own.
 pub(super) struct Choices {
@@ -185,6 +190,22 @@ impl ChoiceLayout {
     pub(super) fn letter(&self, choices: &Choices, value: &Value) -> Option<String> {
         choices.position(value, self.reading).map(letter)
     }
+
+    /// Whether a row without choices says which of them is right, and what is asked does not show it by its letter.
+    pub(super) fn lacks_choices(&self, value: &Value, asked: &str) -> bool {
+        let places: Vec<usize> = (0..MOST).collect();
+        let texts = places.iter().map(|at| format!("\0{at}")).collect();
+        let any = Choices { texts, labels: Vec::new(), places, are_numbers: false };
+        let place = |reading| any.position(value, reading);
+        match self.reading {
+            Reading::Text | Reading::Marked => false,
+            Reading::Label if place(Reading::IndexFrom0).is_some() => true,
+            Reading::Letter | Reading::Label => {
+                place(Reading::Letter).is_some_and(|at| !shows(asked, at) || !shows(asked, 0))
+            }
+            index => place(index).is_some(),
+        }
+    }
 }
 
 impl Choices {
@@ -231,17 +252,54 @@ impl Choices {
         format!("\n\n{}", lines.collect::<Vec<_>>().join("\n"))
     }
 
-    /// Which choice a value stands for.
+    /// Which choice a value stands for: as it is, else by the final answer that it gives, as a worked solution does.
     pub(super) fn position(&self, value: &Value, reading: Reading) -> Option<usize> {
         if reading == Reading::Marked {
             return self.position(&marked(value)?.1.into(), Reading::Text);
         }
+        let is_read = |reading: &Reading| self.position_of(value, *reading).is_some();
+        let is_final = matches!(reading, Reading::Letter | Reading::Text) && !value.is_number();
+        if !is_final || ALL.iter().any(is_read) {
+            return self.position_of(value, reading);
+        }
+        let Gold::Answer(answer) = worked(&plain(value)?) else { return None };
+        // A number is no letter, and may be the index of a text that begins with it.
+        let is_index = answer.trim().parse::<usize>().is_ok();
+        let is_named = |at: usize| answer.contains(&self.texts[at]);
+        let is_alone = |at: usize| is_named(at) || !(0..self.texts.len()).any(is_named);
+        only(self.texts.len(), &|at| match (&self.texts[at], letter(self.places[at])) {
+            (text, _) if is_index => reading == Reading::Text && text == answer.trim(),
+            (_, letter) if reading == Reading::Letter => {
+                let has_it = answer.to_ascii_uppercase().contains(&letter);
+                has_it && is_alone(at) && is_equal(&letter, &answer)
+            }
+            (text, _) => is_equal(text, &answer),
+        })
+    }
+
+    /// Why a value stands for no choice that a letter could name: it names several, or one that stands twice.
+    pub(super) fn unclear(&self, value: &Value) -> Option<&'static str> {
+        let (text, is_list) = (plain(value), items(value).is_some_and(|all| all.len() > 1));
+        let text = text.as_deref().map_or("", str::trim);
+        let bare = text.replace("and", "");
+        let letters: BTreeSet<char> = bare.chars().filter(|c| c.is_alphanumeric()).collect();
+        let is_letter = |c: &char| self.places.iter().any(|at| letter(*at) == c.to_string());
+        let are_letters = letters.len() > 1 && letters.iter().all(is_letter);
+        let is_twice = self.texts.iter().filter(|choice| *choice == text).count() > 1;
+        match (is_list || are_letters, is_twice) {
+            _ if ALL.iter().any(|reading| self.position(value, *reading).is_some()) => None,
+            (true, _) => Some(SEVERAL),
+            (_, true) => Some(TWICE),
+            _ => None,
+        }
+    }
+
+    /// Which choice a value is.
+    fn position_of(&self, value: &Value, reading: Reading) -> Option<usize> {
         let answer = plain(value)?;
         let answer = answer.trim();
         let only = |is_it: &dyn Fn(&str) -> bool, options: &[String]| {
-            let mut found =
-                options.iter().enumerate().filter(|(_, text)| is_it(text)).map(|(at, _)| at);
-            found.next().filter(|_| found.next().is_none())
+            only(options.len(), &|at| is_it(&options[at]))
         };
         let index = || answer.strip_suffix(".0").unwrap_or(answer).parse::<usize>().ok();
         let at_place = |place: usize| self.places.iter().position(|at| *at == place);
@@ -285,6 +343,12 @@ fn first_unread(answered: &[(&Row, Choices, Value)]) -> String {
     })
 }
 
+/// The only place for which something holds.
+fn only(count: usize, is_it: &dyn Fn(usize) -> bool) -> Option<usize> {
+    let mut found = (0..count).filter(|at| is_it(*at));
+    found.next().filter(|_| found.next().is_none())
+}
+
 /// Whether a column says nothing: rows of a test split whose answers are kept secret.
 fn is_unanswered(value: &Value) -> bool {
     match value {
@@ -312,4 +376,14 @@ fn without_marker(text: &str, at: usize) -> Option<String> {
 /// The letter of a place.
 pub(super) fn letter(at: usize) -> String {
     char::from(b'A' + (at % MOST) as u8).to_string()
+}
+
+/// Whether a text shows the choice of a place by its letter: `B.`, `(b)`.
+pub(super) fn shows(text: &str, at: usize) -> bool {
+    let is_mark = |word: &str| {
+        let word = word.strip_prefix('(').unwrap_or(word);
+        let rest = word.get(..1).filter(|it| it.eq_ignore_ascii_case(&letter(at)));
+        rest.is_some() && word[1..].starts_with([')', '.', ':'])
+    };
+    text.split_whitespace().any(is_mark)
 }

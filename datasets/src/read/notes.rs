@@ -1,6 +1,7 @@
 //! What the prompts and gold answers of a file look like, where they may not be what is meant.
 
 use super::Row;
+use super::choices::shows;
 use super::layout::{AnswerColumn, Layout};
 use crate::{Problem, json};
 
@@ -53,15 +54,7 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
         ));
     }
     if layout.choices.is_none() && !problems.is_empty() {
-        let is_shown = |problem: &Problem| {
-            let asked = problem.prompt.plain();
-            let mut words = asked.split_whitespace();
-            words.any(|word| {
-                ["A)", "A.", "A:", "(A)", "(a)", "a)", "a."]
-                    .iter()
-                    .any(|mark| word.starts_with(mark))
-            })
-        };
+        let is_shown = |problem: &Problem| shows(&problem.prompt.plain(), 0);
         let shown = problems.iter().filter(|problem| is_shown(problem)).count();
         let are_letters = problems.iter().all(|problem| is_letter(&problem.answer));
         if are_letters && 2 * shown < problems.len() {

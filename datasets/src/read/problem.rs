@@ -151,6 +151,12 @@ impl Layout {
         }
         let text = last_turn.as_ref().map(|turn| turn.content.as_str());
         let (gold, raw) = self.gold(row, choices.as_ref(), text, columns)?;
+        if let (None, Some(of)) = (&choices, &self.choices)
+            && of.lacks_choices(&raw.as_str().into(), &prompt.plain())
+        {
+            let why = "the answer says which choice is right, and the row has no choices";
+            return left_out(one_line(&raw), why.into());
+        }
         if let Some(picture) = pictures::column(row) {
             return left_out(one_line(&raw), format!("{NEEDS_PICTURE} (column `{picture}`)"));
         }
@@ -314,11 +320,15 @@ impl Layout {
         let gold = match (&self.choices, choices, &self.answer) {
             (Some(layout), Some(choices), _) => match layout.letter(choices, &value) {
                 Some(letter) => Gold::Answer(letter),
-                None if plain(&value).is_none_or(|text| text.trim().is_empty() || text == "-1") => {
-                    Gold::Missing { text: one_line(&raw), why: "there is no answer" }
-                }
                 None => {
-                    Gold::Missing { text: one_line(&raw), why: "the answer is none of the choices" }
+                    let is_there = |text: String| !matches!(text.trim(), "" | "-1");
+                    let why = choices.unclear(&value).unwrap_or(
+                        match plain(&value).is_some_and(is_there) {
+                            true => "the answer is none of the choices",
+                            false => "there is no answer",
+                        },
+                    );
+                    gold_value::missing(&raw, why)
                 }
             },
             (_, _, AnswerColumn::Worked(_)) => match plain(&value) {
