@@ -17,7 +17,7 @@ pub(super) const MAX_TAG: usize = 16 << 10;
 /// Most tags of a template.
 pub(super) const MAX_TAGS: usize = 10_000;
 
-/// A token of a tag, as far as namespaces are concerned.
+/// A token of a tag, as far as namespaces and slices are concerned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Word<'a> {
     Name(&'a str),
@@ -25,6 +25,10 @@ enum Word<'a> {
     Assign,
     Open,
     Close,
+    /// A bracket or a brace of either side, or a sign between their members.
+    Sign(char),
+    /// A number from 1.
+    Count,
     Other,
 }
 
@@ -44,6 +48,7 @@ struct Tag<'a> {
 pub(super) fn check<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Cow<'a, str>> {
     let tags = tags(source, syntax)?;
     refuse_endless(&tags)?;
+    tags.iter().try_for_each(|tag| refuse_backward_stop(&tag.words))?;
     let mut source = Cow::Borrowed(source);
     for tag in tags.iter().filter(|tag| tag.is_statement) {
         let known = STATEMENTS.iter().find(|(name, _)| tag.words == [Word::Name(name)]);
@@ -87,6 +92,33 @@ fn refuse_endless(tags: &[Tag<'_>]) -> Result<()> {
             if namespaces.contains(name) && !is_attribute && !is_target && !follows_dot {
                 bail!("the namespace `{name}` is used without an attribute");
             }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses slices that go backwards to a place that may be the first, `[3:0:-1]`: minijinja takes the first too.
+fn refuse_backward_stop(words: &[Word<'_>]) -> Result<()> {
+    for (end, pair) in words.windows(2).enumerate() {
+        // The stop stands behind another colon of the same bracket.
+        let mut depth = 0;
+        let is_edge = |word: &Word<'_>| {
+            depth += match word {
+                Word::Close | Word::Sign(']') => 1,
+                Word::Open | Word::Sign('[') => -1,
+                _ => 0,
+            };
+            depth < 0 || depth == 0 && matches!(word, Word::Sign(':' | ','))
+        };
+        if *pair == [Word::Sign(':'), Word::Sign('-')]
+            && let Some(start) = words[..end].iter().rposition(is_edge)
+            && words[start] == Word::Sign(':')
+            && !matches!(words[start + 1..end], [] | [Word::Count])
+        {
+            bail!(
+                "a slice that goes backwards, such as `[3:0:-1]`, needs a number from 1 where it stops, or none: write it \
+                 in another way, such as `[1:4] | reverse`"
+            );
         }
     }
     Ok(())
@@ -139,6 +171,12 @@ fn tags<'a>(source: &'a str, syntax: &SyntaxConfig) -> Result<Vec<Tag<'a>>> {
                     Token::Assign => Word::Assign,
                     Token::ParenOpen => Word::Open,
                     Token::ParenClose => Word::Close,
+                    Token::BracketOpen | Token::BraceOpen => Word::Sign('['),
+                    Token::BracketClose | Token::BraceClose => Word::Sign(']'),
+                    Token::Comma => Word::Sign(','),
+                    Token::Colon => Word::Sign(':'),
+                    Token::Minus => Word::Sign('-'),
+                    Token::Int(1..) => Word::Count,
                     _ => Word::Other,
                 };
                 let tag = tags.last_mut().expect("text outside tags is one token");
@@ -184,6 +222,7 @@ mod tests {
         for honest in [
             "{% for m in messages %}{{ m['content'] }}{% endfor %}",
             "{%- set ns = namespace(found=false, x='namespace') -%}{% set ns.found = true %}{{ ns.found }}",
+            "{{ x[::-1] }}{{ x[3::-1] }}{{ x[:1:-1] }}{{ x[0:n:1] }}{{ {'a': -1, 'b': {'c': -x[:-1]}} }}",
             "{# namespace #}plain {{ '}} namespace ns' }} text",
             "{% set ns = namespace() %}{% if not ns.a and messages|length > 1 %}{{- ns.b.c }}{% endif %}",
         ] {
@@ -211,6 +250,9 @@ mod tests {
                 "{% if not i %}{% set i=true %}{% import 'chat' as c %}{% set m=c.ns %}{% set m.x=m %}{{ m }}{% else %}{% set ns=namespace() %}{% endif %}",
                 "no other template",
             ),
+            ("{{ [1, 2, 3][2:0:-1] }}", "needs a number from 1"),
+            ("{% for m in messages[-1:-n:-1] %}{% endfor %}", "needs a number from 1"),
+            ("{{ {'a': x[y:z[0]:-2]} }}", "needs a number from 1"),
             ("{% set f = namespace %}{% set a = f() %}", "alone"),
             ("{% set a = [namespace()] %}", "alone"),
             ("{% set a = namespace(x=namespace()) %}", "alone"),
