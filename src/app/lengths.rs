@@ -84,7 +84,8 @@ pub(crate) fn warn_of_unknown(dataset: &Dataset, tokenizer: &HubTokenizer) {
 pub(crate) fn warn_of_dropped(dataset: &Dataset, tokenizer: &HubTokenizer, is_learned: bool) {
     let left_out = |problem: &Problem| {
         let solution = problem.solution.as_deref().filter(|_| is_learned).unwrap_or_default();
-        let (what, file) = tokenizer.left_out(&problem.prompt, solution)?;
+        let reply = problem.reply.as_ref().filter(|_| is_learned);
+        let (what, file) = tokenizer.left_out(&problem.prompt, solution, reply)?;
         tracing::warn!(
             "{}: the chat template ({file}) leaves out {what}, as in problem `{}`; another template is given with \
              --chat-template",

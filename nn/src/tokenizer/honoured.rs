@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::{Map, Value};
+use tealight_core::display::shortened;
 use tealight_core::{Chat, Message, Prompt};
 
 use super::{HubTokenizer, TemplateDate};
@@ -108,7 +109,12 @@ pub(super) fn keys_with_content(message: &Message) -> impl Iterator<Item = &'sta
 impl HubTokenizer {
     /// What the chat template leaves out of a prompt, or of the solution that is learned with it, in words; and the
     /// file of the template. A thought of an earlier turn is left out by design, and tools may be written in any form.
-    pub fn left_out(&self, prompt: &Prompt, solution: &str) -> Option<(String, &str)> {
+    pub fn left_out(
+        &self,
+        prompt: &Prompt,
+        solution: &str,
+        reply: Option<&Message>,
+    ) -> Option<(String, &str)> {
         let (Prompt::Chat(chat), Some(template)) = (prompt, &self.template) else { return None };
         let text = self.render(prompt).ok()?;
         let is_lost = |message: &&Message| {
@@ -116,11 +122,21 @@ impl HubTokenizer {
         };
         let lost = chat.iter().find(is_lost).map(|lost| format!("a message of the {}", lost.role));
         let lost = lost.or_else(|| {
-            let thought = solution.strip_suffix(after_thought(solution))?;
-            let whole = self.whole_chat(template, chat, solution, None).ok()?.0;
+            let is_learned = reply.is_some() || !solution.is_empty();
+            let whole = || self.whole_chat(template, chat, solution, reply).ok();
+            let (whole, shared) = is_learned.then(whole).flatten()?;
+            let thought = solution.strip_suffix(after_thought(solution)).unwrap_or_default();
             let thought = thought.trim_end_matches("</think>").trim_start();
-            let is_there = holds(&whole, thought.trim_start_matches("<think>"));
-            (!is_there).then(|| "the thought of the answer that is learned".to_owned())
+            if !holds(&whole, thought.trim_start_matches("<think>")) {
+                return Some("the thought of the answer that is learned".to_owned());
+            }
+            // What a model that is asked is given, and goes on from.
+            let begun = text.get(shared..).map(str::trim).filter(|begun| !begun.is_empty())?;
+            Some(format!(
+                "`{}` before the answer that is learned, which it writes where it asks for an answer: the model is \
+                 trained behind another prompt than it is given",
+                shortened(begun, 40)
+            ))
         });
         Some((lost?, &template.source.file))
     }
