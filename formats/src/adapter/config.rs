@@ -87,8 +87,13 @@ impl Config {
     /// Reads the configuration of the adapter in `directory`.
     pub(super) fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(CONFIG);
-        let mut config: Self = serde_json::from_value(read_json(&path, MAX_CONFIG)?)
-            .with_context(|| format!("{}: not an adapter's configuration", path.display()))?;
+        let mut config: Self =
+            serde_json::from_value(read_json(&path, MAX_CONFIG)?).with_context(|| {
+                format!(
+                    "{}: no configuration of a PEFT adapter (one of MLX is merged by mlx_lm.fuse)",
+                    path.display()
+                )
+            })?;
         config.lists = Lists::new(&config.other);
         Ok(config)
     }

@@ -256,8 +256,9 @@ impl Adapter {
             });
             let Some((module, shape)) = fit else {
                 bail!(
-                    "{}: tensor `{name}` {:?} adapts nothing of this model: merge adapters of other weights with PEFT \
-                     first; if names contain `.default`, save the adapter with save_pretrained",
+                    "{}: tensor `{name}` {:?} adapts nothing of this model: merge adapters of other weights (the \
+                     output layer, the embeddings) with PEFT first; if names contain `.default`, save the adapter with \
+                     save_pretrained",
                     file.display(),
                     tensor.dims()
                 );

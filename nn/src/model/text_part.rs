@@ -21,7 +21,10 @@ const PREFIXES: [(&str, &str); 3] = [
 ];
 
 /// The prefixes of other parts' weights.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 8] = [
+    // TRL's value head, and layers that predict several tokens.
+    "v_head.",
+    "mtp.",
     "model.visual.",
     "visual.",
     "model.vision_tower.",
@@ -36,7 +39,13 @@ pub(super) fn knows(model_type: &str) -> bool {
 }
 
 /// The configuration of the text part, as transformers would write it; that of a model of text alone as it is.
-pub(super) fn of_config(config: Value) -> Result<Value> {
+pub(super) fn of_config(mut config: Value) -> Result<Value> {
+    // MLX has a key of its own for it, with or without the usual one.
+    if config["quantization"].is_object() {
+        config["quantization_config"] = config["quantization"].take();
+        config["quantization_config"]["quant_method"] = json!("MLX");
+        config.as_object_mut().map(|config| config.shift_remove("quantization"));
+    }
     let Some(whole) = config["model_type"].as_str().filter(|kind| knows(kind)) else {
         return Ok(config);
     };
@@ -74,9 +83,9 @@ pub(super) fn name(stored: &str) -> Option<String> {
     PREFIXES.iter().find_map(renamed)
 }
 
-/// Whether a weight belongs to what sees images, or predicts several tokens at once.
+/// Whether a weight belongs to what sees images, predicts several tokens at once, or values a text.
 pub(super) fn is_other_part(stored: &str) -> bool {
-    stored.starts_with("mtp.") || OTHERS.iter().any(|prefix| stored.starts_with(prefix))
+    OTHERS.iter().any(|prefix| stored.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -112,6 +121,11 @@ mod tests {
         assert!(text.get("vision_config").is_none());
         let alone = json!({"model_type": "llama"});
         assert_eq!(of_config(alone.clone()).unwrap(), alone);
+        let quantization = json!({"bits": 4, "group_size": 64});
+        let mlx = json!({"model_type": "llama", "quantization": quantization, "quantization_config": quantization});
+        let read = of_config(mlx).unwrap();
+        assert_eq!(read["quantization_config"]["quant_method"], "MLX");
+        assert!(read.get("quantization").is_none());
         let error = |config: Value| of_config(config).unwrap_err().to_string();
         assert!(error(json!({"model_type": "gemma3"})).contains("without a text_config"));
         let other = json!({"model_type": "mistral3", "text_config": {"model_type": "mamba"}});

@@ -14,7 +14,8 @@ pub fn explain_quantized<T>(directory: &Path, config: &Value, error: anyhow::Err
     let method = quantization.get("quant_method").and_then(Value::as_str).unwrap_or("none named");
     bail!(
         "{}/config.json: quantization_config.quant_method {method}: quantised weights are not read ({error:#}); name the \
-         model that it was made from, or load it in transformers, call dequantize() and save it",
+         model that it was made from, or dequantise it: in transformers by dequantize(), in MLX by mlx_lm.convert \
+         --dequantize",
         directory.display()
     )
 }
@@ -29,5 +30,20 @@ pub(super) fn refuse_pickles(directory: &Path) -> Result<()> {
              transformers import AutoModelForCausalLM as M; M.from_pretrained('{0}').save_pretrained('{0}')\"",
             directory.display()
         ),
+    }
+}
+
+/// Parts of the names of weights that a wrapper left there: torch.compile, DistributedDataParallel, PEFT.
+const WRAPPED: [&str; 4] = ["_orig_mod.", "module.", "base_model.", ".lora_"];
+
+/// Why a model has a weight that its configuration does not name, or names elsewhere.
+pub(super) fn why_unexpected(stored: &str, is_known: bool) -> &'static str {
+    match WRAPPED.iter().any(|part| stored.contains(part)) {
+        true => {
+            "; torch.compile, DistributedDataParallel or PEFT wrapped the model: save the model inside, one with an \
+             adapter after merge_and_unload()"
+        }
+        false if is_known => "; it is in another file too: download the model again",
+        false => "",
     }
 }

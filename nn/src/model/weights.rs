@@ -81,7 +81,9 @@ pub fn load(
                     skipped += 1;
                     continue;
                 }
-                bail!("{}: unexpected tensor `{name}` {:?}", path.display(), info.shape);
+                let is_known = architecture.tensors().iter().any(|(known, _)| *known == name);
+                let why = unread::why_unexpected(&stored, is_known);
+                bail!("{}: unexpected tensor `{name}` {:?}{why}", path.display(), info.shape);
             };
             if info.shape != shape {
                 bail!(
@@ -97,8 +99,8 @@ pub fn load(
     }
     if skipped > 0 {
         tracing::warn!(
-            "{}: the text part alone is used; {skipped} weights of other parts (images, heads for several tokens) are left \
-             out, and what is saved is a model of text",
+            "{}: the text part alone is used; {skipped} weights of other parts (images, heads for several tokens, a \
+             value head) are left out, and what is saved is a model of text",
             directory.display()
         );
     }
@@ -234,7 +236,14 @@ pub fn file_names(directory: &Path) -> Result<Vec<String>> {
         unread::refuse_pickles(directory)?;
         bail!("{}: no {WHOLE} and no {INDEX}: no weights to load", directory.display());
     }
-    shard_names(&index)
+    let names = shard_names(&index)?;
+    match names.iter().find(|name| !directory.join(name).exists()) {
+        None => Ok(names),
+        Some(name) => bail!(
+            "{}: {name} is missing, which {INDEX} names: the download is not complete; download the model again",
+            directory.display()
+        ),
+    }
 }
 
 /// The shards that an index file names, each once: plain names in its own folder.

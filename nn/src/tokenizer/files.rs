@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use tealight_core::names;
 
@@ -150,11 +150,31 @@ impl TokenizerFiles {
 
     /// `tokenizer.json`.
     pub(super) fn tokenizer(&self) -> Result<&[u8]> {
-        let file = self.files.get(TOKENIZER).map(Vec::as_slice);
-        file.with_context(|| {
-            let shown = Path::new(&self.folder).join(TOKENIZER);
-            format!("{}: a model directory needs a {TOKENIZER}", shown.display())
-        })
+        let refused = |what: &str| {
+            anyhow!(
+                "{0}/{TOKENIZER}: {what}; transformers writes it: python -c \"from transformers import AutoTokenizer as \
+                 T; T.from_pretrained('{0}').save_pretrained('{0}')\"",
+                self.folder
+            )
+        };
+        let file =
+            self.files.get(TOKENIZER).ok_or_else(|| refused("a model directory needs it"))?;
+        let config = self.json(CONFIG)?;
+        let is_llama = |class: &str| class.starts_with("LlamaTokenizer");
+        // transformers builds this class anew, by what its configuration says.
+        if config["add_prefix_space"] == false
+            && config["tokenizer_class"].as_str().is_some_and(is_llama)
+        {
+            let file = self.json(TOKENIZER)?;
+            let parts = format!("{}{}", file["normalizer"], file["pre_tokenizer"]);
+            if ["Prepend", "first", "always"].iter().any(|it| parts.contains(&format!("\"{it}\"")))
+            {
+                return Err(refused(
+                    "it puts a blank before a text, and add_prefix_space is false",
+                ));
+            }
+        }
+        Ok(file)
     }
 
     /// A JSON file; null where there is none.
