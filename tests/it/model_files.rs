@@ -200,6 +200,30 @@ fn weights_are_read_under_every_name_that_they_are_saved_under() {
         weights::save(&renamed.collect(), &file).expect("saved");
         assert_eq!(written(&model), expected);
     }
+    let export = || {
+        let out = folder.path("out");
+        refusal(command!("export --model {} --device cpu --output {out}", model.path))
+    };
+    let wrapped = whole.iter().map(|(name, weight)| (format!("_orig_mod.{name}"), weight.clone()));
+    weights::save(&wrapped.collect(), &file).expect("saved");
+    assert!(export().contains("torch.compile"), "{}", export());
+    weights::save(&whole, &file).expect("saved");
+    model.change("tokenizer_config.json", |config| {
+        config["add_prefix_space"] = json!(false);
+        config["tokenizer_class"] = json!("LlamaTokenizer");
+    });
+    assert_eq!(written(&model), expected);
+    model.change("tokenizer.json", |file| {
+        file["normalizer"] = json!({"type": "Prepend", "prepend": "_"});
+    });
+    assert!(export().contains("add_prefix_space is false"), "{}", export());
+    std::fs::remove_file(Path::new(&model.path).join("tokenizer.json")).expect("removed");
+    assert!(export().contains("save_pretrained"), "{}", export());
+    std::fs::rename(&file, file.with_file_name("model-2.safetensors")).expect("renamed");
+    let index =
+        "{\"weight_map\": {\"a\": \"model-1.safetensors\", \"b\": \"model-2.safetensors\"}}";
+    model.write("model.safetensors.index.json", index);
+    assert!(export().contains("model-1.safetensors is missing"), "{}", export());
 }
 
 #[test]

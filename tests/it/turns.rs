@@ -155,8 +155,14 @@ fn templates_that_begin_a_thought_are_learned_as_they_write_whole_chats() {
         let text = |ids: &[u32]| tokenizer.decode_all(ids).expect("a text");
         assert!(text(&example.prompt).ends_with(start), "{template}: {}", text(&example.prompt));
         assert_eq!(text(&example.completion), learned, "{template}");
-        let lost = tokenizer.left_out(&prompt, solution).map(|(what, _)| what);
-        assert_eq!(lost.is_some(), template == &without && solution == THOUGHT, "{lost:?}");
+        let lost = tokenizer.left_out(&prompt, solution, None).map_or(String::new(), |(it, _)| it);
+        let expected = match start {
+            "assistant\n" if solution == THOUGHT => "the thought of the answer",
+            // A model is asked behind it.
+            "assistant\n" => "`<think>` before the answer",
+            _ => "",
+        };
+        assert!(lost.starts_with(expected) && lost.is_empty() == expected.is_empty(), "{lost}");
     }
     // A turn after another one of the assistant's is one of its own.
     model.write("chat_template.jinja", CHATML);
@@ -178,8 +184,8 @@ fn what_a_template_leaves_out_is_named_with_its_file() {
     let error = encoder.encode_example(&chat(&[("user", "7 + 7?")]), "14", None);
     let error = error.expect_err("is refused").to_string();
     assert!(error.contains("leaves `content` out of the turn"), "{error}");
-    let (what, file) =
-        encoder.left_out(&chat(&[("system", "Add."), ("user", "7 + 7?")]), "").expect("a loss");
+    let asked = chat(&[("system", "Add."), ("user", "7 + 7?")]);
+    let (what, file) = encoder.left_out(&asked, "", None).expect("a loss");
     assert_eq!((&*what, file), ("a message of the system", "chat_template.jinja"));
     // What is asked is never learned.
     let other =

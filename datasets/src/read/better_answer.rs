@@ -129,6 +129,12 @@ pub(super) fn marks_others(
     2 * same < compared.len()
 }
 
+/// Whether a column holds numbers alone, as texts or not.
+pub(super) fn are_numbers(rows: &[Row], column: &str) -> bool {
+    let mut values = rows.iter().filter_map(|row| gold_value::plain(row.values.get(column)?));
+    values.all(|text| text.trim().parse::<f64>().is_ok())
+}
+
 /// The column, or that with the texts of the classes that it numbers: `target_text` beside `target`.
 pub(super) fn text_of_index(rows: &[Row], column: &str) -> String {
     let are_numbers = rows

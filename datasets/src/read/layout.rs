@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::better_answer::{REFERENCES, WEAK_ANSWERS, marks_others, text_of_index};
+use super::better_answer::{REFERENCES, WEAK_ANSWERS, are_numbers, marks_others, text_of_index};
 use super::choice_columns::ChoiceColumns;
 use super::choices::ChoiceLayout;
-use super::gold_value::plain;
 use super::judgement::{self, Judged};
 use super::known_columns::{
     ANSWERS, COMPLETIONS, CONTEXTS, CONVERSATIONS, QUESTIONS, SOLUTIONS, SYSTEMS,
@@ -304,11 +303,8 @@ impl AnswerColumn {
             let text = |row: &Row| row.text(solution?).map(str::to_owned);
             let turn = |row: &Row| last_turn(row, question);
             let other = || solution.filter(|_| marks_others(rows, name, text));
-            let is_number =
-                |value: &Value| plain(value).is_none_or(|it| it.trim().parse::<f64>().is_ok());
-            let are_numbers = || rows.iter().filter_map(|row| row.values.get(name)).all(is_number);
             if let (true, None, Some(other)) = (is_weak, names::gold(rows), other())
-                && are_numbers()
+                && are_numbers(rows, name)
             {
                 return Err(format!(
                     "columns `{name}` and `{other}` have different answers in most rows: name the one with the gold \

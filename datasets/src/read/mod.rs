@@ -135,10 +135,8 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         rows.extend(of_file.zip(1..).map(|(row, number)| Row { file, number, ..row }));
     }
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
-    let lost = notes::restore_commands(&mut rows);
+    let lost = [notes::restore_commands(&mut rows), names::restore_case(&mut rows, columns)];
     rows.iter_mut().for_each(shapes::flatten);
-    let is_by_name = columns.prompting.template.is_some() || columns.are_read();
-    let renamed = if is_by_name { None } else { names::restore_case(&mut rows, columns) };
     let ids = IDS[SURE_IDS..].iter().copied().find(|name| {
         let mut seen = HashSet::new();
         rows.iter().all(|row| row.id_in(name).is_some_and(|id| seen.insert(id)))
@@ -172,14 +170,12 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         .map_err(|error| countdown::mistake(&rows[0], files, columns).unwrap_or(error))?;
     let unused = layout.unused(&rows, columns.purpose);
     dataset.notes.push(layout.shown(columns.purpose) + &unused + &variables::note(&rows));
-    dataset.notes.extend(renamed.into_iter().chain(lost));
+    dataset.notes.extend(lost.into_iter().flatten());
     if columns.answer.is_none() {
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }
     rows.truncate(limit);
-    if columns.are_read() {
-        fill_columns(&mut rows);
-    }
+    fill_columns(&mut rows, columns);
     let mut by_id = HashMap::new();
     for row in &rows {
         let malformed = |what| row.malformed(files, what);
@@ -211,8 +207,11 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     Ok(dataset)
 }
 
-/// Gives each row the columns of all, as null: so have tables, and TRL's rows.
-fn fill_columns(rows: &mut [Row]) {
+/// Gives each row the columns of all, as null, where they are given to a verifier: so have tables, and TRL's rows.
+fn fill_columns(rows: &mut [Row], columns: &Columns) {
+    if !columns.are_read() {
+        return;
+    }
     let names: BTreeSet<String> = rows.iter().flat_map(|row| row.values.keys().cloned()).collect();
     for row in rows {
         for name in &names {

@@ -136,8 +136,12 @@ fn is_question(name: &str) -> bool {
         && others.iter().all(|word| QUESTION_PARTS.contains(&word.as_str()))
 }
 
-/// Gives columns that are known but for the case of their names (`INSTRUCTION`) the usual ones, and says which.
+/// Gives columns that are known but for the case of their names (`INSTRUCTION`) the usual ones, and says which; not
+/// where the user's template or function reads them by name.
 pub(super) fn restore_case(rows: &mut [Row], columns: &Columns) -> Option<String> {
+    if columns.prompting.template.is_some() || columns.are_read() {
+        return None;
+    }
     let named = [&columns.prompt, &columns.answer].map(|name| name.clone().unwrap_or_default());
     let usual = |name: &String| {
         let lower = name.to_lowercase();
