@@ -1,29 +1,33 @@
-//! Reasoning models think before they answer, between `<think>` and `</think>` or tags like them: what of a completion
+//! Reasoning models think before they answer, between `<think>` and `</think>` or marks like them: what of a completion
 //! is the answer.
 //!
-//! A prompt may end with the opening tag already, so that completions hold the closing one alone; a thought may never
+//! A prompt may end with the opening mark already, so that completions hold the closing one alone; a thought may never
 //! be closed, opened again after the answer, or stripped by a server. Nothing inside a thought is an answer.
 
 use memchr::memchr3_iter;
 
-/// Tags around a thought, of the models of several makers.
-const TAGS: [(&str, &str); 8] = [
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<thought>", "</thought>"),
-    ("<reasoning>", "</reasoning>"),
-    ("[THINK]", "[/THINK]"),
-    ("◁think▷", "◁/think▷"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<seed:think>", "</seed:think>"),
+/// Words of which the last of a mark's name is one: `<Think>`, `<seed:think>`, `<|END_THINKING|>`, `[THINK]`.
+const THOUGHT: [&str; 6] = ["think", "thinking", "thought", "thoughts", "reasoning", "cot"];
+/// Words of a name that say which end of a thought it marks, and those that say that it marks none.
+const BEGINS: [&str; 5] = ["begin", "of", "start", "open", "prefix"];
+const ENDS: [&str; 4] = ["end", "close", "stop", "suffix"];
+const NOT: [&str; 3] = ["no", "not", "non"];
+/// Most bytes of a mark, with attributes: `<think time=3>`.
+const LONGEST: usize = 96;
+/// Marks whose names do not say it: Gemma's and MedGemma's.
+const NAMELESS: [(&str, bool); 4] = [
+    ("<|channel>thought", false),
+    ("<channel|>", true),
+    ("<unused94>thought", false),
+    ("<unused95>", true),
 ];
 
 /// Harmony's channels: messages of the first two are thoughts, those of the last one answers.
 const CHANNELS: [&str; 3] = ["<|channel|>analysis", "<|channel|>commentary", "<|channel|>final"];
 /// How the text of a message begins.
 const MESSAGE: &str = "<|message|>";
-/// Harmony's last channel where a server left out the special tokens.
-const STRIPPED_FINAL: &str = "assistantfinal";
+/// Harmony's channels where a server left out the special tokens.
+const STRIPPED: [&str; 3] = ["analysis", "assistant", "final"];
 
 /// A completion in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,29 +38,63 @@ pub struct Parts<'a> {
     pub is_finished: Option<bool>,
 }
 
-/// A tag of a thought in a text.
+/// A mark of a thought in a text.
 struct Tag {
     start: usize,
     end: usize,
     is_closing: bool,
 }
 
-/// The tags of thoughts, in order.
+/// The length of the mark that a text begins with, and whether it closes a thought.
+fn mark(text: &str, in_details: &mut bool) -> Option<(usize, bool)> {
+    if let Some((mark, is_closing)) = NAMELESS.iter().find(|(mark, _)| text.starts_with(mark)) {
+        return Some((mark.len(), *is_closing));
+    }
+    let (open, close) = [('<', '>'), ('[', ']'), ('◁', '▷')]
+        .into_iter()
+        .find(|(open, _)| text.starts_with(*open))?;
+    let inner = &text[open.len_utf8()..];
+    // `<<48/2=24>>`, `[0, 1]`: most signs begin no mark.
+    let is_first = |letter: char| letter.is_alphabetic() || "/|｜ ".contains(letter);
+    inner.chars().next().filter(|letter| is_first(*letter))?;
+    let length = inner.char_indices().take(LONGEST).find(|(_, letter)| *letter == close)?.0;
+    let body = inner[..length].trim();
+    let bare = body.trim_matches(['|', '｜']);
+    let name = bare.trim_start_matches('/').trim_start();
+    let (name, attributes) = name.split_once(char::is_whitespace).unwrap_or((name, ""));
+    let is_slashed = bare.starts_with('/');
+    let length = open.len_utf8() + length + close.len_utf8();
+    // Open WebUI's; other details are part of an answer.
+    if name == "details" {
+        let opens = attributes.contains("type=\"reasoning\"");
+        let was_open = std::mem::replace(in_details, opens);
+        return (opens || is_slashed && was_open).then_some((length, is_slashed));
+    }
+    let is_plain = !attributes.trim().is_empty() && !attributes.contains('=');
+    if is_plain || name.ends_with('/') || open == '[' && !name.eq_ignore_ascii_case("think") {
+        return None;
+    }
+    let lower = name.to_lowercase();
+    let words =
+        || lower.split(|letter: char| !letter.is_alphabetic()).filter(|word| !word.is_empty());
+    let is_side = |word: &&str| BEGINS.contains(word) || ENDS.contains(word);
+    let last = words().filter(|word| !is_side(word)).last()?;
+    // Apertus' `<|inner_prefix|>`.
+    let is_thought =
+        THOUGHT.contains(&last) || last == "inner" && words().any(|word| is_side(&word));
+    let is_closing = is_slashed || words().any(|word| ENDS.contains(&word));
+    (is_thought && !words().any(|word| NOT.contains(&word))).then_some((length, is_closing))
+}
+
+/// The marks of thoughts, in order.
 fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
-    // The first bytes of all tags.
-    memchr3_iter(b'<', b'[', "◁".as_bytes()[0], text.as_bytes()).filter_map(|start| {
+    let mut in_details = false;
+    // The first bytes of all marks.
+    memchr3_iter(b'<', b'[', "◁".as_bytes()[0], text.as_bytes()).filter_map(move |start| {
         let rest = text.get(start..)?;
-        // `<<48/2=24>>`, `a < b`: most signs begin no tag.
-        let is_tag = |byte: &u8| byte.is_ascii_alphabetic() || b"/|".contains(byte) || *byte > 127;
-        rest.as_bytes().get(1).filter(|byte| is_tag(byte))?;
         let tag = |length: usize, is_closing| Tag { start, end: start + length, is_closing };
-        for (open, close) in TAGS {
-            if rest.starts_with(close) {
-                return Some(tag(close.len(), true));
-            }
-            if rest.starts_with(open) {
-                return Some(tag(open.len(), false));
-            }
+        if let Some((length, is_closing)) = mark(rest, &mut in_details) {
+            return Some(tag(length, is_closing));
         }
         let number = CHANNELS.iter().position(|channel| rest.starts_with(channel))?;
         let name = CHANNELS[number].len();
@@ -67,6 +105,20 @@ fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
         let message = memchr::memmem::find(head, MESSAGE.as_bytes());
         Some(tag(message.map_or(name, |at| at + MESSAGE.len()), number == 2))
     })
+}
+
+/// Where the answer begins in a text of Harmony's channels without their tokens, and whether it is one at all: `analysis`
+/// at its start, joined to a capital letter where no last channel follows.
+fn stripped(text: &str) -> Option<Option<usize>> {
+    let [analysis, assistant, last] = STRIPPED;
+    let thought = text.strip_prefix(analysis)?;
+    let mut ends = memchr::memmem::rfind_iter(text.as_bytes(), assistant).filter_map(|at| {
+        let rest = &text[at + assistant.len()..];
+        Some(text.len() - rest.trim_start().strip_prefix(last)?.len())
+    });
+    let end = ends.next();
+    let is_joined = thought.trim_start().starts_with(char::is_uppercase);
+    (end.is_some() || is_joined).then_some(end)
 }
 
 /// Parts a completion; `starts_inside` says that its prompt ended with the opening tag.
@@ -84,9 +136,12 @@ pub fn parts(completion: &str, starts_inside: bool) -> Parts<'_> {
             false => opened = opened.or(Some(tag.start)),
         }
     }
-    if closed.is_none() && completion.starts_with("analysis") {
-        closed = completion.rfind(STRIPPED_FINAL).map(|at| at + STRIPPED_FINAL.len());
-        opened = opened.filter(|at| closed.is_none_or(|closed| *at > closed));
+    if let (None, Some(end)) = (closed, stripped(completion)) {
+        closed = end;
+        opened = match end {
+            Some(end) => opened.filter(|at| *at > end),
+            None => Some(0),
+        };
     }
     let start = closed.unwrap_or(0);
     let outside = &completion[start..opened.unwrap_or(completion.len())];
@@ -100,17 +155,27 @@ pub fn parts(completion: &str, starts_inside: bool) -> Parts<'_> {
     }
 }
 
-/// The tag that opens a thought at the end of a prompt, as templates of reasoning models write it.
-pub fn opening(prompt: &str) -> Option<&'static str> {
-    TAGS.iter().map(|(open, _)| *open).find(|open| prompt.trim_end().ends_with(open))
+/// The mark that opens a thought at the end of a prompt, as templates of reasoning models write it.
+pub fn opening(prompt: &str) -> Option<&str> {
+    let prompt = prompt.trim_end();
+    let start = prompt.ceil_char_boundary(prompt.len().saturating_sub(LONGEST));
+    let tail = &prompt[start..];
+    let last = tags(tail).last().filter(|tag| tag.end == tail.len() && !tag.is_closing)?;
+    Some(&tail[last.start..])
 }
 
-/// Whether a prompt ends with a tag that opens a thought.
+/// Whether a prompt ends with a mark that opens a thought.
 pub fn opens(prompt: &str) -> bool {
     opening(prompt).is_some()
 }
 
-/// How many tags close a thought.
+/// Whether a completion closes a thought that it did not open, as its prompt then did.
+pub fn closes_unopened(completion: &str) -> bool {
+    let first = tags(completion).next().filter(|tag| tag.is_closing);
+    first.is_some_and(|tag| !completion[tag.start..].starts_with(CHANNELS[2]))
+}
+
+/// How many marks close a thought.
 pub fn closings(completion: &str) -> usize {
     tags(completion).filter(|tag| tag.is_closing).count()
 }
@@ -181,7 +246,31 @@ mod tests {
             ),
             ("<|channel|>final <think><|message|>4", false, Some("4"), Some(true)),
             ("analysisWe add 2 and 2.assistantfinal4", false, Some("4"), Some(true)),
+            ("analysis 8.assistant final 4", false, Some(" 4"), Some(true)),
+            ("analysisThe user asks. So \\boxed{4}", false, None, Some(false)),
             ("analysis of the sum: 4", false, Some("analysis of the sum: 4"), None),
+            // Marks by their names, whatever their case and brackets.
+            ("<|channel>thought\n8<channel|>4", false, Some("4"), Some(true)),
+            ("<|channel>thought\n\\boxed{4}", false, None, Some(false)),
+            ("<unused94>thought\n8<unused95>4", false, Some("4"), Some(true)),
+            ("<|START_THINKING|>8<|END_THINKING|>4", false, Some("4"), Some(true)),
+            ("<longcat_think>8</longcat_think>4", false, Some("4"), Some(true)),
+            ("<|inner_prefix|>8<|inner_suffix|>4", false, Some("4"), Some(true)),
+            ("<｜begin▁of▁thinking｜>8<｜end▁of▁thinking｜>4", false, Some("4"), Some(true)),
+            ("<|think|>8<|/think|>4", false, Some("4"), Some(true)),
+            ("<Think time=\"3\">8</ think >4", false, Some("4"), Some(true)),
+            (
+                "<details type=\"reasoning\" done=\"true\">8</details>4<details>5</details>",
+                false,
+                Some("4<details>5</details>"),
+                Some(true),
+            ),
+            // Names of something else.
+            ("<no_think>4", false, Some("<no_think>4"), None),
+            ("<thinking_time>4", false, Some("<thinking_time>4"), None),
+            ("[Reasoning] so [Answer] 4", false, Some("[Reasoning] so [Answer] 4"), None),
+            ("<think twice> 4</details>", false, Some("<think twice> 4</details>"), None),
+            ("<think/>4", false, Some("<think/>4"), None),
             // No tag at all.
             ("a < b, [x], ◁", false, Some("a < b, [x], ◁"), None),
         ] {

@@ -124,8 +124,8 @@ fn text(text: &Bound<'_, PyString>) -> String {
 
 /// The tag that opens a thought at the end of a prompt.
 #[pyfunction]
-pub(crate) fn opening(prompt: Bound<'_, PyString>) -> Option<&'static str> {
-    thinking::opening(&text(&prompt))
+pub(crate) fn opening(prompt: Bound<'_, PyString>) -> Option<String> {
+    thinking::opening(&text(&prompt)).map(str::to_owned)
 }
 
 #[pymethods]

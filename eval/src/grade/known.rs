@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
-use tealight_datasets::{Dataset, Problem, choice_list};
+use tealight_datasets::{Dataset, Problem, choice_list, thinking};
 
 use super::line::{Line, hash};
 use super::notes::Noted;
@@ -152,7 +152,9 @@ impl<'a> Known<'a> {
     /// The problem with this id, or with what stands before the number of a sample: servers want every request to have
     /// an id of its own.
     fn by_name(&mut self, id: &str) -> Option<&'a Problem> {
-        if let Some(problem) = self.by_id.get(id) {
+        // A whole number is the same with a decimal point.
+        let whole = id.strip_suffix(".0").filter(|whole| whole.parse::<u64>().is_ok());
+        if let Some(problem) = self.by_id.get(id).or_else(|| self.by_id.get(whole?)) {
             return Some(problem);
         }
         let problem = self.by_id.get(before_number(id)?).filter(|_| !self.has_row_numbers)?;
@@ -365,7 +367,8 @@ pub(super) fn choice(line: &str) -> Option<(char, &str)> {
 fn last_of_user(text: &str) -> &str {
     let text = text.trim();
     let chat = text.strip_suffix("</think>").map_or(text, str::trim_end);
-    let chat = chat.strip_suffix("<think>").map_or(chat, str::trim_end);
+    let chat =
+        thinking::opening(chat).map_or(chat, |mark| chat[..chat.len() - mark.len()].trim_end());
     match chat.strip_suffix("assistant") {
         Some(chat) => chat.rsplit_once("user\n").map_or(chat, |(_, message)| message).trim(),
         None => text,

@@ -32,9 +32,7 @@ impl Thoughts {
             let text = one.text.trim_start();
             let closed = thinking::parts(text, true).is_finished == Some(true);
             has_closed |= closed || one.is_stripped;
-            let before = text.split_once("</think>").map(|(before, _)| before);
-            let is_unopened = before.is_some_and(|before| !before.contains("<think>"));
-            self.unopened += usize::from(closed && is_unopened);
+            self.unopened += usize::from(closed && thinking::closes_unopened(text));
         }
         self.start_inside = self.is_asked && has_closed;
     }
