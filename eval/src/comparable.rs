@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tealight_core::fnv;
 
+use crate::grade::problems::is_equal;
 use crate::number::counted;
-use crate::results::{Results, SetResult};
+use crate::results::{Question, Results, SetResult};
 
 /// Settings of sampling that an evaluation's numbers depend on, as `config` in its results calls them.
 pub const SAMPLING: [&str; 4] = ["max_completion_length", "top_k", "top_p", "min_p"];
@@ -19,7 +19,7 @@ pub const PROMPTING: [&str; 5] =
 /// All keys that runs may differ in.
 pub fn keys() -> Vec<&'static str> {
     [
-        &["temperature", "n", "verifier", "truncated", "failed", "prompts"][..],
+        &["temperature", "n", "verifier", "truncated", "failed", "prompts", "golds"][..],
         &SAMPLING,
         &PROMPTING,
         &REWARDS,
@@ -107,21 +107,39 @@ pub fn differences(
     {
         different.push(Difference { key: "truncated", values: [one, two] });
     }
-    // Prompts are compared where both have them, problem by problem.
-    fn prompts(set: &SetResult) -> BTreeMap<&str, u64> {
-        let pairs = set.problems.iter().zip(&set.questions);
-        let nonempty = pairs.filter(|(_, question)| !question.prompt.trim().is_empty());
-        nonempty
-            .map(|(tally, question)| (tally.problem.as_str(), fnv(question.prompt.bytes())))
-            .collect()
+    // Prompts and gold answers are compared where both have them, problem by problem.
+    fn questions(set: &SetResult) -> impl Iterator<Item = (&str, &Question)> + Clone {
+        set.problems.iter().map(|tally| tally.problem.as_str()).zip(&set.questions)
     }
-    let (a, b) = (prompts(first.1), prompts(second.1));
-    let other = |(id, hash): &(&&str, &u64)| b.get(*id).is_some_and(|other| other != *hash);
-    let changed: Vec<&str> = a.iter().filter(other).map(|(id, _)| *id).collect();
-    if let Some(id) = changed.first() {
-        let values = [counted(changed.len(), "prompt"), format!("others, such as that of `{id}`")];
-        different.push(Difference { key: "prompts", values });
-    }
+    let others: BTreeMap<&str, &Question> = questions(second.1).collect();
+    let pairs = questions(first.1).filter_map(|(id, one)| Some((id, one, *others.get(id)?)));
+    let mut note = |key: &'static str,
+                    what: &str,
+                    is_other: &dyn Fn(&Question, &Question) -> bool| {
+        let changed: Vec<&str> = pairs
+            .clone()
+            .filter(|(_, one, other)| is_other(one, other))
+            .map(|(id, ..)| id)
+            .collect();
+        if let Some(id) = changed.first() {
+            let values = [counted(changed.len(), what), format!("others, such as that of `{id}`")];
+            different.push(Difference { key, values });
+        }
+    };
+    note("prompts", "prompt", &|one, other| {
+        let are_there = [one, other].iter().all(|question| !question.prompt.trim().is_empty());
+        are_there && one.prompt != other.prompt
+    });
+    let is_math = first.1.verifier.starts_with("math");
+    note("golds", "gold answer", &|one, other| {
+        let are_choices = one.choice.is_some() && other.choice.is_some();
+        let gold = |question: &Question| match are_choices {
+            true => question.gold().trim().to_owned(),
+            false => question.answer.trim().to_owned(),
+        };
+        let (one, other) = (gold(one), gold(other));
+        one != other && !(is_math && !are_choices && is_equal(&one, &other))
+    });
     different
 }
 

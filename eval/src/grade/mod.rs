@@ -12,7 +12,7 @@ mod known;
 mod line;
 mod lines;
 mod notes;
-mod problems;
+pub(crate) mod problems;
 mod repeats;
 mod runs;
 mod scratch;

@@ -71,7 +71,7 @@ const MOST_GOLDS: usize = 16;
 const MANY_GOLDS: usize = 3;
 
 /// Whether two gold answers have one value.
-fn is_equal(one: &str, other: &str) -> bool {
+pub(crate) fn is_equal(one: &str, other: &str) -> bool {
     one.trim() == other.trim()
         || judge::check(other, &math::gold(one), math::Mode::Flexible)
             .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
