@@ -348,6 +348,14 @@ impl Client {
         if !status.is_success() {
             return Err(Failure::ForGood(anyhow!("{url}: {status}{}", error_text(&text))));
         }
+        let start = text.trim_ascii_start();
+        let other = [(&b"<"[..], "a web page"), (b"data:", "a stream"), (b"event:", "a stream")];
+        let other = other.into_iter().find(|(mark, _)| start.starts_with(mark));
+        if let Some((_, what)) = other.filter(|_| !self.fields.has_answered()) {
+            return Err(Failure::ForGood(anyhow!(
+                "{url}: the server answers with {what} and not with JSON"
+            )));
+        }
         Ok(text)
     }
 }
