@@ -107,8 +107,8 @@ fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
     })
 }
 
-/// Where the answer begins in a text of Harmony's channels without their tokens, and whether it is one at all: `analysis`
-/// at its start, joined to a capital letter where no last channel follows.
+/// Where the answer begins in a text of Harmony's channels without their tokens, and whether it is one at all:
+/// `analysis` at its start, before a capital letter where no last channel follows.
 fn stripped(text: &str) -> Option<Option<usize>> {
     let [analysis, assistant, last] = STRIPPED;
     let thought = text.strip_prefix(analysis)?;

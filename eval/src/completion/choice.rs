@@ -20,21 +20,40 @@ pub struct Reading {
 impl Reading {
     /// Reads a choice of a chat completion or of a completion. One without a text is a completion that failed: whoever
     /// drew it again until a text comes would select.
-    pub fn from_choice(choice: &Value) -> Self {
-        let mut content = match choice.get("message").filter(|message| !message.is_null()) {
-            Some(message) => Content::of_message(message),
-            None => Content::read(&choice["content"]),
-        };
-        // FastChat's and LiveBench's answers, of one turn.
-        let turns = choice["turns"].as_array().filter(|turns| turns.len() == 1);
-        let turn = turns.and_then(|turns| turns[0].as_str());
-        let text = choice["text"].as_str().or(turn);
-        content.text = content.text.or_else(|| text.map(str::to_owned));
+    ///
+    /// # Errors
+    /// Why its text is not known: one of several turns, a piece of a stream, no key of a text.
+    pub fn from_choice(choice: &Value) -> Result<Self, String> {
         let ending = Ending::reasons(choice).map_or(Ending::Unknown, Ending::from_reason);
-        match &choice["error"] {
-            Value::Null => Self::new(content, ending),
-            error => Self::new(content, Ending::Failed(reason(error))),
+        if !choice["error"].is_null() {
+            let content = Content::of_object(choice).unwrap_or_default();
+            return Ok(Self::new(content, Ending::Failed(reason(&choice["error"]))));
         }
+        // FastChat's and LiveBench's answers, of one turn.
+        let mut content =
+            match (choice["turns"].as_array().map(Vec::as_slice), Content::of_object(choice)) {
+                (Some([turn]), _) => Content::read(turn),
+                (Some(turns), _) => return Err(format!("a choice of {} turns", turns.len())),
+                (None, Some(content)) => content,
+                (None, None) if choice.get("delta").is_some() => {
+                    return Err("a piece of a stream".into());
+                }
+                (None, None)
+                    if matches!(ending, Ending::Failed(_)) || choice.get("message").is_some() =>
+                {
+                    Content::of_message(&choice["message"])
+                }
+                (None, None) => {
+                    return Err("a choice without `message`, `content` or `text`".into());
+                }
+            };
+        content.text = content.text.or_else(|| choice["text"].as_str().map(str::to_owned));
+        Ok(Self::new(content, ending))
+    }
+
+    /// A choice that cannot be read, as one that failed.
+    pub fn unread(why: String) -> Self {
+        Self::new(Content::default(), Ending::Failed(why))
     }
 
     /// A completion by its content and by how it ended.
@@ -49,9 +68,9 @@ impl Reading {
             _ if is_empty && refusal.is_some() => {
                 (refusal.map(|words| format!("refused: {}", shortened(&words, MAX_REASON))), None)
             }
-            _ if is_empty && has_call => (Some("a tool call and no text".into()), None),
             // The limit of its length came before its answer.
             Ending::Truncated => (None, None),
+            _ if is_empty && has_call => (Some("a tool call and no text".into()), None),
             _ if text.is_none() && has_thought => {
                 (Some("no content: the thought did not end".into()), None)
             }
@@ -103,7 +122,13 @@ mod tests {
     fn listed_choices_come_to_what_is_listed() {
         for line in include_str!("choices.jsonl").lines() {
             let row: Value = serde_json::from_str(line).unwrap();
-            let Reading { completion, unknown_ending } = Reading::from_choice(&row["choice"]);
+            if let Some(why) = row["error"].as_str() {
+                let error = Reading::from_choice(&row["choice"]).unwrap_err();
+                assert!(error.contains(why), "{line}: {error}");
+                continue;
+            }
+            let Reading { completion, unknown_ending } =
+                Reading::from_choice(&row["choice"]).unwrap();
             if let Some(why) = row["failure"].as_str() {
                 assert!(completion.failure.is_some_and(|it| it.contains(why)), "{line}");
                 continue;

@@ -21,7 +21,30 @@ pub(crate) struct Content {
     pub(crate) has_call: bool,
 }
 
+/// Keys of an object under which its text may stand.
+const TEXTS: [&str; 7] =
+    ["content", "text", "completion", "output", "response", "generated_text", "output_text"];
+
 impl Content {
+    /// The content of an object by the first of the keys of a text that it has; none without any.
+    pub(crate) fn of_object(object: &Value) -> Option<Self> {
+        let message = object.get("message").filter(|message| !message.is_null()).unwrap_or(object);
+        if message.is_string() {
+            return Some(Self::read(message));
+        }
+        let name = TEXTS.iter().find(|key| message.get(**key).is_some())?;
+        Some(match *name {
+            // Gemini's, where no text stands beside them.
+            "content"
+                if message["content"].get("parts").is_some() && message.get("text").is_none() =>
+            {
+                Self::read(&message["content"]["parts"])
+            }
+            "content" => Self::of_message(message),
+            other => Self { text: Self::read(&message[other]).text, ..Self::of_message(message) },
+        })
+    }
+
     /// The content of a value: a text, or the texts among its parts.
     pub(crate) fn read(value: &Value) -> Self {
         match value {
@@ -92,9 +115,10 @@ fn is_something(value: &Value) -> bool {
     }
 }
 
-/// Who sent a message, by OpenAI's names.
+/// Who sent a message, by OpenAI's names; LangChain's messages say it by their type.
 pub(crate) fn role_of(message: &Value) -> Option<&'static str> {
-    ["role", "from"].iter().find_map(|key| message.get(*key)?.as_str()).and_then(known_role)
+    let sender = ["role", "from", "type"].iter().find_map(|key| message.get(*key)?.as_str())?;
+    known_role(sender)
 }
 
 /// The content of the assistant's last message in a conversation.

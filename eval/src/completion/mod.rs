@@ -1,13 +1,16 @@
 //! A completion, whoever sampled it: the words of servers and harnesses for its text and its end come here.
 //!
-//! `choice` reads a choice of a server, `content` the content of a message, [`Ending`] a finish reason. An evaluation,
-//! `grade` and training with servers all read by these; `rules` says what a completion then counts as.
+//! `choice` reads a choice of a server, `response` all that it returned, `content` the content of a message, [`Ending`]
+//! a finish reason. An evaluation, `grade` and training with servers all read by these; `rules` says what a completion
+//! then counts as.
 
 mod choice;
 mod content;
+mod response;
 
 pub use choice::{Reading, reason};
 pub(crate) use content::{Content, last_answer, role_of};
+pub(crate) use response::{MAX_ANSWERS, completions_of, printed};
 pub use tealight_datasets::Ending;
 
 /// A completion, as an evaluation sees it.

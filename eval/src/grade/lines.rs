@@ -50,7 +50,7 @@ pub(super) struct Lines<'a> {
     repeats: Repeats,
     thoughts: Thoughts,
     runs: Runs,
-    /// Failed requests of batches, until it is known whether another one answered, and the requests of each problem
+    /// Failed requests, until it is known whether another one answered, and the requests of each problem
     /// that did.
     failed: Vec<Task>,
     answered: HashMap<usize, usize>,
@@ -183,11 +183,11 @@ impl<'a> Lines<'a> {
                 return Ok(());
             }
         };
-        if let Some(model) = &line.model
-            && self.models.len() < MAX_MODELS
-            && !self.models.contains(model)
-        {
-            self.models.insert(shortened(model, 80));
+        let models = line.model.as_ref().map_or(line.models.as_slice(), std::slice::from_ref);
+        for model in models {
+            if self.models.len() < MAX_MODELS && !self.models.contains(model) {
+                self.models.insert(shortened(model, 80));
+            }
         }
         for (key, value) in &line.sampling {
             let first = self.sampling.entry(*key).or_insert_with(|| value.clone());
@@ -207,6 +207,9 @@ impl<'a> Lines<'a> {
         }
         self.settings.note(problem, &line.conditions);
         let is_batch = matches!(line.format, Format::Batch | Format::AnthropicBatch);
+        // A record with one completion is a request as well.
+        let is_request = is_batch
+            || line.format == Format::Own && line.answers.len() == 1 && line.sample.is_none();
         if is_batch && !line.answers.iter().all(|answer| answer.is_missing) {
             *self.answered.entry(problem).or_default() += 1;
         }
@@ -229,7 +232,7 @@ impl<'a> Lines<'a> {
                 for task in self.repeats.add(task, is_changed) {
                     self.count(task, work);
                 }
-            } else if is_batch && task.answer.is_missing && self.failed.len() < MAX_FAILED {
+            } else if is_request && task.answer.is_missing && self.failed.len() < MAX_FAILED {
                 self.failed.push(task);
             } else {
                 if number.is_none() && line.run_text.is_none() {
@@ -277,10 +280,14 @@ impl<'a> Lines<'a> {
         Ok(work)
     }
 
-    /// The failed requests of batches that no other request answered. A problem has as many requests as most problems
-    /// have: one that failed beyond that was repeated.
+    /// The failed requests that no other request answered. A problem has as many requests as most problems have: one
+    /// that failed beyond that was repeated.
     fn failed(&mut self) -> Vec<Task> {
         let failed = std::mem::take(&mut self.failed);
+        let is_batch = !self.answered.is_empty();
+        if !is_batch && !failed.is_empty() {
+            self.answered = self.counts.iter().copied().enumerate().collect();
+        }
         let of_failed: HashSet<usize> = failed.iter().map(|task| task.problem).collect();
         let mut usual: HashMap<usize, usize> = HashMap::new();
         for (problem, requests) in &self.answered {
@@ -288,7 +295,13 @@ impl<'a> Lines<'a> {
         }
         let usual = usual.into_iter().filter(|(_, count)| *count > 0);
         let usual = usual.max_by_key(|(requests, count)| (*count, *requests));
-        let usual = usual.map_or(1, |(requests, _)| requests);
+        let all = || {
+            let mut all = self.answered.clone();
+            failed.iter().for_each(|task| *all.entry(task.problem).or_default() += 1);
+            all.into_values().max().unwrap_or(1)
+        };
+        let usual = usual.map(|(requests, _)| requests);
+        let usual = usual.unwrap_or_else(|| if is_batch { 1 } else { all() });
         let mut tasks = Vec::new();
         for mut task in failed {
             let requests = self.answered.entry(task.problem).or_default();

@@ -77,7 +77,8 @@ pub(super) fn read(body: &Value) -> Result<Answers> {
 }
 
 fn sample(choice: &Value, tokens: usize) -> (ServerSample, Option<String>) {
-    let Reading { mut completion, unknown_ending } = Reading::from_choice(choice);
+    let Reading { mut completion, unknown_ending } =
+        Reading::from_choice(choice).unwrap_or_else(Reading::unread);
     let logps = logps(&choice["logprobs"]);
     let token_ids = token_ids(choice);
     completion.tokens = match (&token_ids, &logps) {
@@ -112,7 +113,8 @@ pub(super) fn prompt_logp(body: &Value, ids: &[u32]) -> Option<Vec<f64>> {
 fn native(one: &Value) -> (ServerSample, Option<String>) {
     let meta = &one["meta_info"];
     let choice = json!({"text": one["text"], "finish_reason": meta["finish_reason"]});
-    let Reading { mut completion, unknown_ending } = Reading::from_choice(&choice);
+    let Reading { mut completion, unknown_ending } =
+        Reading::from_choice(&choice).unwrap_or_else(Reading::unread);
     let token = |token: &Value| {
         Some((plausible_logp(token[0].as_f64()?)?, u32::try_from(token[1].as_u64()?).ok()?))
     };

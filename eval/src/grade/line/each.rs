@@ -110,17 +110,21 @@ impl Each {
         })
     }
 
-    /// How the completion of this index ended, by its reason.
-    pub(super) fn ending(&self, index: usize) -> Ending {
+    /// How the completion of this index ended: by its own reason, or else by the record's, and by the keys that say
+    /// whether it ended by itself, of which one that says no decides.
+    pub(super) fn ending(&self, index: usize, own: Ending) -> Ending {
         let reason = self.reasons.as_ref().and_then(|reasons| reasons.at(index));
-        reason.map_or(Ending::Unknown, Ending::from_reason)
-    }
-
-    /// Whether it ended by itself, where a key says yes or no; of several, one that says no decides.
-    pub(super) fn is_finished(&self, index: usize) -> Option<bool> {
+        let ending = match (own, reason) {
+            (Ending::Unknown, Some(reason)) => Ending::from_reason(reason),
+            (own, _) => own,
+        };
         let ends = self.ends.iter();
         let said = ends.filter_map(|(ends, when)| Some(truth(ends.at(index)?)? == *when));
-        said.reduce(|all, one| all && one)
+        match (said.reduce(|all, one| all && one), &ending) {
+            (Some(false), Ending::Normal | Ending::Unknown | Ending::Other(_)) => Ending::Truncated,
+            (Some(true), Ending::Unknown) => Ending::Normal,
+            _ => ending,
+        }
     }
 
     /// Its solution class.

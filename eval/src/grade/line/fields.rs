@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::{Message, Prompt};
-use tealight_datasets::python_list;
 use tealight_datasets::read::why_no_answer;
+use tealight_datasets::{json, python_list};
 
 use crate::completion::{Content, reason, role_of};
 
@@ -69,6 +69,11 @@ pub(super) fn printed_list(value: &Value) -> Option<Value> {
 pub(super) fn golds(value: &Value) -> Vec<String> {
     if let Some(list) = printed_list(value) {
         return golds(&list);
+    }
+    // `{"target": "7"}`
+    let object = value.as_str().filter(|text| text.starts_with("{\""));
+    if let Some(object @ Value::Object(_)) = object.and_then(|text| json::parse(text).ok()) {
+        return golds(&object);
     }
     match value {
         // An object with more than its text may say that this is a wrong one.

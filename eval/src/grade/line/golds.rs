@@ -41,6 +41,8 @@ pub(super) struct Golds {
     pub(super) refusal: Option<String>,
     /// Another key with another gold answer.
     pub(super) conflict: Option<String>,
+    /// What may be the gold answer where there is none.
+    pub(super) hint: &'static str,
 }
 
 /// What one record says of itself that its gold answer depends on.
@@ -128,15 +130,37 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
     }));
     found.extend(rest);
     if found.is_empty() {
-        return Golds { is_said: about.is_judged && has_answer, ..Golds::default() };
+        let mut maybe = worded(value, Kind::MaybeGold);
+        // ms-swift's, beside its `response` and `messages`.
+        let is_swift = ["response", "messages"].iter().all(|key| get(value, key).is_some());
+        let labels = get(value, "labels").filter(|labels| is_swift && is_single(labels));
+        if let Some(labels) = labels.filter(|labels| !is_verdict(labels)) {
+            return Golds { golds: golds(labels), ..Golds::default() };
+        }
+        let is_there = maybe.any(|(name, _)| name.to_lowercase().starts_with("final"));
+        let hint = " (--gold-key final_answer if that is no answer of the model)";
+        let hint = if is_there { hint } else { "" };
+        return Golds { is_said: about.is_judged && has_answer, hint, ..Golds::default() };
     }
     let (key, mut golds) = found.remove(0);
     let is_answer = key == "answer" && !about.is_judged;
-    let maybe = is_answer.then(|| worded(value, Kind::MaybeGold)).into_iter().flatten();
+    let is_solution = key == "solution";
+    let maybe = (is_answer || is_solution).then(|| worded(value, Kind::MaybeGold));
+    let maybe = maybe.into_iter().flatten();
     let maybe = maybe.filter(|(name, _)| *name != "key" || get(value, "id").is_some());
+    let mut maybe = maybe.peekable();
+    // A dataset's solution with the answer that it leads to.
+    if let Some((name, other)) = maybe.peek()
+        && is_solution
+        && name.to_lowercase().starts_with("final")
+        && golds.iter().all(|gold| gold.split_whitespace().nth(2).is_some())
+        && share(other, &golds) != Some(false)
+    {
+        golds.clone_from(other);
+    }
     let refusal = maybe.filter(|(_, other)| share(other, &golds) == Some(false)).map(|(name, other)| {
         format!(
-            "`answer` (`{}`) and `{}` (`{}`) differ: either may be the gold answer or the model's own answer; name the key \
+            "`{key}` (`{}`) and `{}` (`{}`) differ: either may be the gold answer or the model's own answer; name the key \
              of the gold answer with --gold-key",
             short(&golds[0]),
             short(name),

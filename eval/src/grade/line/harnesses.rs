@@ -6,8 +6,9 @@ use tealight_core::Prompt;
 use tealight_datasets::python_list;
 
 use super::fields::{self, first, first_golds, first_id, get, golds, id_of, prompt_of, text_of};
+use super::lists::refuse_columns;
 use super::{Format, Line, MAX_ANSWERS, PartialVerdict, hash};
-use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason};
+use crate::completion::{Completion, Content, Ending, Reading, last_answer, reason, role_of};
 
 /// What tells problems with one id apart: the prompt.
 fn variant_of(prompt: Option<&Prompt>) -> Option<u64> {
@@ -197,7 +198,7 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
         // Several with `num_choices`, each of them a sample.
         (choices, None) => {
             for choice in choices.iter().take(MAX_ANSWERS + 1) {
-                let mut reading = Reading::from_choice(choice);
+                let mut reading = Reading::from_choice(choice).map_err(anyhow::Error::msg)?;
                 reading.completion.text = attached(reading.completion.text);
                 line.push(reading);
             }
@@ -237,7 +238,7 @@ pub(super) fn evalscope_prediction(value: &Value) -> Result<Line> {
     let mut line = record(Some(id), Vec::new(), prompt_of(&value["messages"]));
     line.model = id_of(&value["model_output"]["model"]);
     match value["model_output"]["choices"].as_array().map(Vec::as_slice) {
-        Some(choices @ [_, ..]) => line.push_choices(choices),
+        Some([_, ..]) => line.push_response(&value["model_output"])?,
         _ => line.answers.push(Completion::failed(match &value["model_output"]["error"] {
             Value::Null => "the prediction has no output".into(),
             error => reason(error),
@@ -284,6 +285,7 @@ pub(super) fn opencompass(value: &Value, key: Option<&str>) -> Result<Line> {
     }
     match &value["prediction"] {
         Value::Array(several) => {
+            refuse_columns(value, several.len())?;
             several.iter().take(MAX_ANSWERS + 1).for_each(|one| line.push(text(text_of(one))))
         }
         one => line.push(text(text_of(one))),
@@ -360,20 +362,29 @@ pub(super) fn verifiers_episode(value: &Value) -> Result<Line> {
     };
     line.model = id_of(&trace["agent"]["config"]["model"]);
     line.sampling = sampling(&trace["agent"]["config"]["sampling"]);
-    let errors = [&value["errors"], &trace["errors"]];
+    // Those of earlier attempts stay where a later one succeeded.
+    let errors = [&value["errors"], &trace["errors"]].into_iter().filter(|_| value["ok"] != true);
     let error = errors.into_iter().find_map(|errors| errors.get(0));
     let nodes = trace["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let sampled = nodes.iter().filter(|node| node["sampled"] == true);
-    let messages: Vec<Value> = sampled.map(|node| node["message"].clone()).collect();
-    match error {
-        Some(error) => line.answers.push(Completion::failed(reason(error))),
-        None if messages.is_empty() => {
-            line.answers.push(Completion::failed("nothing was sampled".into()));
-        }
-        None => {
-            let reason = trace["calls"].as_array().and_then(|calls| calls.last());
-            let reason = reason.map_or(&Value::Null, |call| &call["finish_reason"]);
-            line.push(Reading::new(last_answer(&messages), Ending::from_reason(reason)));
+    let answers = || {
+        let sampled = nodes.iter().enumerate().filter(|(_, node)| node["sampled"] == true);
+        sampled.filter(|(_, node)| role_of(&node["message"]) == Some("assistant")).rev()
+    };
+    // Branches of other agents may stand behind the root's.
+    let root = &trace["root_reply"];
+    let is_root =
+        |(_, node): &(usize, &Value)| root.is_string() && node["message"]["content"] == *root;
+    match (error, answers().find(is_root).or_else(|| answers().next())) {
+        (Some(error), _) => line.answers.push(Completion::failed(reason(error))),
+        (None, None) => line.answers.push(Completion::failed("nothing was sampled".into())),
+        (None, Some((number, node))) => {
+            let calls = trace["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let call = calls.iter().find(|call| call["node"] == number).or(calls.last());
+            let reason = call.map_or(&Value::Null, |call| &call["finish_reason"]);
+            line.push(Reading::new(
+                Content::of_message(&node["message"]),
+                Ending::from_reason(reason),
+            ));
         }
     }
     Ok(line)

@@ -5,15 +5,16 @@ use serde_json::Value;
 use tealight_datasets::json;
 
 use super::fields::{get, printed_list};
-use super::names::{ONE, SEVERAL};
+use super::names::{ONE, PROMPTS, SEVERAL};
 use super::own::keys_of;
 use super::remarks::{NUMBERS, PARALLEL, PRINTED, TURNS};
+use super::words::{self, Kind};
 use super::{Line, short};
 use crate::completion::role_of;
 
 /// Whether a value is a message of a conversation.
 pub(super) fn is_message(item: &Value) -> bool {
-    item.get("role").is_some() || item.get("from").is_some()
+    item.get("role").is_some() || item.get("from").is_some() || role_of(item).is_some()
 }
 
 /// The completions of a list, also of lists in it; a conversation and the parts of a text are one.
@@ -115,18 +116,27 @@ pub(super) fn note_turns(line: &mut Line, items: &[&Value]) {
     }
 }
 
-/// What a key is called without the number at its end, and that number: `response.1`, `completion_2`.
+/// What a key is called without the number at its end, and that number: `response.1`, `completion_2`; what
+/// `response_1_finish_reason` says of `response_1`.
 fn numbered_name(key: &str) -> Option<(&str, u64)> {
+    let is_joint = |letter: char| "_.- #".contains(letter);
+    if !key.ends_with(|last: char| last.is_ascii_digit()) {
+        let at = key.find(|letter: char| letter.is_ascii_digit())?;
+        let rest = key[at..].trim_start_matches(|c: char| c.is_ascii_digit());
+        let number = key[at..key.len() - rest.len()].parse().ok()?;
+        let is_completion = ONE.contains(&key[..at].trim_end_matches(is_joint));
+        return is_completion.then(|| (rest.trim_start_matches(is_joint), number));
+    }
     let bare = key.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = key[bare.len()..].parse().ok()?;
-    Some((bare.trim_end_matches(['_', '.', '-', ' ', '#']), number))
+    Some((bare.trim_end_matches(is_joint), number))
 }
 
 /// A record with numbered keys of completions, such as `completion_1`, as one with a list of them; and so its other
 /// keys that speak of each completion. The one without a number is the first.
 pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)> {
     /// Keys that speak of each completion.
-    const OF_EACH: [&str; 7] = [
+    const OF_EACH: [&str; 9] = [
         "finish_reason",
         "stop_reason",
         "is_truncated",
@@ -134,6 +144,8 @@ pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)
         "finished",
         "class",
         "is_correct",
+        "model",
+        "model_name",
     ];
     let map = value.as_object()?;
     if !map.keys().any(|key| key.ends_with(|last: char| last.is_ascii_digit())) {
@@ -167,8 +179,30 @@ pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)
     (joined.len() < map.len()).then(|| (Value::Object(joined), example))
 }
 
+/// Refuses the columns of a batch in one record: other prompts for each completion.
+pub(super) fn refuse_columns(value: &Value, completions: usize) -> Result<()> {
+    let is_prompt = |(key, value): &(&String, &Value)| {
+        let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        let name = key.strip_suffix('s').unwrap_or(key);
+        items.len() == completions
+            && (PROMPTS.contains(&name) || ["problem", "origin_prompt"].contains(&name))
+            && items.iter().all(|item| item.is_string() || item.is_array())
+            && items.iter().any(|item| *item != items[0])
+    };
+    let mut entries = value.as_object().filter(|_| completions > 1).into_iter().flatten();
+    match entries.find(is_prompt) {
+        None => Ok(()),
+        Some((key, _)) => bail!(
+            "`{}` is a list of other prompts for each of the {completions} completions, the columns of a batch: write one \
+             record for each problem",
+            short(key)
+        ),
+    }
+}
+
 /// Refuses an `answer` that is a list with one for each completion: what they said, unless the user names it.
-pub(super) fn refuse_answers(line: &mut Line, value: &Value) {
+pub(super) fn refuse_answers(line: &mut Line, value: &Value) -> Result<()> {
+    refuse_columns(value, line.answers.len())?;
     let golds = &line.golds;
     if golds.len() > 1
         && golds.len() == line.answers.len()
@@ -178,7 +212,7 @@ pub(super) fn refuse_answers(line: &mut Line, value: &Value) {
     }
     let answer = get(value, "answer").filter(|_| line.is_gold_answer);
     let printed = answer.and_then(printed_list);
-    let Some(each) = printed.as_ref().or(answer).and_then(Value::as_array) else { return };
+    let Some(each) = printed.as_ref().or(answer).and_then(Value::as_array) else { return Ok(()) };
     let differ = each.iter().any(|one| *one != each[0]);
     if each.len() == line.answers.len() && each.len() > 1 && differ {
         line.golds.clear();
@@ -188,6 +222,7 @@ pub(super) fn refuse_answers(line: &mut Line, value: &Value) {
             each.len()
         ));
     }
+    Ok(())
 }
 
 /// A record whose completion, or list of them, stands under the key that the user names.
@@ -199,7 +234,9 @@ pub(super) fn with_completion(value: &Value, name: &str) -> Result<Value> {
         bail!("no key `{}` (--completion-key): the record has {}", short(name), keys_of(value));
     };
     let mut map = value.as_object().cloned().unwrap_or_default();
-    let is_completion = |key: &str| ONE.contains(&key) || SEVERAL.contains(&key) || key == name;
+    let is_whole = |key: &str| matches!(words::kind(key), Kind::Whole | Kind::Written);
+    let is_completion =
+        |key: &str| ONE.contains(&key) || SEVERAL.contains(&key) || key == name || is_whole(key);
     map.retain(|key, _| !is_completion(key));
     let is_list = found.is_array() || printed_list(&found).is_some();
     map.insert(if is_list { SEVERAL[0] } else { ONE[0] }.to_owned(), found);
@@ -209,6 +246,21 @@ pub(super) fn with_completion(value: &Value, name: &str) -> Result<Value> {
 /// Refuses a document whose entries are columns, or records by their ids.
 pub(super) fn refuse_collection(value: &Value) -> Result<()> {
     let Some(map) = value.as_object().filter(|map| map.len() > 1) else { return Ok(()) };
+    let is_record = |item: &Value| item.as_object().is_some_and(|record| record.len() > 1);
+    let are_records = |list: &Value| list.as_array().is_some_and(|list| list.iter().any(is_record));
+    if let Some((key, _)) = map.iter().find(|(_, list)| are_records(list)) {
+        let key = short(key);
+        bail!(
+            "the records of this file stand under `{key}`: give them alone, jq -c '.{key}[]' FILE > records.jsonl"
+        );
+    }
+    if map.get("columns").is_some_and(Value::is_array)
+        && map.get("data").is_some_and(Value::is_array)
+    {
+        bail!(
+            "a table of `columns` and `data`, as pandas and W&B write it: give one object a record"
+        );
+    }
     let is_number = |key: &String| key.bytes().all(|byte| byte.is_ascii_digit());
     let is_column = |entry: &Value| match entry {
         Value::Array(_) => true,
@@ -217,8 +269,8 @@ pub(super) fn refuse_collection(value: &Value) -> Result<()> {
     };
     if map.values().all(is_column) {
         bail!(
-            "a table by its columns ({}), as pandas' to_json writes it: give one object a record, \
-             to_json(FILE, orient=\"records\", lines=True)",
+            "a table by its columns ({}), as pandas' to_json writes it, or lists by the ids of problems: give one object \
+             a record, to_json(FILE, orient=\"records\", lines=True)",
             keys_of(value)
         );
     }

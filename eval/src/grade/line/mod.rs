@@ -3,6 +3,7 @@
 //! `format` has the table of formats; docs/how-to/grade.md describes them for users.
 
 mod choices;
+mod completions;
 mod each;
 mod fields;
 mod format;
@@ -26,7 +27,8 @@ use tealight_datasets::json;
 use tealight_datasets::read::{VERDICTS, other_kind};
 
 use super::source::Content;
-use crate::completion::{Completion, Reading};
+pub(super) use crate::completion::MAX_ANSWERS;
+use crate::completion::{Completion, Ending, Reading, completions_of};
 use fields::get;
 pub(super) use format::{Format, LISTS};
 use names::VERDICT_LIST;
@@ -34,9 +36,6 @@ use remarks::{LOST, NUMBERED};
 
 /// Largest size of a log-probability, in nats: servers write -9999 for none.
 const MAX_LOGP: f64 = 1e9;
-
-/// Most completions of a line: the shortest take a hundred times their text in memory.
-pub(super) const MAX_ANSWERS: usize = 1 << 20;
 
 /// A problem and completions of it.
 #[derive(Debug, Default)]
@@ -81,6 +80,8 @@ pub(super) struct Line {
     pub(super) sample: Option<u64>,
     /// The model, or the step of training, that the record names.
     pub(super) model: Option<String>,
+    /// The models of its completions, where it names one for each.
+    pub(super) models: Vec<String>,
     /// Settings of sampling that the record names, as an evaluation calls them.
     pub(super) sampling: Vec<(&'static str, String)>,
     /// A hash of all of a line of lm-eval, which has no number.
@@ -127,11 +128,19 @@ impl Line {
         self.remarks.retain(|(kind, _)| *kind != remarks::TWO_GOLDS);
     }
 
-    /// The completions of a response, up to one more than a line may have.
-    fn push_choices(&mut self, choices: &[Value]) {
-        for choice in choices.iter().take(MAX_ANSWERS + 1) {
-            self.push(Reading::from_choice(choice));
+    /// The completions of a response.
+    ///
+    /// # Errors
+    /// An object without any.
+    fn push_response(&mut self, response: &Value) -> Result<()> {
+        match completions_of(response).map_err(anyhow::Error::msg)? {
+            Some(all) => all.into_iter().for_each(|reading| self.push(reading)),
+            None => {
+                let ending = Ending::reasons(response).map_or(Ending::Unknown, Ending::from_reason);
+                self.push(Reading::new(completions::content(response)?, ending));
+            }
         }
+        Ok(())
     }
 }
 
@@ -198,10 +207,16 @@ pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
 }
 
 fn not_json(text: &str, error: serde_json::Error) -> anyhow::Error {
-    match text.contains(['\t', ';']) && !text.starts_with(['{', '[']) {
-        true => anyhow!("not JSON: a table's name must end in .csv or .tsv"),
-        false => anyhow::Error::new(error).context("not JSON"),
-    }
+    let is_table = text.contains(['\t', ';', ',']) && !text.starts_with(['{', '[', '"']);
+    let hint = match () {
+        () if is_table => return anyhow!("not JSON: a table's name must end in .csv or .tsv"),
+        () if text.starts_with("{'") => {
+            "not JSON, but an object as Python prints it: write it with json.dumps"
+        }
+        () if text.contains("}{") || text.contains("} {") => "not JSON: give one object a line",
+        () => "not JSON",
+    };
+    anyhow::Error::new(error).context(hint)
 }
 
 /// The records of a whole document that stands on one line; none where the object is a record itself.

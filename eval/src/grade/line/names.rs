@@ -14,6 +14,26 @@ pub(super) const ONE: [&str; 9] = [
 ];
 pub(super) const SEVERAL: [&str; 6] =
     ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
+/// Those of an answer that a program may have taken out of a completion.
+pub(super) const EXTRACTED: [&str; 8] = [
+    "prediction",
+    "predictions",
+    "pred_answer",
+    "pred",
+    "preds",
+    "predict",
+    "model_answer",
+    "model_answers",
+];
+/// Keys of a completion that mean other things elsewhere, each behind a key by which its program is known: `solution`
+/// of a task, SGLang, llama.cpp, Ollama.
+pub(super) const BESIDE: [(&str, &str); 5] = [
+    ("task_id", "solution"),
+    ("meta_info", "text"),
+    ("stop_type", "content"),
+    ("stopped_limit", "content"),
+    ("done", "message"),
+];
 /// The same, where a record has none of those: names that mean other things elsewhere.
 pub(super) const ONE_ELSE: [&str; 6] =
     ["model_output", "pred", "predict", "model_answer", "generated_solution", "text"];
@@ -55,9 +75,6 @@ pub(super) const SAMPLES: [&str; 6] =
     ["sample", "sample_index", "sample_idx", "generation_index", "repeat", "request_id"];
 /// Keys of the solution class of a completion, or of each.
 pub(super) const CLASSES: [&str; 3] = ["class", "solution_class", "classes"];
-/// Keys of the model that a record is of.
-pub(super) const MODELS: [&str; 5] =
-    ["model", "model_name", "model_id", "model_path", "checkpoint"];
 /// Keys of the step of training that a record is of.
 pub(super) const STEPS: [&str; 4] = ["step", "global_step", "training_step", "checkpoint_step"];
 /// A list of verdicts, one for each completion.

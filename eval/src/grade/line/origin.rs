@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::fields::{first, get, id_of};
+use super::fields::{get, id_of};
 use super::harnesses::sampling;
-use super::names::{MODELS, STEPS};
+use super::names::STEPS;
 
-/// The model, or the step of training, that a record is of.
-pub(super) fn model_of(value: &Value) -> Option<String> {
+/// The step of training that a record is of, with its `model`.
+pub(super) fn model_of(value: &Value, model: Option<String>) -> Option<String> {
     let is_trl = get(value, "advantage").is_some();
     let step = STEPS.iter().find_map(|key| id_of(get(value, key)?)).filter(|_| !is_trl);
     let step = step.map(|step| format!("step {step}"));
-    match (first(value, &MODELS), step) {
+    match (model, step) {
         (Some(model), Some(step)) => Some(format!("{model}, {step}")),
         (model, step) => model.or(step),
     }

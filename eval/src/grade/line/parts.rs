@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::choices::is_response;
-use super::fields::{first_id, get};
+use super::fields::{first_id, get, text_of};
 use super::names::{ONE, PROMPTS, SEVERAL};
+use super::origin::model_of;
 use super::words::{self, Kind};
 use super::{Line, hash, short};
 use crate::Completion;
@@ -52,7 +53,14 @@ fn is_said(value: &Value, answers: &[Completion]) -> bool {
     }
 }
 
-/// Notes what tells the problem of a line apart: of one without an id every part of the question, of others what the
+/// The models that an object names: under each key one.
+pub(super) fn models_of(object: &Value) -> impl Iterator<Item = String> {
+    let entries = object.as_object().into_iter().flatten();
+    let named = entries.filter(|(name, _)| words::kind(name) == Kind::Model);
+    named.filter_map(|(_, found)| text_of(found))
+}
+
+/// Notes what tells the problem of a line apart, and its model: of one without an id every part of the question, of others what the
 /// problem belongs to. `is_question` says that its id is its question, `completion` is the key of its completions.
 pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion: Option<&str>) {
     let is_named = line.id.is_some() && !is_question;
@@ -66,6 +74,7 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
         words::is_scalar(value) && value.as_str().is_none_or(|text| text.len() <= MOST)
     };
     let (mut parts, mut names, mut subsets) = (Vec::new(), Vec::new(), Vec::new());
+    let mut models = Vec::new();
     for (name, found) in value.as_object().into_iter().flatten() {
         if found.is_null() || is_read(name) {
             continue;
@@ -80,6 +89,11 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
             Kind::Part if !is_named && !is_response(found) => part(),
             Kind::PartOrSaid if !is_named && !is_said(found, &line.answers) => part(),
             Kind::System if !is_named => part(),
+            Kind::Model if found.is_array() => {
+                line.models.extend(found.as_array().into_iter().flatten().filter_map(text_of));
+            }
+            Kind::Model if name == "model" => models.splice(..0, text_of(found)).for_each(drop),
+            Kind::Model => models.extend(text_of(found)),
             Kind::Subset if is_short(found) => subsets.push(entry()),
             Kind::Condition | Kind::System if words::is_scalar(found) => {
                 line.conditions.push((name.clone(), found.to_string()));
@@ -87,6 +101,9 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
             _ => {}
         }
     }
+    // Its path and its version are parts of its name.
+    models.dedup();
+    line.model = model_of(value, (!models.is_empty()).then(|| models.join(", ")));
     let sampling = line.sampling.iter().filter(|(key, _)| get(value, key).is_none());
     line.conditions.extend(sampling.map(|(key, value)| ((*key).to_owned(), value.clone())));
     let joined = |all: &mut [String]| {

@@ -4,6 +4,11 @@ pub(super) const TWO_GOLDS: &str =
     "with two gold answers that differ, of which the first is read (--gold-key names another)";
 pub(super) const TWO_TEXTS: &str =
     "with two completions that differ, of which one is read (--completion-key names another)";
+pub(super) const EXTRACTED_FROM: &str = "with an answer beside the longer text that it was taken from, which is read (--completion-key names another)";
+pub(super) const PRINTED_OBJECT: &str =
+    "whose completion is a response as JSON text, which is read";
+pub(super) const MESSAGES: &str =
+    "with several messages of the assistant as its completion, of which each is read as one sample";
 pub(super) const PRINTED: &str = "whose completion is a printed list, of which each item is one";
 pub(super) const NUMBERS: &str = "with numbers as completions (if these are token ids, name the key of the text with --completion-key)";
 pub(super) const NUMBERED: &str = "with numbered keys, which are read as further completions";

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use tealight_datasets::json;
 
 use super::fields::first_id;
 use super::{Format, Line, hash, token_count};
@@ -9,7 +10,11 @@ use crate::completion::{Completion, Content, Ending, Reading, reason};
 
 /// A line of OpenAI's batch output, which vLLM and others write too: chat completions, completions, or responses.
 pub(super) fn openai(value: &Value) -> Result<Line> {
-    let (mut line, body) = (request(value)?, &value["response"]["body"]);
+    let mut line = request(value)?;
+    // Some write the body in the response's place, or as text.
+    let body = value["response"].get("body").unwrap_or(&value["response"]);
+    let parsed = body.as_str().and_then(|text| json::parse(text).ok());
+    let body = parsed.as_ref().unwrap_or(body);
     let status = value["response"]["status_code"].as_u64();
     if !value["error"].is_null()
         || status.is_some_and(|status| status != 200)
@@ -20,17 +25,18 @@ pub(super) fn openai(value: &Value) -> Result<Line> {
         line.answers.push(Completion::failed(why));
         return Ok(line);
     }
-    if let Some(items) = body["output"].as_array() {
-        line.push(response(body, items));
+    if body["choices"].as_array().is_some_and(Vec::is_empty) {
         return Ok(line);
     }
     let name = Format::Batch.name();
-    let choices = body["choices"]
-        .as_array()
-        .with_context(|| format!("{name} without `choices` in its `body`"))?;
-    line.push_choices(choices);
-    if let ([one], [_]) = (line.answers.as_mut_slice(), choices.as_slice()) {
-        one.tokens = token_count(&body["usage"]["completion_tokens"]);
+    if !body.is_object() {
+        bail!("{name} without `choices` in its `body`");
+    }
+    line.push_response(body).with_context(|| format!("{name} without `choices` in its `body`"))?;
+    if let [one] = line.answers.as_mut_slice() {
+        let tokens =
+            ["completion_tokens", "output_tokens"].iter().find_map(|key| body["usage"].get(*key));
+        one.tokens = tokens.map_or(0, token_count);
     }
     Ok(line)
 }
@@ -66,29 +72,4 @@ fn request(value: &Value) -> Result<Line> {
         model: models.into_iter().find_map(Value::as_str).map(str::to_owned),
         ..Line::default()
     })
-}
-
-/// The body of a response, with its output's items.
-fn response(body: &Value, items: &[Value]) -> Reading {
-    let ending = match body["incomplete_details"]["reason"].as_str() {
-        Some(_) => Ending::from_reason(&body["incomplete_details"]["reason"]),
-        None => Ending::from_reason(&body["status"]),
-    };
-    let mut content = Content::default();
-    for item in items {
-        match item["type"].as_str().unwrap_or_default() {
-            "message" => {
-                let part = Content::read(&item["content"]);
-                if let Some(text) = part.text {
-                    content.text.get_or_insert_default().push_str(&text);
-                }
-                content.refusal = content.refusal.or(part.refusal);
-            }
-            "reasoning" => content.has_thought = true,
-            kind => content.has_call |= kind.ends_with("_call"),
-        }
-    }
-    let mut reading = Reading::new(content, ending);
-    reading.completion.tokens = token_count(&body["usage"]["output_tokens"]);
-    reading
 }

@@ -33,7 +33,21 @@ const SUBSETS: &str = "\
     year exam contest competition collection corpus";
 /// Words of how a sample was made.
 const CONDITIONS: &str = "\
-    config temperature effort shot shots fewshot template penalty quantization decoding dtype backend beams budget";
+    config temperature effort shot shots fewshot template penalty quantization decoding dtype backend beams budget \
+    engine deployment revision epoch policy agent variant method experiment";
+/// Words of a model that wrote a completion, and of models that did something else.
+const MODEL: &str =
+    "model models checkpoint checkpoints ckpt generator generators llm llms adapter adapters";
+const MODEL_NAMES: &str =
+    "name names id ids path paths version used source generation checkpoint ckpt adapter model";
+/// Words of a text that a model wrote, those that say that it is all of it, and those that say who wrote it; words of
+/// the working alone.
+const WRITTEN: &str = "\
+    output outputs response responses prediction predictions completion completions generation generations \
+    solution solutions reply";
+const ALL: &str = "raw full whole complete unparsed";
+const WRITER: &str = "model llm generated assistant text";
+const WORKING: &str = "cot rationale reasoning trace chain of thought working";
 /// Words of what a program says of a problem or a sample.
 const OTHER: &str = "\
     id ids idx index hash uid uuid num n count len length size tokens score scores time date model generated pred \
@@ -53,6 +67,12 @@ pub(super) enum Kind {
     /// How a sample was made, and the system's prompt, which may belong to the question.
     Condition,
     System,
+    /// The model.
+    Model,
+    /// All of what the model wrote; what it wrote, of which other keys may have the answer; its working.
+    Whole,
+    Written,
+    Working,
     Other,
 }
 
@@ -94,6 +114,18 @@ fn by_words(name: &str) -> Kind {
         Kind::MaybeGold
     } else if is_gold && words.iter().all(|word| known.iter().any(|words| is_in(word, words))) {
         Kind::Gold
+    } else if any(MODEL) && words.iter().all(|word| is_in(word, MODEL) || is_in(word, MODEL_NAMES))
+    {
+        Kind::Model
+    } else if any(WRITTEN)
+        && words.iter().all(|word| [WRITTEN, ALL, WRITER].iter().any(|all| is_in(word, all)))
+        && words.len() > 1
+    {
+        if any(ALL) { Kind::Whole } else { Kind::Written }
+    } else if words.iter().all(|word| is_in(word, WORKING))
+        && any("cot rationale reasoning thought working")
+    {
+        Kind::Working
     } else if has("system") && (words.len() == 1 || has("prompt")) {
         Kind::System
     } else if any(CONDITIONS) || is_condition(&words) {
@@ -113,7 +145,7 @@ fn by_words(name: &str) -> Kind {
 
 fn is_condition(words: &[&str]) -> bool {
     let has = |word: &str| words.contains(&word);
-    matches!(words, ["top", "p" | "k"] | ["min", "p"] | ["topp" | "topk"])
+    matches!(words, ["top", "p" | "k"] | ["min", "p"] | ["topp" | "topk"] | ["run", "name"])
         || has("max") && (has("tokens") || has("length"))
         || matches!(words, ["prompt", "version" | "name" | "style" | "type" | "variant" | "format"])
 }
@@ -145,8 +177,16 @@ mod tests {
             ),
             ("system_prompt system", Kind::System),
             (
-                "correct true std is_correct reference_length gold_index generated_code task_id dataset_index source_model \
-                 answer target label final_output num_choices n label_list correct_list",
+                "model modelName generation_model ckpt checkpoint_path llm source_model generator",
+                Kind::Model,
+            ),
+            ("raw_response full_output fullCompletion unparsed_completion", Kind::Whole),
+            ("model_output llm_output generated_solution response_text", Kind::Written),
+            ("cot reasoning_trace chain_of_thought", Kind::Working),
+            ("engine run_name policy", Kind::Condition),
+            (
+                "correct true std is_correct reference_length gold_index generated_code task_id dataset_index judge_model \
+                 answer target label final_output num_choices n reward_model output trace label_list correct_list",
                 Kind::Other,
             ),
         ] {

@@ -90,7 +90,8 @@ impl Archive {
         match (samples, &archive.unfinished) {
             (0, Some(why)) => Err(io::Error::other(why.clone())),
             (0, None) => Err(io::Error::other(
-                "a zip archive without `samples/*.json`: of archives only Inspect's .eval logs are read",
+                "a zip archive without `samples/*.json`: of archives only Inspect's .eval logs are read (of a workbook of \
+                 Excel, an .xlsx file, give its sheet as CSV)",
             )),
             _ => Ok(archive),
         }
