@@ -267,13 +267,18 @@ impl Choices {
         let is_index = answer.trim().parse::<usize>().is_ok();
         let is_named = |at: usize| answer.contains(&self.texts[at]);
         let is_alone = |at: usize| is_named(at) || !(0..self.texts.len()).any(is_named);
-        only(self.texts.len(), &|at| match (&self.texts[at], letter(self.places[at])) {
-            (text, _) if is_index => reading == Reading::Text && text == answer.trim(),
-            (_, letter) if reading == Reading::Letter => {
-                let has_it = answer.to_ascii_uppercase().contains(&letter);
-                has_it && is_alone(at) && is_equal(&letter, &answer)
+        let is_lettered = |at: usize| {
+            let letter = letter(self.places[at]);
+            answer.to_ascii_uppercase().contains(&letter) && is_equal(&letter, &answer)
+        };
+        only(self.texts.len(), &|at| match (&self.texts[at], reading) {
+            (text, reading) if is_index => reading == Reading::Text && text == answer.trim(),
+            (_, Reading::Letter) => is_lettered(at) && is_alone(at),
+            // `B. Mars` is no choice where Mars is another one's text.
+            (text, _) => {
+                let is_other = |other| other != at && is_lettered(other);
+                is_equal(text, &answer) && !(0..self.texts.len()).any(is_other)
             }
-            (text, _) => is_equal(text, &answer),
         })
     }
 
