@@ -78,7 +78,7 @@ fn mark(text: &str, in_details: &mut bool) -> Option<(usize, bool)> {
     let words =
         || lower.split(|letter: char| !letter.is_alphabetic()).filter(|word| !word.is_empty());
     let is_side = |word: &&str| BEGINS.contains(word) || ENDS.contains(word);
-    let last = words().filter(|word| !is_side(word)).last()?;
+    let last = words().rfind(|word| !is_side(word))?;
     // Apertus' `<|inner_prefix|>`.
     let is_thought =
         THOUGHT.contains(&last) || last == "inner" && words().any(|word| is_side(&word));

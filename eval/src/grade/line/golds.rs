@@ -95,15 +95,33 @@ fn is_single(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Number(_)) && printed_list(value).is_none()
 }
 
-/// The gold answers of a record: those of the first of the known keys, or of one whose words say it.
-pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
-    let has_answer = get(value, "answer").is_some_and(|answer| !answer.is_null());
-    let is_verdict = |label: &Value| match label {
+/// Whether a label says whether an answer is right.
+fn is_verdict(label: &Value) -> bool {
+    match label {
         Value::Bool(_) => true,
         Value::Number(number) => matches!(number.as_u64(), Some(0 | 1)),
         Value::String(text) => LABELS.contains(&text.to_lowercase().as_str()),
         _ => false,
-    };
+    }
+}
+
+/// The gold answers of a record that has none under a key that says so: the `labels` of ms-swift, beside its `response`
+/// and `messages`, or a hint.
+fn unsure(value: &Value) -> Golds {
+    let is_swift = ["response", "messages"].iter().all(|key| get(value, key).is_some());
+    let labels = get(value, "labels").filter(|labels| is_swift && is_single(labels));
+    if let Some(labels) = labels.filter(|labels| !is_verdict(labels)) {
+        return Golds { golds: golds(labels), ..Golds::default() };
+    }
+    let mut maybe = worded(value, Kind::MaybeGold);
+    let is_there = maybe.any(|(name, _)| name.to_lowercase().starts_with("final"));
+    let hint = " (--gold-key final_answer if that is no answer of the model)";
+    Golds { hint: if is_there { hint } else { "" }, ..Golds::default() }
+}
+
+/// The gold answers of a record: those of the first of the known keys, or of one whose words say it.
+pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
+    let has_answer = get(value, "answer").is_some_and(|answer| !answer.is_null());
     let is_gold = |key: &&&str| match **key {
         // Of several completions, what they said would be a list (TRL has the gold there, beside a reward).
         "answer" => {
@@ -130,17 +148,7 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
     }));
     found.extend(rest);
     if found.is_empty() {
-        let mut maybe = worded(value, Kind::MaybeGold);
-        // ms-swift's, beside its `response` and `messages`.
-        let is_swift = ["response", "messages"].iter().all(|key| get(value, key).is_some());
-        let labels = get(value, "labels").filter(|labels| is_swift && is_single(labels));
-        if let Some(labels) = labels.filter(|labels| !is_verdict(labels)) {
-            return Golds { golds: golds(labels), ..Golds::default() };
-        }
-        let is_there = maybe.any(|(name, _)| name.to_lowercase().starts_with("final"));
-        let hint = " (--gold-key final_answer if that is no answer of the model)";
-        let hint = if is_there { hint } else { "" };
-        return Golds { is_said: about.is_judged && has_answer, hint, ..Golds::default() };
+        return Golds { is_said: about.is_judged && has_answer, ..unsure(value) };
     }
     let (key, mut golds) = found.remove(0);
     let is_answer = key == "answer" && !about.is_judged;
