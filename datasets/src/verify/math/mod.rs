@@ -31,6 +31,7 @@ mod marked;
 mod matrix_arithmetic;
 mod numerals;
 mod parse;
+mod permutations;
 mod program_output;
 mod qualifiers;
 mod read;

@@ -85,25 +85,21 @@ fn has_words(text: &str) -> bool {
     })
 }
 
-/// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`.
+/// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`. Each copies the text.
 pub(super) fn bare(text: &str) -> Cow<'_, str> {
     if !text.contains(['\\', '~', '\t', '\n']) && text.is_ascii() && !text.contains("  ") {
         return Cow::Borrowed(text.trim());
     }
-    // Every command copies the text once.
-    const MAX_COMMANDS: usize = 200;
     let mut out = text.to_owned();
     for mark in ["\\textbf{", "\\text{", "\\mathrm{"] {
-        for _ in 0..MAX_COMMANDS {
-            let Some((before, inner)) = out.split_once(mark) else { break };
-            let Some(close) = closing(inner) else { break };
+        for _ in 0..200 {
+            let found = out.split_once(mark).and_then(|(a, b)| Some((a, b, closing(b)?)));
+            let Some((before, inner, close)) = found else { break };
             out = format!("{before} {} {}", &inner[..close], &inner[close + 1..]);
         }
     }
-    for space in ["\\,", "\\;", "\\ ", "~"] {
-        if out.contains(space) {
-            out = out.replace(space, " ");
-        }
+    for space in ["\\,", "\\;", "\\ ", "~"].iter().filter(|space| text.contains(**space)) {
+        out = out.replace(space, " ");
     }
     out.split_whitespace().collect::<Vec<_>>().join(" ").into()
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::alphabet::is_formula;
 use super::answer::REFUSED;
 use super::languages::{REASONS, is_by_cases, is_no_of_noun, no_solution, polar};
+use super::permutations::cycles;
 use super::read::parse;
 use super::scan::{
     are_digits, before_end, begins, each, folded, holds, is_digit, is_letter, is_one_of, past,
@@ -257,32 +258,6 @@ fn are_anagrams(gold: &str, answer: &str) -> bool {
     let are_factors =
         || a[0].is_ascii_lowercase() && a.windows(2).all(|pair| pair[1] == pair[0] + 1);
     is_other && a == b && !are_factors() && !is_formula(gold.trim())
-}
-
-/// A permutation as its cycles, `(1 3 2)(4 5)`, each from its smallest number on, in order.
-fn cycles(text: &str) -> Option<Vec<Vec<u32>>> {
-    let may_be = text.starts_with('(')
-        && text.ends_with(')')
-        && (text.contains(' ') || text.contains("\\,"));
-    may_be.then_some(())?;
-    let text = ["\\,", "\\;", "\\ ", "~"]
-        .iter()
-        .fold(text.to_owned(), |text, space| text.replace(space, " "));
-    let inner = text.strip_prefix('(')?.strip_suffix(')')?;
-    let cycle = |group: &str| {
-        let numbers =
-            group.split_whitespace().map(|word| word.parse().ok().filter(|number| *number < 100));
-        let mut numbers: Vec<u32> = numbers.collect::<Option<_>>()?;
-        let least = (0..numbers.len()).min_by_key(|at| numbers[*at])?;
-        numbers.rotate_left(least);
-        (numbers.len() > 1).then_some(numbers)
-    };
-    let mut cycles: Vec<_> = inner
-        .split(')')
-        .map(|part| cycle(part.trim_start_matches([' ', '('])))
-        .collect::<Option<_>>()?;
-    cycles.sort();
-    Some(cycles)
 }
 
 /// Whether the letters of several choices are the answer's, in any order: `AC`, `A, C`, `A and C`.
