@@ -98,7 +98,7 @@ fn a_dead_server_is_dropped_and_losing_all_stops_the_run_cleanly() {
     one.lasts.store(3, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("run"));
     let stderr = ok(&arguments(&engines, &output, &ADAPTER));
-    assert!(stderr.contains("is left out"), "{stderr}");
+    assert!(stderr.contains("is not used"), "{stderr}");
     assert_eq!(rows(Path::new(&output)).len(), 3);
     assert!(other.is_clean());
 
@@ -108,7 +108,7 @@ fn a_dead_server_is_dropped_and_losing_all_stops_the_run_cleanly() {
     back.returns.store(true, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("back"));
     let stderr = ok(&arguments(&engines, &output, &ADAPTER));
-    assert!(stderr.contains("is left out") && stderr.contains("answers again"), "{stderr}");
+    assert!(stderr.contains("is not used") && stderr.contains("answers again"), "{stderr}");
     rows_sampled_from_policy(&output);
     assert!(back.names() >= 2 && back.is_clean() && steady.is_clean());
 
@@ -160,5 +160,5 @@ fn servers_of_other_kinds_are_refused() {
         _ => (200, String::new(), b"{}".to_vec()),
     });
     let error = refusal(&arguments(&llama, &output, &[]));
-    assert!(error.contains("training samples from vLLM and SGLang"), "{error}");
+    assert!(error.contains("training needs vLLM or SGLang"), "{error}");
 }

@@ -38,7 +38,7 @@ fn a_server_that_keeps_its_output_layer_ends_the_run_before_it_samples() {
     );
     let (engines, output) = (format!("{first},{second}"), folder.path("run"));
     let stderr = ok(&arguments(&engines, &output, &[]));
-    assert!(stderr.contains("is left out"), "{stderr}");
+    assert!(stderr.contains("is not used"), "{stderr}");
     assert_eq!(stale.reloads.load(Ordering::SeqCst), 2, "under other ids, and under its own");
     assert_eq!(stale.num_requests.load(Ordering::SeqCst), 0);
     // Twice to begin with, and once before each of three steps.

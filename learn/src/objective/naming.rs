@@ -338,7 +338,7 @@ mod tests {
             ("rft:baseline=loo", "rollouts"),
             ("rft:trust-region=ppo", "rollouts"),
             ("kl-k3:divergence=js", "reverse-kl"),
-            ("kl-k3:estimator=k1", "no gradient"),
+            ("kl-k3:estimator=k1", "expected gradient"),
             ("dph-f:estimator=definition", "js alone"),
             ("dph-f:sampler=policy:estimator=generator", "samples of the base"),
             ("dph-f:estimator=full", "generator or definition"),

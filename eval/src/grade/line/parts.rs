@@ -60,8 +60,8 @@ pub(super) fn models_of(object: &Value) -> impl Iterator<Item = String> {
     named.filter_map(|(_, found)| text_of(found))
 }
 
-/// Notes what tells the problem of a line apart, and its model: of one without an id every part of the question, of others what the
-/// problem belongs to. `is_question` says that its id is its question, `completion` is the key of its completions.
+/// Notes what tells the problem of a line apart, and its model: of one without an id every part of the question, of
+/// others what the problem belongs to. `is_question` says that its id is its question, `completion` is the key of its completions.
 pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion: Option<&str>) {
     let is_named = line.id.is_some() && !is_question;
     let is_read = |name: &str| {
