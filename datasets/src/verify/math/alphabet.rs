@@ -138,22 +138,20 @@ pub(super) fn is_formula(run: &str) -> bool {
         && !is_one_of(&run.to_ascii_lowercase(), SHORTENED)
 }
 
-/// Commands that are values, or parts of them; what others between two values say of them is not known.
-const ATOMS: &str = "frac|sqrt|pi|e|i|alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|vartheta|iota|kappa|varkappa|\
-    lambda|mu|nu|xi|omicron|varpi|rho|varrho|sigma|varsigma|tau|upsilon|phi|varphi|chi|psi|omega|Gamma|Delta|Theta|\
-    Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega|ell|hbar|imath|jmath|partial|nabla|aleph|beth|Re|Im|wp|binom|sum|prod|int|\
-    iint|iiint|oint|lim|limsup|liminf|sup|inf|arg|deg|det|dim|hom|ker|Pr|mod|tg|ctg|overline|bar|hat|tilde|widehat|\
-    widetilde|dot|ddot|root|triangle|degree|star|dagger|mathfrak|mathscr|overset|underset|stackrel|substack|underbrace|\
-    overbrace|operatornamewithlimits|complement|mathop|dim|rank|tr|sgn|sign";
+/// Commands of signs between values or statements, which are compared as they stand.
+const RELATIONS: &str = "subset|subseteq|subsetneq|subsetneqq|nsubseteq|supset|supseteq|supsetneq|nsupseteq|sqsubset|\
+    sqsubseteq|in|ni|notin|forall|exists|nexists|land|lor|lnot|neg|wedge|vee|veebar|implies|impliedby|iff|to|gets|mapsto|\
+    longmapsto|rightarrow|leftarrow|leftrightarrow|longrightarrow|longleftarrow|longleftrightarrow|Rightarrow|Leftarrow|\
+    Leftrightarrow|Longrightarrow|Longleftarrow|Longleftrightarrow|hookrightarrow|twoheadrightarrow|uparrow|downarrow|\
+    rightleftharpoons|perp|parallel|nparallel|cong|ncong|equiv|nequiv|propto|asymp|mid|nmid|ll|gg|prec|succ|preceq|succeq|\
+    models|vdash|vDash|oplus|ominus|otimes|odot|cap|cup|setminus|triangleleft|triangleright|trianglelefteq|unlhd|lhd|rhd";
 
 /// Signs between statements.
 pub(super) const SIGNS: &str = "→←↔∧⋁¬";
 
 /// Whether a name is a sign that is compared as it stands: `\subset`, `\forall`, an arrow.
 pub(super) fn is_sign(name: &str) -> bool {
-    let is_command = name.len() > 1 && name.bytes().any(|byte| byte.is_ascii_lowercase());
-    is_command && name.is_ascii() && !is_one_of(name, ATOMS) && !is_function(name)
-        || SIGNS.contains(name)
+    is_one_of(name, RELATIONS) || SIGNS.contains(name)
 }
 
 /// Functions by name, plain or as a command.

@@ -202,7 +202,8 @@ pub(super) fn operation(text: &str) -> Option<String> {
         cube root of=\\sqrt[3]{|root of=\\sqrt{|root=\\sqrt{";
     const MAX_BYTES: usize = 80;
     const WORDS: &str = "over |divided|multiplied|times |to the |plus |minus |negative|point |squared|cubed|factorial|root ";
-    (text.len() <= MAX_BYTES && text.contains(' ') && holds(text, WORDS)).then_some(())?;
+    let may_be = text.len() <= MAX_BYTES && text.contains(' ') && !text.contains('|');
+    (may_be && holds(text, WORDS)).then_some(())?;
     let operations = each(OPERATIONS).filter_map(|operation| operation.split_once('='));
     let marked = operations.fold(format!(" {} ", bare(text)), |text, (words, sign)| {
         text.replace(&format!(" {words} "), &format!(" |{sign}| "))

@@ -367,12 +367,13 @@ impl Lexer<'_> {
 
 /// Whether a text has a number that is no index, or a relation.
 fn has_values(text: &str) -> bool {
-    pattern!(r"(?:^|[^_{0-9]|[^_]\{)[0-9]|[=<>≤≥]").is_match(text)
+    pattern!(r"(?:^|[^_{0-9]|[^_]\{)[0-9]|[=<>≤≥]|\\(?:[lg]eq?|[lg]eqslant|neq?|in|lt|gt)\b")
+        .is_match(text)
 }
 
 /// Whether a text has a product of vectors: `\vec a \times \vec b`.
 fn is_cross(text: &str) -> bool {
-    const VECTOR: &str = r"\\(?:vec|mathbf|boldsymbol|bm|hat|overrightarrow)\b";
+    const VECTOR: &str = r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b";
     pattern!(&format!(r"{VECTOR}[^\\+=(),-]*\\times *{VECTOR}")).is_match(text)
 }
 

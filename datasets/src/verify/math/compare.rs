@@ -254,7 +254,9 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
         (Some(a), Some(b)) => Some(by_name(&a, &b, fuel)),
         (Some(named), None) => {
             // Roots have no order.
-            let is_root = |name: String| begins(&name, "x_|z_|t_|r_|lambda_");
+            let is_root = |name: String| {
+                begins(&name, "lambda_") || named.len() == 2 && begins(&name, "x_|z_")
+            };
             let are_roots = are_indexed(&named) && letter(named[0].0).is_some_and(is_root);
             if are_roots && matches!(answer, Answer::List(_) | Answer::Set(_)) {
                 return Some(equal(&Answer::List(by_convention(named)), answer, fuel));

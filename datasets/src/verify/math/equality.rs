@@ -64,10 +64,11 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     let pair = Pair { gold, answer, read_gold, read_answer, is_out: Cell::new(false) };
     match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
         Some((stage, _)) => (Outcome::Correct, stage),
-        // `B) 12` is read by its letter and by its value.
+        // The items of a sentence with formulas are no answers.
         None if word_meanings::is_sentence(gold, pair.read_gold.as_ref()) => {
             (Outcome::UnparsableGold, "parse")
         }
+        // `B) 12` is read by its letter and by its value.
         None if pair.read_gold.is_none() && words::after_choice(gold).and_then(parse).is_none() => {
             // Neither is mathematics, and the texts differ: `O'Brien`, `J. K. Rowling`, `C++`.
             let is_name = word_meanings::is_name(gold);

@@ -51,7 +51,7 @@ impl Parser {
                 let next = self.signed_power()?;
                 value = Expr::quotient(value, next);
             } else if self.accept('⨯') {
-                value = cross(&value, &self.signed_power()?);
+                value = cross(value, &self.signed_power()?);
             } else if let Some(counted) = self.infix_count(&value) {
                 value = counted;
             } else if self.starts_factor() {

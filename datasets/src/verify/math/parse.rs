@@ -166,7 +166,8 @@ impl Parser {
             if let Some(cases) = cases_of(&items) {
                 return Some(cases);
             }
-            same_modulus(&mut items);
+            let is_equals = |token: &&Token| **token == Token::Symbol('=');
+            same_modulus(&mut items, parser.tokens.iter().filter(is_equals).count());
             // `x \ne 1, 2`
             if let [Answer::Chain(sides, relations), others @ ..] = &mut items[..]
                 && relations.as_slice() == [Relation::Unequal]

@@ -1,6 +1,8 @@
 //! The answer that a text holds: a time of day, a number in words, a value that is given twice, else what the grammar
 //! of `parse` reads.
 
+use std::collections::BTreeSet;
+
 use dashu_ratio::RBig;
 
 use super::FUEL;
@@ -16,12 +18,13 @@ use super::names::is_name;
 use super::numerals::positional;
 use super::numeric::approximate;
 use super::parse::structure;
-use super::relations::is_asked;
+use super::relations::{at_point, is_asked};
 use super::scan::{each, has_digits, is_one_of, parted, pattern};
 use super::sets::set_in_words;
 use super::spelled::{is_number_part, spelled};
 use super::tree::{Answer, BESIDE, Expr, Mark};
 use super::units::is_unit;
+use super::values::variables;
 use super::wording::in_signs;
 
 /// The answer that a text holds, `None` where it is not mathematics.
@@ -82,27 +85,42 @@ pub(super) fn rounds(text: &str) -> bool {
     if is_name(&exact) || is_asked(&exact, false) {
         return true;
     }
-    let Some(value) = parse(value) else { return false };
-    is_rounded(&exact, &value, &mut Fuel::new(FUEL))
+    // `3.33 (rounded to two decimals)`
+    parse(value).is_none_or(|value| is_rounded(&exact, &value, &mut Fuel::new(FUEL)))
 }
 
-/// Whether a value rounds another one, member by member.
+/// Whether a value may round another one, member by member; what has no size may.
 fn is_rounded(exact: &Answer, value: &Answer, fuel: &mut Fuel) -> bool {
-    if let (Answer::Tuple(_, a, _), Answer::Tuple(_, b, _)) | (Answer::List(a), Answer::List(b)) =
-        (exact, value)
-    {
-        return a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_rounded(a, b, fuel));
+    let mut are = |a: &[Answer], b: &[Answer]| {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_rounded(a, b, fuel))
+    };
+    match (exact, value) {
+        (Answer::Tuple(_, a, _), Answer::Tuple(_, b, _))
+        | (Answer::List(a), Answer::List(b))
+        | (Answer::Set(a), Answer::Set(b))
+        | (Answer::Union(a), Answer::Union(b))
+        | (Answer::Ratio(a), Answer::Ratio(b)) => return are(a, b),
+        (Answer::Matrix(a), Answer::Matrix(b)) => return are(&a.concat(), &b.concat()),
+        (Answer::Value(a), Answer::Value(b)) => {
+            let names: BTreeSet<String> = variables(a).union(&variables(b)).cloned().collect();
+            let is_beside = |part: &Expr| matches!(part, Expr::Call(name, _) if name == BESIDE);
+            let mut size = |expr: &Expr| approximate(&at_point(expr, &names), fuel);
+            if b.holds(&is_beside) {
+                return false;
+            }
+            if !names.is_empty() {
+                let sizes = size(a).zip(size(b));
+                return sizes.is_none_or(|(a, b)| (a - b).abs() <= 0.02 * a.abs());
+            }
+        }
+        (Answer::Value(_) | Answer::Marked(..), Answer::Value(_) | Answer::Marked(..)) => {}
+        _ => return equal(exact, value, fuel),
     }
-    let is_beside = |part: &Expr| matches!(part, Expr::Call(name, _) if name == BESIDE);
-    if matches!(value, Answer::Value(value) if value.holds(&is_beside)) {
-        return false;
-    }
-    let sizes = size(exact, fuel).zip(size(value, fuel));
-    sizes.is_some_and(|((a, _), (b, place))| {
+    size(exact, fuel).zip(size(value, fuel)).is_none_or(|((a, _), (b, place))| {
         let is_cut = place.is_some_and(|place| place < 1.0) && b.abs() < a.abs();
         let place = place.unwrap_or(0.02 * a.abs());
         (a - b).abs() <= if is_cut { place } else { 0.5 * place } * 1.000_001
-    }) || equal(exact, value, fuel)
+    })
 }
 
 /// The size of a number, and the place of its last digit; an expression has none.

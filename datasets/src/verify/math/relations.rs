@@ -1,6 +1,6 @@
 //! Equations, assignments, inequalities: what `x = 3` and `2 < x <= 5` are equal to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use dashu_ratio::RBig;
 
@@ -340,12 +340,7 @@ fn proportional(a: &Expr, b: &Expr, relation: Relation, fuel: &mut Fuel) -> bool
     if variables(a) != variables(b) || names.is_empty() {
         return false;
     }
-    let first = point(&names);
-    let at = |expr: &Expr| {
-        first.iter().fold(expr.clone(), |expr, (name, value)| {
-            expr.with(name, &Expr::Number(value.clone(), None))
-        })
-    };
+    let at = |expr: &Expr| at_point(expr, &names);
     let (Some(x), Some(y)) = (approximate(&at(a), fuel), approximate(&at(b), fuel)) else {
         return false;
     };
@@ -361,11 +356,11 @@ fn proportional(a: &Expr, b: &Expr, relation: Relation, fuel: &mut Fuel) -> bool
     values(&left, &right, fuel)
 }
 
-/// A rational point, always the same.
-fn point(names: &BTreeSet<String>) -> BTreeMap<String, RBig> {
-    let value = |index: usize| {
+/// An expression at a rational point, always the same for these names.
+pub(super) fn at_point(expr: &Expr, names: &BTreeSet<String>) -> Expr {
+    names.iter().enumerate().fold(expr.clone(), |expr, (index, name)| {
         let seed = 1_103 + 7_919 * index as u64;
-        RBig::from_parts((300 + seed % 2_700).into(), 1_000_u32.into())
-    };
-    names.iter().enumerate().map(|(index, name)| (name.clone(), value(index))).collect()
+        let value = RBig::from_parts((300 + seed % 2_700).into(), 1_000_u32.into());
+        expr.with(name, &Expr::Number(value, None))
+    })
 }

@@ -265,10 +265,13 @@ fn is_if(word: &str) -> bool {
     is_one_of(&word.trim().trim_end_matches('.').to_lowercase(), IF)
 }
 
-/// Residues before a last one with a modulus have it as well: `n \equiv 1, 5 \pmod 6`.
-pub(super) fn same_modulus(items: &mut [Answer]) {
+/// Residues before a last one with a modulus have it as well, `n \equiv 1, 5 \pmod 6`, but no other name where so many
+/// equations show that the last has its own: `x = 3, y \equiv 1 \pmod 5`.
+pub(super) fn same_modulus(items: &mut [Answer], equations: usize) {
     let Some(Answer::Congruence(_, modulus)) = items.last().cloned() else { return };
-    for item in items {
+    let is_named = |item: &Answer| item.equation().is_some();
+    let has_own = equations > items.iter().filter(|item| is_named(item)).count();
+    for item in items.iter_mut().filter(|item| !has_own || !is_named(item)) {
         if let Answer::Value(residue) = item.equation().map_or(&*item, |(_, residue)| residue) {
             *item = Answer::Congruence(residue.clone(), modulus.clone());
         }

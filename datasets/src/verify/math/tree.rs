@@ -277,9 +277,14 @@ pub(super) fn times(value: Expr, next: Expr) -> Expr {
     }
 }
 
-/// The cross product of two vectors: a name, whose sign their order gives.
-pub(super) fn cross(a: &Expr, b: &Expr) -> Expr {
-    match [a, b].map(|vector| format!("{vector:?}")) {
+/// The cross product of two vectors: a name, whose sign their order gives; factors before the first stay.
+pub(super) fn cross(a: Expr, b: &Expr) -> Expr {
+    if let Expr::Product(mut factors) = a {
+        let last = factors.pop().map(|vector| cross(vector, b));
+        return last.into_iter().fold(Expr::Product(factors), times);
+    }
+    match [&a, b].map(|vector| format!("{vector:?}")) {
+        [a, b] if a == b => Expr::integer(0),
         [a, b] if a > b => Expr::negative(Expr::Variable(format!("{b} ⨯ {a}"))),
         [a, b] => Expr::Variable(format!("{a} ⨯ {b}")),
     }
