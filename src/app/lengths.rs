@@ -87,7 +87,7 @@ pub(crate) fn warn_of_dropped(dataset: &Dataset, tokenizer: &HubTokenizer, is_le
         let reply = problem.reply.as_ref().filter(|_| is_learned);
         let (what, file) = tokenizer.left_out(&problem.prompt, solution, reply)?;
         tracing::warn!(
-            "{}: the chat template ({file}) leaves out {what}, as in problem `{}`; another template is given with \
+            "{}: the chat template ({file}) {what}, as in problem `{}`; another template is given with \
              --chat-template",
             dataset.name,
             problem.id

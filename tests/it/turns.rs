@@ -157,9 +157,9 @@ fn templates_that_begin_a_thought_are_learned_as_they_write_whole_chats() {
         assert_eq!(text(&example.completion), learned, "{template}");
         let lost = tokenizer.left_out(&prompt, solution, None).map_or(String::new(), |(it, _)| it);
         let expected = match start {
-            "assistant\n" if solution == THOUGHT => "the thought of the answer",
+            "assistant\n" if solution == THOUGHT => "leaves out the thought of the answer",
             // A model is asked behind it.
-            "assistant\n" => "`<think>` before the answer",
+            "assistant\n" => "writes `<think>` where it asks for an answer",
             _ => "",
         };
         assert!(lost.starts_with(expected) && lost.is_empty() == expected.is_empty(), "{lost}");
@@ -186,7 +186,7 @@ fn what_a_template_leaves_out_is_named_with_its_file() {
     assert!(error.contains("leaves `content` out of the turn"), "{error}");
     let asked = chat(&[("system", "Add."), ("user", "7 + 7?")]);
     let (what, file) = encoder.left_out(&asked, "", None).expect("a loss");
-    assert_eq!((&*what, file), ("a message of the system", "chat_template.jinja"));
+    assert_eq!((&*what, file), ("leaves out a message of the system", "chat_template.jinja"));
     // What is asked is never learned.
     let other =
         CHATML.replace("m.content", "((m.content if add_generation_prompt else 'x' ~ m.content))");

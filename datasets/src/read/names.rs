@@ -1,6 +1,7 @@
 //! What the names of columns say: their words, whatever stands between these and in whatever case.
 
 use std::collections::BTreeSet;
+use std::mem;
 
 use serde_json::Map;
 
@@ -153,14 +154,20 @@ pub(super) fn restore_case(rows: &mut [Row], columns: &Columns) -> Option<String
         (!is_read && rows.iter().all(|row| !row.values.contains_key(known))).then_some(known)
     };
     let names = rows.first()?.values.keys();
-    let found: Vec<_> = names.filter_map(|name| Some((name.clone(), usual(name)?))).collect();
-    for row in rows.iter_mut() {
-        for (name, known) in &found {
-            let value = row.values.remove(name);
-            row.values.extend(value.map(|value| ((*known).to_owned(), value)));
-        }
-    }
+    let all: Vec<_> = names.filter_map(|name| Some((name.clone(), usual(name)?))).collect();
+    // Where two columns come to one name, neither gets it.
+    let is_alone =
+        |(_, known): &&(String, &str)| all.iter().filter(|(_, other)| other == known).count() == 1;
+    let found: Vec<_> = all.iter().filter(is_alone).collect();
     let (first, known) = found.first()?;
+    // In the order of the file, by which a question is looked for.
+    for row in rows.iter_mut() {
+        let values = mem::take(&mut row.values).into_iter().map(|(name, value)| {
+            let known = found.iter().find(|(own, _)| *own == name);
+            (known.map_or(name, |(_, known)| (*known).to_owned()), value)
+        });
+        row.values = values.collect();
+    }
     Some(format!("columns are read by their usual names, `{first}` as `{known}`"))
 }
 

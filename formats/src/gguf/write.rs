@@ -32,21 +32,33 @@ pub enum GgufType {
     Q8_0,
 }
 
+/// What others call a type.
+struct Row {
+    /// Candle's type.
+    dtype: GgmlDType,
+    /// Its number in files.
+    number: u32,
+    /// llama.cpp's `general.file_type` for a file of mostly this type.
+    file_type: i64,
+}
+
 impl GgufType {
-    /// Candle's type, its number in files, llama.cpp's `general.file_type` for a file of mostly this type, and from
-    /// which number on weights round to infinity.
-    fn row(self) -> (GgmlDType, u32, i64, f64) {
+    fn row(self) -> Row {
         match self {
-            GgufType::F32 => (GgmlDType::F32, 0, 0, f64::INFINITY),
-            GgufType::F16 => (GgmlDType::F16, 1, 1, 65_520.0),
-            GgufType::Bf16 => (GgmlDType::BF16, 30, 32, f64::INFINITY),
-            GgufType::Q8_0 => (GgmlDType::Q8_0, 8, 7, 65_520.0 * 127.0),
+            GgufType::F32 => Row { dtype: GgmlDType::F32, number: 0, file_type: 0 },
+            GgufType::F16 => Row { dtype: GgmlDType::F16, number: 1, file_type: 1 },
+            GgufType::Bf16 => Row { dtype: GgmlDType::BF16, number: 30, file_type: 32 },
+            GgufType::Q8_0 => Row { dtype: GgmlDType::Q8_0, number: 8, file_type: 7 },
         }
     }
 
     /// From which number on weights round to infinity, as they are or as a scale; infinity where f32 ends no later.
     pub fn overflow(self) -> f64 {
-        self.row().3
+        match self {
+            GgufType::F32 | GgufType::Bf16 => f64::INFINITY,
+            GgufType::F16 => 65_520.0,
+            GgufType::Q8_0 => 65_520.0 * 127.0,
+        }
     }
 
     /// The file's name for a model.
@@ -171,7 +183,7 @@ fn header(file_family: &str, a: &Architecture, kind: GgufType) -> Vec<(String, V
     let int = |number: usize| Value::Int(number as i64);
     let mut values = vec![
         ("general.architecture".to_owned(), Value::Text(file_family.to_owned())),
-        ("general.file_type".to_owned(), Value::Int(kind.row().2)),
+        ("general.file_type".to_owned(), Value::Int(kind.row().file_type)),
         ("general.quantization_version".to_owned(), Value::Int(2)),
     ];
     let mut add = |name: &str, value| values.push((format!("{file_family}.{name}"), value));
@@ -223,7 +235,7 @@ fn entries(
             false => tensor,
         };
         let kind = if tensor.rank() == 2 { kind } else { GgufType::F32 };
-        let block = kind.row().0.block_size();
+        let block = kind.row().dtype.block_size();
         let row = tensor.dims().last().copied().unwrap_or(1);
         ensure!(
             row.is_multiple_of(block),
@@ -253,7 +265,7 @@ fn put<W: Write + Seek>(out: &mut W, values: &[(String, Value)], entries: &[Entr
     }
     let mut offset = 0u64;
     for Entry { name, tensor, kind } in entries {
-        let (dtype, number, ..) = kind.row();
+        let Row { dtype, number, .. } = kind.row();
         put_text(out, name)?;
         out.write_all(&(tensor.rank() as u32).to_le_bytes())?;
         for size in tensor.dims().iter().rev() {
@@ -272,7 +284,7 @@ fn put<W: Write + Seek>(out: &mut W, values: &[(String, Value)], entries: &[Entr
     };
     pad(out)?;
     for Entry { tensor, kind, .. } in entries {
-        out.write_all(&QTensor::quantize(tensor, kind.row().0)?.data()?)?;
+        out.write_all(&QTensor::quantize(tensor, kind.row().dtype)?.data()?)?;
         pad(out)?;
     }
     Ok(())

@@ -183,14 +183,14 @@ impl Rule {
 
     /// Whether it reads verdicts, not rewards.
     pub(super) fn is_binary(&self) -> bool {
-        NAMES.iter().any(|(name, [_, is_of_verdicts, _], _)| *is_of_verdicts && self.reads(name))
+        NAMES.iter().any(|one| one.is_of_verdicts && self.reads(one.name))
     }
 
     /// Whether it has a limit of infinitely many samples.
     pub fn is_of_samples(&self) -> bool {
         let Source::Expression(expression) = &self.source else { return false };
         let calls = expression.calls();
-        !NAMES.iter().any(|(name, [.., is_of_group], _)| *is_of_group && self.reads(name))
+        !NAMES.iter().any(|one| one.is_of_group && self.reads(one.name))
             && !FUNCTIONS.iter().any(|(name, _, is_of_group)| *is_of_group && calls.contains(name))
     }
 
@@ -320,7 +320,7 @@ fn read(text: &str) -> Result<Expression> {
     let expression = Expression::parse(text)?;
     for name in expression.names() {
         let parameters = PARAMETERS.iter().map(|(name, _)| *name);
-        let known = || NAMES.iter().map(|(name, ..)| *name).chain(parameters.clone());
+        let known = || NAMES.iter().map(|one| one.name).chain(parameters.clone());
         if !known().any(|known| known == name) {
             bail!("a rule does not know `{name}`{}", similar(name, known()));
         }

@@ -107,8 +107,9 @@ pub(super) fn keys_with_content(message: &Message) -> impl Iterator<Item = &'sta
 }
 
 impl HubTokenizer {
-    /// What the chat template leaves out of a prompt, or of the solution that is learned with it, in words; and the
-    /// file of the template. A thought of an earlier turn is left out by design, and tools may be written in any form.
+    /// What the chat template leaves out of a prompt, or of the solution that is learned with it, in words that follow
+    /// its name; and its file. A thought of an earlier turn is left out by design, and tools may be written in any
+    /// form.
     pub fn left_out(
         &self,
         prompt: &Prompt,
@@ -120,7 +121,8 @@ impl HubTokenizer {
         let is_lost = |message: &&Message| {
             message.role != "tool" && !holds(&text, after_thought(&message.content))
         };
-        let lost = chat.iter().find(is_lost).map(|lost| format!("a message of the {}", lost.role));
+        let lost = chat.iter().find(is_lost);
+        let lost = lost.map(|lost| format!("leaves out a message of the {}", lost.role));
         let lost = lost.or_else(|| {
             let is_learned = reply.is_some() || !solution.is_empty();
             let whole = || self.whole_chat(template, chat, solution, reply).ok();
@@ -128,13 +130,13 @@ impl HubTokenizer {
             let thought = solution.strip_suffix(after_thought(solution)).unwrap_or_default();
             let thought = thought.trim_end_matches("</think>").trim_start();
             if !holds(&whole, thought.trim_start_matches("<think>")) {
-                return Some("the thought of the answer that is learned".to_owned());
+                return Some("leaves out the thought of the answer that is learned".to_owned());
             }
             // What a model that is asked is given, and goes on from.
             let begun = text.get(shared..).map(str::trim).filter(|begun| !begun.is_empty())?;
             Some(format!(
-                "`{}` before the answer that is learned, which it writes where it asks for an answer: the model is \
-                 trained behind another prompt than it is given",
+                "writes `{}` where it asks for an answer, and not before the answer that is learned: training and \
+                 sampling see different prompts",
                 shortened(begun, 40)
             ))
         });

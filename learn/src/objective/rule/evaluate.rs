@@ -13,27 +13,58 @@ pub(super) enum Value {
     Each(Vec<f64>),
 }
 
-/// A name; whether it is whole numbers, of verdicts in place of rewards, without a limit of many samples; its value.
-type Name = (&'static str, [bool; 3], fn(&GroupStats) -> Value);
+/// What a rule may name.
+pub(super) struct Name {
+    pub(super) name: &'static str,
+    /// Whether its numbers are whole.
+    pub(super) is_whole: bool,
+    /// Whether it reads verdicts, in place of rewards.
+    pub(super) is_of_verdicts: bool,
+    /// Whether it has no limit of infinitely many samples.
+    pub(super) is_of_group: bool,
+    pub(super) value: fn(&GroupStats) -> Value,
+}
+
+impl Name {
+    const fn new(name: &'static str, value: fn(&GroupStats) -> Value) -> Self {
+        Self { name, is_whole: false, is_of_verdicts: false, is_of_group: false, value }
+    }
+
+    const fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
+    }
+
+    const fn of_verdicts(self) -> Self {
+        Self { is_of_verdicts: true, ..self }
+    }
+
+    const fn of_group(self) -> Self {
+        Self { is_of_group: true, ..self }
+    }
+}
 
 /// What a rule may name besides [`PARAMETERS`].
 pub(super) const NAMES: [Name; 12] = [
-    ("r", [false, false, false], |group| Value::Each(group.rewards.clone())),
-    ("correct", [true, true, false], |group| counts(verdicts(group))),
-    ("logp", [false, false, false], |group| Value::Each(group.behavior_logp.clone())),
-    ("logp_base", [false, false, false], |group| Value::Each(group.base_logp.clone())),
-    ("length", [true, false, false], |group| counts(group.lengths.iter().copied())),
-    ("class_size", [true, true, true], |group| counts(class_sizes(group))),
-    ("rank", [true, false, true], |group| counts(ranks(group))),
-    ("n", [true, false, true], |group| Value::One(group.rewards.len() as f64)),
-    ("c", [true, true, true], |group| Value::One(verdicts(group).sum::<usize>() as f64)),
-    ("beta", [false, false, false], |group| Value::One(group.beta)),
-    ("step", [true, false, false], |group| Value::One(group.step as f64)),
-    ("progress", [false, false, false], |group| Value::One(group.progress)),
+    Name::new("r", |group| Value::Each(group.rewards.clone())),
+    Name::new("correct", |group| counts(verdicts(group))).whole().of_verdicts(),
+    Name::new("logp", |group| Value::Each(group.behavior_logp.clone())),
+    Name::new("logp_base", |group| Value::Each(group.base_logp.clone())),
+    Name::new("length", |group| counts(group.lengths.iter().copied())).whole(),
+    Name::new("class_size", |group| counts(class_sizes(group))).whole().of_verdicts().of_group(),
+    Name::new("rank", |group| counts(ranks(group))).whole().of_group(),
+    Name::new("n", |group| one(group.rewards.len())).whole().of_group(),
+    Name::new("c", |group| one(verdicts(group).sum())).whole().of_verdicts().of_group(),
+    Name::new("beta", |group| Value::One(group.beta)),
+    Name::new("step", |group| one(group.step)).whole(),
+    Name::new("progress", |group| Value::One(group.progress)),
 ];
 
 fn verdicts(group: &GroupStats) -> impl Iterator<Item = usize> {
     group.classes.iter().map(|class| class.is_some().into())
+}
+
+fn one(number: usize) -> Value {
+    Value::One(number as f64)
 }
 
 fn counts(all: impl IntoIterator<Item = usize>) -> Value {
@@ -179,8 +210,8 @@ impl Scope<'_> {
     }
 
     fn named(&self, name: &str) -> Value {
-        if let Some((.., value)) = NAMES.iter().find(|(known, ..)| *known == name) {
-            return value(self.stats);
+        if let Some(known) = NAMES.iter().find(|known| known.name == name) {
+            return (known.value)(self.stats);
         }
         let index = PARAMETERS.iter().position(|(known, _)| *known == name);
         Value::One(self.values[index.expect("names were checked")])

@@ -56,13 +56,13 @@ impl Function {
             bail!("`advantage`: `{PREFIX}{}` was not loaded", self.argument);
         };
         let mut values = Map::new();
-        for (name, [is_whole, ..], value) in NAMES.iter().filter(|(name, ..)| self.reads(name)) {
-            let json = |one| if *is_whole { Json::from(one as u64) } else { Json::from(one) };
-            let value = match value(stats) {
+        for read in NAMES.iter().filter(|one| self.reads(one.name)) {
+            let json = |one| if read.is_whole { Json::from(one as u64) } else { Json::from(one) };
+            let value = match (read.value)(stats) {
                 Value::One(one) => json(one),
                 Value::Each(all) => all.into_iter().map(json).collect(),
             };
-            values.insert((*name).into(), value);
+            values.insert(read.name.into(), value);
         }
         let count = stats.rewards.len();
         let correct = stats.classes.iter().flatten().count();

@@ -306,7 +306,7 @@ fn every_name_and_function_is_in_the_help_and_the_docs() {
     let words = |text: &'static str| text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     let coded = || docs.split('`').skip(1).step_by(2).flat_map(words);
     let functions = FUNCTIONS.iter().map(|one| one.0).chain(PARAMETERS.iter().map(|one| one.0));
-    for name in NAMES.iter().map(|one| one.0).chain(functions) {
+    for name in NAMES.iter().map(|one| one.name).chain(functions) {
         assert!(words(HELP).any(|word| word == name) && coded().any(|word| word == name), "{name}");
     }
 }
