@@ -132,15 +132,11 @@ impl Ending {
     pub fn from_reason(reason: &Value) -> Self {
         let text = match reason {
             Value::String(text) => text,
-            // An enumeration's number, or a flag, says nothing to us; a large number is the id of a token.
-            Value::Number(number) if number.as_f64().is_some_and(|number| number <= 32.0) => {
-                return Self::Other(number.to_string());
-            }
-            Value::Bool(flag) => return Self::Other(flag.to_string()),
             Value::Object(map) => match map.get("type").or(map.get("reason")) {
                 Some(Value::String(text)) => text,
                 _ => return Self::Unknown,
             },
+            // The number of an enumeration, the id of a token or a flag says nothing to us.
             _ => return Self::Unknown,
         };
         // As most completions end: the others are folded.
@@ -185,8 +181,8 @@ mod tests {
             (json!({"type": "abort", "message": "x"}), Ending::Failed("abort".into())),
             (json!(null), Ending::Unknown),
             (json!(151_645), Ending::Unknown),
-            (json!(2), Ending::Other("2".into())),
-            (json!(true), Ending::Other("true".into())),
+            (json!(2), Ending::Unknown),
+            (json!(true), Ending::Unknown),
             (json!("unknown"), Ending::Unknown),
             (json!("FINISH_REASON_UNSPECIFIED"), Ending::Unknown),
             (json!("FinishReason.MAX_TOKENS"), Ending::Truncated),

@@ -46,7 +46,7 @@ struct Tag {
 }
 
 /// The length of the mark that a text begins with, and whether it closes a thought.
-fn mark(text: &str, in_details: &mut bool) -> Option<(usize, bool)> {
+fn mark(text: &str, details: &mut usize) -> Option<(usize, bool)> {
     if let Some((mark, is_closing)) = NAMELESS.iter().find(|(mark, _)| text.starts_with(mark)) {
         return Some((mark.len(), *is_closing));
     }
@@ -64,14 +64,18 @@ fn mark(text: &str, in_details: &mut bool) -> Option<(usize, bool)> {
     let (name, attributes) = name.split_once(char::is_whitespace).unwrap_or((name, ""));
     let is_slashed = bare.starts_with('/');
     let length = open.len_utf8() + length + close.len_utf8();
-    // Open WebUI's; other details are part of an answer.
+    // Open WebUI's; other details are part of an answer, or of the thought that they stand in.
     if name == "details" {
         let opens = attributes.contains("type=\"reasoning\"");
-        let was_open = std::mem::replace(in_details, opens);
-        return (opens || is_slashed && was_open).then_some((length, is_slashed));
+        let depth = *details;
+        *details = match is_slashed {
+            true => depth.saturating_sub(1),
+            false => depth + usize::from(opens || depth > 0),
+        };
+        return (opens || is_slashed && depth == 1).then_some((length, is_slashed));
     }
     let is_plain = !attributes.trim().is_empty() && !attributes.contains('=');
-    if is_plain || name.ends_with('/') || open == '[' && !name.eq_ignore_ascii_case("think") {
+    if is_plain || name.ends_with('/') || open == '[' && name != "THINK" {
         return None;
     }
     let lower = name.to_lowercase();
@@ -88,12 +92,12 @@ fn mark(text: &str, in_details: &mut bool) -> Option<(usize, bool)> {
 
 /// The marks of thoughts, in order.
 fn tags(text: &str) -> impl Iterator<Item = Tag> + '_ {
-    let mut in_details = false;
+    let mut details = 0;
     // The first bytes of all marks.
     memchr3_iter(b'<', b'[', "◁".as_bytes()[0], text.as_bytes()).filter_map(move |start| {
         let rest = text.get(start..)?;
         let tag = |length: usize, is_closing| Tag { start, end: start + length, is_closing };
-        if let Some((length, is_closing)) = mark(rest, &mut in_details) {
+        if let Some((length, is_closing)) = mark(rest, &mut details) {
             return Some(tag(length, is_closing));
         }
         let number = CHANNELS.iter().position(|channel| rest.starts_with(channel))?;
@@ -113,11 +117,16 @@ fn stripped(text: &str) -> Option<Option<usize>> {
     let [analysis, assistant, last] = STRIPPED;
     let thought = text.strip_prefix(analysis)?;
     let mut ends = memchr::memmem::rfind_iter(text.as_bytes(), assistant).filter_map(|at| {
-        let rest = &text[at + assistant.len()..];
-        Some(text.len() - rest.trim_start().strip_prefix(last)?.len())
+        let joined = &text[at + assistant.len()..];
+        let is_inside = text[..at].ends_with(|c: char| c.is_alphanumeric() || c == ' ');
+        let rest = if is_inside { joined } else { joined.trim_start() };
+        let answer = rest.strip_prefix(last)?;
+        // The assistant finally answers.
+        let is_mark = rest.len() == joined.len() || !answer.starts_with(char::is_lowercase);
+        is_mark.then(|| text.len() - answer.len())
     });
     let end = ends.next();
-    let is_joined = thought.trim_start().starts_with(char::is_uppercase);
+    let is_joined = thought.starts_with(char::is_uppercase);
     (end.is_some() || is_joined).then_some(end)
 }
 
@@ -248,6 +257,8 @@ mod tests {
             ("analysisWe add 2 and 2.assistantfinal4", false, Some("4"), Some(true)),
             ("analysis 8.assistant final 4", false, Some(" 4"), Some(true)),
             ("analysisThe user asks. So \\boxed{4}", false, None, Some(false)),
+            ("analysisLet the assistant finally say 4", false, None, Some(false)),
+            ("analysis\n\nIt is 4", false, Some("analysis\n\nIt is 4"), None),
             ("analysis of the sum: 4", false, Some("analysis of the sum: 4"), None),
             // Marks by their names, whatever their case and brackets.
             ("<|channel>thought\n8<channel|>4", false, Some("4"), Some(true)),
@@ -265,7 +276,14 @@ mod tests {
                 Some("4<details>5</details>"),
                 Some(true),
             ),
+            (
+                "<details type=\"reasoning\">8<details>5</details></details>4",
+                false,
+                Some("4"),
+                Some(true),
+            ),
             // Names of something else.
+            ("[Think] 4", false, Some("[Think] 4"), None),
             ("<no_think>4", false, Some("<no_think>4"), None),
             ("<thinking_time>4", false, Some("<thinking_time>4"), None),
             ("[Reasoning] so [Answer] 4", false, Some("[Reasoning] so [Answer] 4"), None),

@@ -135,11 +135,11 @@ pub(super) fn reading(
     let suits = |positions: &[Option<usize>]| positions.iter().flatten().count();
     let most = read.iter().map(|(_, positions)| suits(positions)).max().unwrap_or(0);
     // Those that name several are left out, and a few others may be faulty; if many are, it is no such column, as
-    // where most name several.
+    // where nearly all name several.
     let unclear = |(_, choices, value): &&(&Row, Choices, Value)| choices.unclear(value).is_some();
     let clear = answered.len() - answered.iter().filter(unclear).count();
     match most * 10 < clear * 9 {
-        _ if clear * 2 < answered.len() => {
+        _ if clear * 10 < answered.len() || clear == 0 => {
             return Err("names several, or one that stands twice,");
         }
         true => return Err("holds neither letters, indices nor texts"),

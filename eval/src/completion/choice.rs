@@ -32,6 +32,7 @@ impl Reading {
         // FastChat's and LiveBench's answers, of one turn.
         let mut content =
             match (choice["turns"].as_array().map(Vec::as_slice), Content::of_object(choice)) {
+                (Some([]), _) => Content::default(),
                 (Some([turn]), _) => Content::read(turn),
                 (Some(turns), _) => return Err(format!("a choice of {} turns", turns.len())),
                 (None, Some(content)) => content,

@@ -22,7 +22,7 @@ pub(crate) struct Content {
 }
 
 /// Keys of an object under which its text may stand.
-const TEXTS: [&str; 7] =
+pub(crate) const TEXTS: [&str; 7] =
     ["content", "text", "completion", "output", "response", "generated_text", "output_text"];
 
 impl Content {

@@ -7,19 +7,29 @@ use super::{Content, Ending, Reading};
 /// Most completions of a record: the shortest take a hundred times their text in memory.
 pub(crate) const MAX_ANSWERS: usize = 1 << 20;
 
+/// The choices of a chat completion or a completion, or the candidates of Gemini.
+pub(crate) fn choices_of(response: &Value) -> Option<&[Value]> {
+    let list = |key: &str| response.get(key).and_then(Value::as_array).map(Vec::as_slice);
+    let is_one = |one: &Value| one.get("content").is_some() || Ending::reasons(one).is_some();
+    let choices = list("choices").filter(|all| all.iter().any(Value::is_object));
+    let candidates = || list("candidates").filter(|all| !all.is_empty() && all.iter().all(is_one));
+    choices.or_else(candidates)
+}
+
 /// The completions of a response: the choices of a chat completion or a completion, the items of /v1/responses, the
 /// candidates of Gemini; none of an object that is none of these.
 ///
 /// # Errors
-/// A choice that cannot be read, and what has no text.
+/// Choices of which none can be read, and what has no text; one beside others has failed.
 pub(crate) fn completions_of(response: &Value) -> Result<Option<Vec<Reading>>, String> {
-    let objects = |key: &str| {
-        let all = response.get(key).and_then(Value::as_array);
-        all.filter(|all| all.iter().any(Value::is_object))
-    };
-    if let Some(choices) = objects("choices").or_else(|| objects("candidates")) {
-        let choices = choices.iter().take(MAX_ANSWERS + 1);
-        return choices.map(Reading::from_choice).collect::<Result<_, _>>().map(Some);
+    if let Some(choices) = choices_of(response) {
+        let choices = choices.iter().take(MAX_ANSWERS + 1).map(Reading::from_choice);
+        let choices: Vec<_> = choices.collect();
+        if choices.iter().all(Result::is_err) {
+            return choices.into_iter().collect::<Result<_, _>>().map(Some);
+        }
+        let one = |choice: Result<_, _>| choice.unwrap_or_else(Reading::unread);
+        return Ok(Some(choices.into_iter().map(one).collect()));
     }
     let is_item = |item: &Value| item["type"].is_string();
     let items = response.get("output").and_then(Value::as_array);
@@ -58,30 +68,35 @@ fn of_items(items: &[Value]) -> Content {
 }
 
 /// The response, or the message of the assistant, that stands in a text as JSON; none of JSON that a model wrote.
-///
-/// # Errors
-/// One that stands there as Python shows it.
-pub(crate) fn printed(text: &str) -> Result<Option<Value>, String> {
+pub(crate) fn printed(text: &str) -> Option<Value> {
     let text = text.trim();
-    let is_named = |mark: &str| text.get(..200).unwrap_or(text).contains(mark);
-    let class = text.split_once('(').map_or("", |(class, _)| class);
-    let is_class = class.len() > 3 && class.chars().all(|c| c.is_alphanumeric() || c == '_');
-    let is_object = text.ends_with(')')
-        && is_class
-        && class.starts_with(char::is_uppercase)
-        && ["choices=[", "content='", "content=\"", "output=["].iter().any(|mark| is_named(mark));
-    let is_dict = text.starts_with("{'")
-        && ["'choices': [", "'role': 'assistant'"].iter().any(|mark| is_named(mark));
-    if is_object || is_dict {
-        return Err("a completion that is an object as Python prints it: write it as JSON (model_dump(), json.dumps)".into());
-    }
     if !text.starts_with('{') || !text.ends_with('}') {
-        return Ok(None);
+        return None;
     }
-    let Ok(value) = tealight_datasets::json::parse(text) else { return Ok(None) };
+    let value = tealight_datasets::json::parse(text).ok()?;
     let is_message = value["role"] == "assistant" && value.get("content").is_some()
         || value["content"].is_string() && value.get("reasoning_content").is_some();
     let is_response =
         completions_of(&value).is_ok_and(|all| all.is_some_and(|all| !all.is_empty()));
-    Ok((is_message || is_response).then_some(value))
+    (is_message || is_response).then_some(value)
+}
+
+/// Whether a text is a response, or the message of the assistant, as Python shows it.
+pub(crate) fn is_of_python(text: &str) -> bool {
+    const CLASSES: [&str; 8] = [
+        "ChatCompletion",
+        "ChatCompletionMessage",
+        "Completion",
+        "Response",
+        "ModelResponse",
+        "AIMessage",
+        "GenerateContentResponse",
+        "RequestOutput",
+    ];
+    let text = text.trim();
+    let class = text.split_once('(').filter(|_| text.ends_with(')'));
+    let start = text.get(..200).unwrap_or(text);
+    class.is_some_and(|(class, _)| CLASSES.contains(&class))
+        || text.starts_with("{'")
+            && ["'choices': [", "'role': 'assistant'"].iter().any(|mark| start.contains(mark))
 }

@@ -9,11 +9,12 @@ use super::lists::{flatten, is_message, list_in_text, note_turns, refuse_tokens}
 use super::names::{BESIDE, EXTRACTED, ONE, ONE_ELSE, SEVERAL, SEVERAL_ELSE};
 use super::own::keys_of;
 use super::parts::models_of;
-use super::remarks::{MESSAGES, PRINTED_OBJECT};
+use super::remarks::{MESSAGES, OF_PYTHON, PRINTED_OBJECT};
 use super::words::{self, Kind};
 use super::{Line, MAX_ANSWERS, plausible_logp, short};
 use crate::completion::{
-    Completion, Content, Ending, Reading, completions_of, last_answer, printed, reason, role_of,
+    Completion, Content, Ending, Reading, TEXTS, choices_of, completions_of, is_of_python,
+    last_answer, printed, reason, role_of,
 };
 
 /// Most bytes of an answer that was taken out of a completion.
@@ -51,7 +52,10 @@ impl<'v> CompletionKeys<'v> {
         };
         let other = of_server().or_else(|| (has_none && is_message()).then_some("content"));
         if has_none && other.is_none() && !has_other(value) {
-            several = SEVERAL_ELSE.into_iter().find(is_there);
+            // Objects that are no server's are the choices of a question.
+            let is_list =
+                |key: &&str| is_there(key) && (*key != "candidates" || !value[*key][0].is_object());
+            several = SEVERAL_ELSE.into_iter().find(is_list);
             // Beside a prompt, which a record of a dataset has there.
             let is_completion = |key: &&str| is_there(key) && (*key != "text" || has_prompt);
             one = ONE_ELSE.into_iter().find(is_completion).filter(|_| several.is_none());
@@ -183,7 +187,10 @@ pub(super) fn read_answers(
 
 /// Whether the completion stands elsewhere than under a key of its own.
 fn has_other(value: &Value) -> bool {
-    get(value, "choices").is_some() || ends_with_answer(chat_of(value)) || error_of(value).is_some()
+    get(value, "choices").is_some()
+        || choices_of(value).is_some()
+        || ends_with_answer(chat_of(value))
+        || error_of(value).is_some()
 }
 
 /// What a record says of a request that failed; false and an empty text say that none did.
@@ -209,9 +216,9 @@ fn is_empty(found: &Value) -> bool {
 /// The completions in `found`, a list of them where the record says `several`; else one, or a list.
 fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> Result<()> {
     let count = tokens(&value["tokens"])?;
-    let printed = list_in_text(line, found, several)?;
+    let in_text = list_in_text(line, found, several)?;
     let mut items = Vec::new();
-    let list = printed.as_ref().unwrap_or(found);
+    let list = in_text.as_ref().unwrap_or(found);
     flatten(list, &mut items);
     if !several && items.len() > 1 && items.iter().all(|item| is_message(item)) {
         line.remarks.push((MESSAGES, line.shown()));
@@ -220,10 +227,13 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
     note_turns(line, &items);
     let of_each = Each::of(value, items.len()).with_context(|| line.shown())?;
     for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
-        let object = as_object(item)?;
+        let object = item.as_str().and_then(printed);
         let item = object.as_ref().unwrap_or(item);
         if object.is_some() {
             line.remarks.push((PRINTED_OBJECT, line.shown()));
+        }
+        if item.as_str().is_some_and(is_of_python) {
+            line.remarks.push((OF_PYTHON, line.shown()));
         }
         line.models.extend(models_of(item));
         let own = Ending::reasons(item).map_or(Ending::Unknown, Ending::from_reason);
@@ -243,11 +253,6 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         line.push(reading);
     }
     Ok(())
-}
-
-/// The response or the message that a text holds as JSON.
-fn as_object(item: &Value) -> Result<Option<Value>> {
-    item.as_str().map_or(Ok(None), |text| printed(text).map_err(anyhow::Error::msg))
 }
 
 /// A number, also one whose digits stand as a text.
@@ -283,9 +288,7 @@ pub(super) fn content(item: &Value) -> Result<Content> {
                 content.context("a completion that is an object without `content` or `text`: write the text in its place")?;
             let message = map.get("message").unwrap_or(item);
             let is_null = |key: &&str| message.get(*key).is_some_and(Value::is_null);
-            if content == Content::default()
-                && !["content", "text", "completion", "output"].iter().any(is_null)
-            {
+            if content == Content::default() && !TEXTS.iter().any(is_null) {
                 bail!("a completion whose value is no text: it has {}", keys_of(item));
             }
             content

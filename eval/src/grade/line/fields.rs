@@ -72,8 +72,10 @@ pub(super) fn golds(value: &Value) -> Vec<String> {
     }
     // `{"target": "7"}`
     let object = value.as_str().filter(|text| text.starts_with("{\""));
-    if let Some(object @ Value::Object(_)) = object.and_then(|text| json::parse(text).ok()) {
-        return golds(&object);
+    let object = object.and_then(|text| json::parse(text).ok()).filter(is_plain);
+    let found = object.as_ref().map(golds).unwrap_or_default();
+    if !found.is_empty() {
+        return found;
     }
     match value {
         // An object with more than its text may say that this is a wrong one.

@@ -246,12 +246,14 @@ pub(super) fn with_completion(value: &Value, name: &str) -> Result<Value> {
 /// Refuses a document whose entries are columns, or records by their ids.
 pub(super) fn refuse_collection(value: &Value) -> Result<()> {
     let Some(map) = value.as_object().filter(|map| map.len() > 1) else { return Ok(()) };
-    let is_record = |item: &Value| item.as_object().is_some_and(|record| record.len() > 1);
+    let is_record =
+        |item: &Value| item.as_object().is_some_and(|record| record.len() > 1) && !is_message(item);
     let are_records = |list: &Value| list.as_array().is_some_and(|list| list.iter().any(is_record));
     if let Some((key, _)) = map.iter().find(|(_, list)| are_records(list)) {
-        let key = short(key);
         bail!(
-            "the records of this file stand under `{key}`: give them alone, jq -c '.{key}[]' FILE > records.jsonl"
+            "the records of this file stand under `{}`: give them alone, jq -c '.[{}][]' FILE > records.jsonl",
+            short(key),
+            Value::from(key.as_str())
         );
     }
     if map.get("columns").is_some_and(Value::is_array)

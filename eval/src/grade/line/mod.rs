@@ -207,13 +207,17 @@ pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
 }
 
 fn not_json(text: &str, error: serde_json::Error) -> anyhow::Error {
-    let is_table = text.contains(['\t', ';', ',']) && !text.starts_with(['{', '[', '"']);
+    let head = text.lines().next().unwrap_or_default();
+    let has_cells = head.contains(['\t', ';']) || head.contains(',') && !head.contains(", ");
+    let is_table = has_cells && !text.starts_with(['{', '[', '"']);
     let hint = match () {
         () if is_table => return anyhow!("not JSON: a table's name must end in .csv or .tsv"),
         () if text.starts_with("{'") => {
             "not JSON, but an object as Python prints it: write it with json.dumps"
         }
-        () if text.contains("}{") || text.contains("} {") => "not JSON: give one object a line",
+        () if ["}{\"", "} {\""].iter().any(|mark| text.contains(*mark)) => {
+            "not JSON: give one object a line"
+        }
         () => "not JSON",
     };
     anyhow::Error::new(error).context(hint)

@@ -53,15 +53,18 @@ fn is_said(value: &Value, answers: &[Completion]) -> bool {
     }
 }
 
-/// The models that an object names: under each key one.
+/// The models that an object names: under each key one, `model` first.
 pub(super) fn models_of(object: &Value) -> impl Iterator<Item = String> {
     let entries = object.as_object().into_iter().flatten();
     let named = entries.filter(|(name, _)| words::kind(name) == Kind::Model);
-    named.filter_map(|(_, found)| text_of(found))
+    let mut named: Vec<(&String, &Value)> = named.collect();
+    named.sort_by_key(|(name, _)| *name != "model");
+    named.into_iter().filter_map(|(_, found)| text_of(found))
 }
 
 /// Notes what tells the problem of a line apart, and its model: of one without an id every part of the question, of
-/// others what the problem belongs to. `is_question` says that its id is its question, `completion` is the key of its completions.
+/// others what the problem belongs to. `is_question` says that its id is its question, `completion` is the key of its
+/// completions.
 pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion: Option<&str>) {
     let is_named = line.id.is_some() && !is_question;
     let is_read = |name: &str| {
@@ -74,7 +77,6 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
         words::is_scalar(value) && value.as_str().is_none_or(|text| text.len() <= MOST)
     };
     let (mut parts, mut names, mut subsets) = (Vec::new(), Vec::new(), Vec::new());
-    let mut models = Vec::new();
     for (name, found) in value.as_object().into_iter().flatten() {
         if found.is_null() || is_read(name) {
             continue;
@@ -92,8 +94,6 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
             Kind::Model if found.is_array() => {
                 line.models.extend(found.as_array().into_iter().flatten().filter_map(text_of));
             }
-            Kind::Model if name == "model" => models.splice(..0, text_of(found)).for_each(drop),
-            Kind::Model => models.extend(text_of(found)),
             Kind::Subset if is_short(found) => subsets.push(entry()),
             Kind::Condition | Kind::System if words::is_scalar(found) => {
                 line.conditions.push((name.clone(), found.to_string()));
@@ -102,6 +102,7 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
         }
     }
     // Its path and its version are parts of its name.
+    let mut models: Vec<String> = models_of(value).collect();
     models.dedup();
     line.model = model_of(value, (!models.is_empty()).then(|| models.join(", ")));
     let sampling = line.sampling.iter().filter(|(key, _)| get(value, key).is_none());

@@ -7,6 +7,7 @@ pub(super) const TWO_TEXTS: &str =
 pub(super) const EXTRACTED_FROM: &str = "with an answer beside the longer text that it was taken from, which is read (--completion-key names another)";
 pub(super) const PRINTED_OBJECT: &str =
     "whose completion is a response as JSON text, which is read";
+pub(super) const OF_PYTHON: &str = "whose completion is a response as Python prints it, which is judged as a text: write it as JSON (model_dump(), json.dumps)";
 pub(super) const MESSAGES: &str =
     "with several messages of the assistant as its completion, of which each is read as one sample";
 pub(super) const PRINTED: &str = "whose completion is a printed list, of which each item is one";

@@ -114,11 +114,16 @@ fn by_words(name: &str) -> Kind {
         Kind::MaybeGold
     } else if is_gold && words.iter().all(|word| known.iter().any(|words| is_in(word, words))) {
         Kind::Gold
-    } else if any(MODEL) && words.iter().all(|word| is_in(word, MODEL) || is_in(word, MODEL_NAMES))
+    } else if any(MODEL)
+        && words.iter().all(|word| is_in(word, MODEL) || is_in(word, MODEL_NAMES))
+        // `model_generation` is a text.
+        && words.last() != Some(&"generation")
     {
         Kind::Model
     } else if any(WRITTEN)
         && words.iter().all(|word| [WRITTEN, ALL, WRITER].iter().any(|all| is_in(word, all)))
+        // The solution of a dataset has no writer.
+        && (!any("solution solutions") || any("model llm generated assistant"))
         && words.len() > 1
     {
         if any(ALL) { Kind::Whole } else { Kind::Written }
@@ -181,12 +186,16 @@ mod tests {
                 Kind::Model,
             ),
             ("raw_response full_output fullCompletion unparsed_completion", Kind::Whole),
-            ("model_output llm_output generated_solution response_text", Kind::Written),
+            (
+                "model_output llm_output generated_solution response_text model_generation",
+                Kind::Written,
+            ),
             ("cot reasoning_trace chain_of_thought", Kind::Working),
             ("engine run_name policy", Kind::Condition),
             (
                 "correct true std is_correct reference_length gold_index generated_code task_id dataset_index judge_model \
-                 answer target label final_output num_choices n reward_model output trace label_list correct_list",
+                 answer target label final_output num_choices n reward_model output trace label_list correct_list \
+                 full_solution solution_text",
                 Kind::Other,
             ),
         ] {
