@@ -193,7 +193,7 @@ fn in_two_coins(text: &str) -> Option<String> {
     Some(format!("{}.{cents:02} {}", &found[1], &found[2]))
 }
 
-/// Operations in words: `7 over two`, `7 to the power of 2`, `7 point five`, `x squared plus 1`, `3 root 2`, `pi over 4`.
+/// Operations in words: `7 over two`, `7 to the power of 2`, `7 point five`, `x squared plus 1`, `3 root 2`.
 pub(super) fn operation(text: &str) -> Option<String> {
     // Where a sign opens a group, its operand closes it.
     const OPERATIONS: &str = "raised to the power of=^{|to the power of=^{|to the=^{|divided by=/|over=/|multiplied \
