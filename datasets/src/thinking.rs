@@ -6,13 +6,16 @@
 
 use memchr::memchr3_iter;
 
-/// Words of which the last of a mark's name is one: `<Think>`, `<seed:think>`, `<|END_THINKING|>`, `[THINK]`.
+use crate::verify::tail;
+
+/// The last word of a mark's name is one of these: `<Think>`, `<seed:think>`, `<|END_THINKING|>`, `[THINK]`.
 const THOUGHT: [&str; 6] = ["think", "thinking", "thought", "thoughts", "reasoning", "cot"];
 /// Words of a name that say which end of a thought it marks, and those that say that it marks none.
 const BEGINS: [&str; 5] = ["begin", "of", "start", "open", "prefix"];
 const ENDS: [&str; 4] = ["end", "close", "stop", "suffix"];
 const NOT: [&str; 3] = ["no", "not", "non"];
-/// Most bytes of a mark, with attributes: `<think time=3>`.
+/// Most characters inside a mark with attributes, `<think time=3>`, and bytes of a prompt's end that are searched for
+/// one.
 const LONGEST: usize = 96;
 /// Marks whose names do not say it: Gemma's and MedGemma's.
 const NAMELESS: [(&str, bool); 4] = [
@@ -45,7 +48,8 @@ struct Tag {
     is_closing: bool,
 }
 
-/// The length of the mark that a text begins with, and whether it closes a thought.
+/// The length of the mark that a text begins with, and whether it closes a thought. `details` counts a thought's open
+/// `<details>`.
 fn mark(text: &str, details: &mut usize) -> Option<(usize, bool)> {
     if let Some((mark, is_closing)) = NAMELESS.iter().find(|(mark, _)| text.starts_with(mark)) {
         return Some((mark.len(), *is_closing));
@@ -56,7 +60,7 @@ fn mark(text: &str, details: &mut usize) -> Option<(usize, bool)> {
     let inner = &text[open.len_utf8()..];
     // `<<48/2=24>>`, `[0, 1]`: most signs begin no mark.
     let is_first = |letter: char| letter.is_alphabetic() || "/|｜ ".contains(letter);
-    inner.chars().next().filter(|letter| is_first(*letter))?;
+    inner.starts_with(is_first).then_some(())?;
     let length = inner.char_indices().take(LONGEST).find(|(_, letter)| *letter == close)?.0;
     let body = inner[..length].trim();
     let bare = body.trim_matches(['|', '｜']);
@@ -166,9 +170,7 @@ pub fn parts(completion: &str, starts_inside: bool) -> Parts<'_> {
 
 /// The mark that opens a thought at the end of a prompt, as templates of reasoning models write it.
 pub fn opening(prompt: &str) -> Option<&str> {
-    let prompt = prompt.trim_end();
-    let start = prompt.ceil_char_boundary(prompt.len().saturating_sub(LONGEST));
-    let tail = &prompt[start..];
+    let tail = tail(prompt.trim_end(), LONGEST);
     let last = tags(tail).last().filter(|tag| tag.end == tail.len() && !tag.is_closing)?;
     Some(&tail[last.start..])
 }

@@ -22,7 +22,7 @@ type Row = (&'static str, &'static str, fn() -> World);
 /// The worlds, with what they show.
 pub const WORLDS: [Row; 4] = [
     ("ends", "a bigram collapses gradually", || World::ends(5)),
-    ("dyck", "it jumps", World::dyck),
+    ("dyck", "the optimum jumps", World::dyck),
     ("strategies", "Pass@k curves cross", World::strategies),
     ("walk", "moves from one number to another", World::walk),
 ];

@@ -80,7 +80,7 @@ pub(crate) fn warn_of_unknown(dataset: &Dataset, tokenizer: &HubTokenizer) {
 }
 
 /// Warns where the chat template leaves out what one of the first prompts says, or the thought of a solution that
-/// `is_learned`.
+/// `is_learned`, and where a sampled answer begins otherwise than a learned one.
 pub(crate) fn warn_of_dropped(dataset: &Dataset, tokenizer: &HubTokenizer, is_learned: bool) {
     let left_out = |problem: &Problem| {
         let solution = problem.solution.as_deref().filter(|_| is_learned).unwrap_or_default();

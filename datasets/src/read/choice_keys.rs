@@ -134,16 +134,14 @@ pub(super) fn reading(
     let read: Vec<Way> = ALL.iter().map(|reading| (*reading, positions(*reading))).collect();
     let suits = |positions: &[Option<usize>]| positions.iter().flatten().count();
     let most = read.iter().map(|(_, positions)| suits(positions)).max().unwrap_or(0);
-    // Those that name several are left out, and a few others may be faulty; if many are, it is no such column, as
-    // where nearly all name several.
+    // Rows that name several choices are left out, and a few others may be faulty: not most of either.
     let unclear = |(_, choices, value): &&(&Row, Choices, Value)| choices.unclear(value).is_some();
     let clear = answered.len() - answered.iter().filter(unclear).count();
-    match most * 10 < clear * 9 {
-        _ if clear * 10 < answered.len() || clear == 0 => {
-            return Err("names several, or one that stands twice,");
-        }
-        true => return Err("holds neither letters, indices nor texts"),
-        false => {}
+    if clear * 10 < answered.len() || clear == 0 {
+        return Err("names several, or one that stands twice,");
+    }
+    if most * 10 < clear * 9 {
+        return Err("holds neither letters, indices nor texts");
     }
     let mut best = read;
     best.retain(|(_, positions)| suits(positions) == most);

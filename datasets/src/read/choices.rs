@@ -292,10 +292,10 @@ impl Choices {
         let are_letters = letters.len() > 1 && letters.iter().all(is_letter);
         let is_twice = self.texts.iter().filter(|choice| *choice == text).count() > 1;
         match (is_list || are_letters, is_twice) {
+            (false, false) => None,
             _ if ALL.iter().any(|reading| self.position(value, *reading).is_some()) => None,
             (true, _) => Some(SEVERAL),
-            (_, true) => Some(TWICE),
-            _ => None,
+            _ => Some(TWICE),
         }
     }
 

@@ -302,21 +302,21 @@ impl AnswerColumn {
             let is_weak = WEAK_ANSWERS.contains(&name);
             let text = |row: &Row| row.text(solution?).map(str::to_owned);
             let turn = |row: &Row| last_turn(row, question);
-            let other = || solution.filter(|_| marks_others(rows, name, text));
-            if let (true, None, Some(other)) = (is_weak, names::gold(rows), other())
-                && are_numbers(rows, name)
-            {
+            let gold = names::gold(rows);
+            let is_open = is_weak && gold.is_none();
+            let worked = solution.filter(|_| is_open && marks_others(rows, name, text));
+            if let Some(worked) = worked.filter(|_| are_numbers(rows, name)) {
                 return Err(format!(
-                    "columns `{name}` and `{other}` have different answers in most rows: name the one with the gold \
+                    "columns `{name}` and `{worked}` have different answers in most rows: name the one with the gold \
                      answers with --answer-column"
                 ));
             }
-            return Ok(match (solution, names::gold(rows)) {
+            return Ok(match (worked, gold) {
                 // What says gold itself comes before what a trainer is told besides.
                 (_, Some(gold)) if is_beside(name) && gold.ends_with("truth") => Self::Exact(gold),
                 _ if !is_weak => Self::Exact(name.into()),
                 (_, Some(gold)) => Self::Exact(gold),
-                (Some(worked), _) if other().is_some() => Self::Worked(worked.into()),
+                (Some(worked), _) => Self::Worked(worked.into()),
                 _ if marks_others(rows, name, turn) => Self::LastTurn,
                 _ => Self::Exact(text_of_index(rows, name)),
             });

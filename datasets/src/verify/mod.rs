@@ -237,12 +237,8 @@ fn unknown(name: &str) -> String {
 }
 
 /// The last `bytes` of a text, from a character on.
-fn tail(text: &str, bytes: usize) -> &str {
-    let mut start = text.len().saturating_sub(bytes);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    &text[start..]
+pub(crate) fn tail(text: &str, bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
 }
 
 /// A text to be shown: its first 64 characters.

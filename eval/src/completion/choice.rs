@@ -37,7 +37,10 @@ impl Reading {
                 (Some(turns), _) => return Err(format!("a choice of {} turns", turns.len())),
                 (None, Some(content)) => content,
                 (None, None) if choice.get("delta").is_some() => {
-                    return Err("a piece of a stream".into());
+                    return Err(
+                        "a piece of a stream: write the pieces of each completion as one text"
+                            .into(),
+                    );
                 }
                 (None, None)
                     if matches!(ending, Ending::Failed(_)) || choice.get("message").is_some() =>

@@ -50,8 +50,8 @@ pub(super) struct Lines<'a> {
     repeats: Repeats,
     thoughts: Thoughts,
     runs: Runs,
-    /// Failed requests, until it is known whether another one answered, and the requests of each problem
-    /// that did.
+    /// Failed requests, until it is known whether another one answered; of batches, the requests of each problem that
+    /// did.
     failed: Vec<Task>,
     answered: HashMap<usize, usize>,
     /// Completions that began with their prompts, and those with several turns.
@@ -280,8 +280,9 @@ impl<'a> Lines<'a> {
         Ok(work)
     }
 
-    /// The failed requests that no other request answered. A problem has as many requests as most problems have: one
-    /// that failed beyond that was repeated.
+    /// The failed requests that no other request answered. A problem has as many requests as most problems
+    /// without a failed one, or, where all have one, 1 in a batch and else as many as the largest has: one that failed
+    /// beyond that was repeated.
     fn failed(&mut self) -> Vec<Task> {
         let failed = std::mem::take(&mut self.failed);
         let is_batch = !self.answered.is_empty();
@@ -300,8 +301,8 @@ impl<'a> Lines<'a> {
             failed.iter().for_each(|task| *all.entry(task.problem).or_default() += 1);
             all.into_values().max().unwrap_or(1)
         };
-        let usual = usual.map(|(requests, _)| requests);
-        let usual = usual.unwrap_or_else(|| if is_batch { 1 } else { all() });
+        let of_all = || if is_batch { 1 } else { all() };
+        let usual = usual.map_or_else(of_all, |(requests, _)| requests);
         let mut tasks = Vec::new();
         for mut task in failed {
             let requests = self.answered.entry(task.problem).or_default();

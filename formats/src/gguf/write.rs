@@ -52,7 +52,8 @@ impl GgufType {
         }
     }
 
-    /// From which number on weights round to infinity, as they are or as a scale; infinity where f32 ends no later.
+    /// The smallest weight that rounds to infinity: itself in f16, by the scale of its block in q8_0; infinity
+    /// for types with the range of f32.
     pub fn overflow(self) -> f64 {
         match self {
             GgufType::F32 | GgufType::Bf16 => f64::INFINITY,

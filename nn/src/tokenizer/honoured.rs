@@ -107,9 +107,9 @@ pub(super) fn keys_with_content(message: &Message) -> impl Iterator<Item = &'sta
 }
 
 impl HubTokenizer {
-    /// What the chat template leaves out of a prompt, or of the solution that is learned with it, in words that follow
-    /// its name; and its file. A thought of an earlier turn is left out by design, and tools may be written in any
-    /// form.
+    /// What the chat template leaves out of a prompt or of the learned solution, or writes before a sampled answer and
+    /// not before a learned one, in words that follow its name; and its file. A thought of an earlier turn is left out
+    /// by design, and tools may be written in any form.
     pub fn left_out(
         &self,
         prompt: &Prompt,

@@ -140,12 +140,10 @@ pub(super) fn is_formula(run: &str) -> bool {
 
 /// Commands of signs between values or statements, which are compared as they stand.
 const RELATIONS: &str = "subset|subseteq|subsetneq|subsetneqq|nsubseteq|supset|supseteq|supsetneq|nsupseteq|sqsubset|\
-    sqsubseteq|in|ni|notin|forall|exists|nexists|land|lor|lnot|neg|wedge|vee|veebar|implies|impliedby|iff|to|gets|\
-    mapsto|longmapsto|rightarrow|leftarrow|leftrightarrow|longrightarrow|longleftarrow|longleftrightarrow|Rightarrow|\
-    Leftarrow|Leftrightarrow|Longrightarrow|Longleftarrow|Longleftrightarrow|hookrightarrow|twoheadrightarrow|\
-    uparrow|downarrow|rightleftharpoons|perp|parallel|nparallel|cong|ncong|equiv|nequiv|propto|asymp|mid|nmid|ll|gg|\
-    prec|succ|preceq|succeq|models|vdash|vDash|oplus|ominus|otimes|odot|cap|cup|setminus|triangleleft|triangleright|\
-    trianglelefteq|unlhd|lhd|rhd";
+    sqsubseteq|ni|notin|forall|exists|nexists|veebar|impliedby|mapsto|longmapsto|longleftarrow|longleftrightarrow|\
+    Longleftarrow|Longleftrightarrow|hookrightarrow|twoheadrightarrow|uparrow|downarrow|rightleftharpoons|perp|\
+    nparallel|cong|ncong|nequiv|propto|asymp|nmid|ll|gg|prec|succ|preceq|succeq|models|vdash|vDash|oplus|ominus|\
+    otimes|odot|triangleleft|triangleright|trianglelefteq|unlhd|lhd|rhd";
 
 /// Signs between statements.
 pub(super) const SIGNS: &str = "→←↔∧⋁¬";

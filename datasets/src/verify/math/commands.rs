@@ -343,7 +343,7 @@ impl Lexer<'_> {
 
     /// A vector of the standard basis: `\vec{i}`, `\hat{\jmath}`, `\mathbf{k}`.
     fn unit_vector(&mut self, style: &str) -> Option<String> {
-        (matches!(style, "vec" | "hat" | "mathbf" | "boldsymbol" | "bm")).then_some(())?;
+        matches!(style, "vec" | "hat" | "mathbf" | "boldsymbol" | "bm").then_some(())?;
         let (start, argument) = (self.at, self.braced());
         let argument = argument.as_deref().map(str::trim);
         let is_letter = |letter: &&str| match argument {

@@ -131,9 +131,8 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         | (Answer::Tuple(_, items, _), Answer::Matrix(rows)) => {
             rows_and_items(rows, items, equal, fuel)
         }
-        (Answer::Set(items) | Answer::List(items), Answer::Value(_))
-        | (Answer::Value(_), Answer::Set(items) | Answer::List(items)) => {
-            let value = if matches!(gold, Answer::Value(_)) { gold } else { answer };
+        (Answer::Set(items) | Answer::List(items), value @ Answer::Value(_))
+        | (value @ Answer::Value(_), Answer::Set(items) | Answer::List(items)) => {
             unordered(&expanded(items), &expanded(std::slice::from_ref(value)), fuel)
         }
         (Answer::Time(..), Answer::Time(..) | Answer::Ratio(_) | Answer::Value(_)) => {
@@ -143,7 +142,8 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Words(a), Answer::Set(items)) | (Answer::Set(items), Answer::Words(a))
             if items.is_empty() =>
         {
-            is_none(&folded(a)) && !is_undefined(&folded(a))
+            let words = folded(a);
+            is_none(&words) && !is_undefined(&words)
         }
         (Answer::Value(Expr::Number(none, _)), Answer::Words(a))
             if none.is_zero() && folded(a) == "none" =>
@@ -190,11 +190,12 @@ fn same_signs(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
         (Answer::Words(a), Answer::Words(b)) => a == b,
         (a, b) => equal(a, b, fuel),
     };
-    let reversed: Vec<Answer> = b.iter().rev().cloned().collect();
-    let is_undirected =
-        matches!(b, [_, Answer::Words(sign), _] if is_one_of(sign, "∧|⋁|↔|perp|cong|sim"));
-    members::in_order(a, b, is_same, fuel)
-        || is_undirected && members::in_order(a, &reversed, is_same, fuel)
+    if members::in_order(a, b, is_same, fuel) {
+        return true;
+    }
+    let [first, sign @ Answer::Words(name), last] = b else { return false };
+    let reversed = || [last, sign, first].map(Answer::clone);
+    is_one_of(name, "∧|⋁|↔|perp|cong") && members::in_order(a, &reversed(), is_same, fuel)
 }
 
 /// Whether two piecewise functions have the same pieces, in any order.

@@ -180,10 +180,8 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
             || mode == Mode::Flexible && words::says_unknown(bare, completion)
     };
     // Beside a marked answer another one counts for nothing: `C. Or \boxed{D}`, `\boxed{Evelyn} is Alice`.
-    let is_unmarked = || {
-        completion.trim() == bare
-            || answer::find(completion, Mode::Strict).is_none_or(|found| !found.rule.is_mark())
-    };
+    let is_unmarked =
+        || completion.trim() == bare || answer::find(completion, Mode::Strict).is_none();
     if is_short && (is_gold_verbatim() || words::same_choice(bare, completion)) && is_unmarked() {
         let found = Some(answer::part(completion, completion.trim(), Rule::Whole));
         return Checked { outcome: Outcome::Correct, found, stage: "text" };

@@ -77,11 +77,11 @@ pub(super) fn rounds(text: &str) -> bool {
     let Some((exact, value)) = sides(text).filter(|(exact, _)| !exact.is_empty()) else {
         return true;
     };
-    let Some(exact) = parse(exact) else { return true };
-    let exact = match exact {
-        Answer::Chain(mut sides, _) => sides.pop().unwrap_or(Answer::List(vec![])),
-        other => other,
+    let exact = match parse(exact) {
+        Some(Answer::Chain(mut sides, _)) => sides.pop(),
+        exact => exact,
     };
+    let Some(exact) = exact else { return true };
     if is_name(&exact) || is_asked(&exact, false) {
         return true;
     }

@@ -85,13 +85,14 @@ fn has_words(text: &str) -> bool {
     })
 }
 
-/// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`. Each copies the text.
+/// A text without the commands around its words: `1 h 30 min` of `1\text{ h }30\text{ min}`.
 pub(super) fn bare(text: &str) -> Cow<'_, str> {
     if !text.contains(['\\', '~', '\t', '\n']) && text.is_ascii() && !text.contains("  ") {
         return Cow::Borrowed(text.trim());
     }
     let mut out = text.to_owned();
     for mark in ["\\textbf{", "\\text{", "\\mathrm{"] {
+        // A limit, since each command copies the text.
         for _ in 0..200 {
             let found = out.split_once(mark).and_then(|(a, b)| Some((a, b, closing(b)?)));
             let Some((before, inner, close)) = found else { break };

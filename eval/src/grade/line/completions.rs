@@ -147,7 +147,7 @@ pub(super) fn read_answers(
     };
     match (found, error) {
         _ if read.is_some() => {
-            line.models.extend(models_of(response));
+            line.models.extend(found.into_iter().flat_map(models_of));
             read.into_iter().flatten().for_each(|reading| line.push(reading));
         }
         // A request that failed has no text, whatever stands where it would be.
@@ -283,9 +283,8 @@ pub(super) fn content(item: &Value) -> Result<Content> {
         Value::Array(messages) if messages.iter().any(is_message) => last_answer(messages),
         Value::Null | Value::Array(_) => Content::read(item),
         Value::Object(map) => {
-            let content = Content::of_object(item);
-            let content =
-                content.context("a completion that is an object without `content` or `text`: write the text in its place")?;
+            let content = Content::of_object(item)
+                .context("a completion that is an object without `content` or `text`: write the text in its place")?;
             let message = map.get("message").unwrap_or(item);
             let is_null = |key: &&str| message.get(*key).is_some_and(Value::is_null);
             if content == Content::default() && !TEXTS.iter().any(is_null) {

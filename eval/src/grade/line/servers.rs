@@ -32,7 +32,7 @@ pub(super) fn openai(value: &Value) -> Result<Line> {
     if !body.is_object() {
         bail!("{name} without `choices` in its `body`");
     }
-    line.push_response(body).with_context(|| format!("{name} without `choices` in its `body`"))?;
+    line.push_response(body).context(name)?;
     if let [one] = line.answers.as_mut_slice() {
         let tokens =
             ["completion_tokens", "output_tokens"].iter().find_map(|key| body["usage"].get(*key));

@@ -35,13 +35,12 @@ const SUBSETS: &str = "\
 const CONDITIONS: &str = "\
     config temperature effort shot shots fewshot template penalty quantization decoding dtype backend beams budget \
     engine deployment revision epoch policy agent variant method experiment";
-/// Words of a model that wrote a completion, and of models that did something else.
+/// Words of a model, and those that may stand beside them.
 const MODEL: &str =
     "model models checkpoint checkpoints ckpt generator generators llm llms adapter adapters";
 const MODEL_NAMES: &str =
     "name names id ids path paths version used source generation checkpoint ckpt adapter model";
-/// Words of a text that a model wrote, those that say that it is all of it, and those that say who wrote it; words of
-/// the working alone.
+/// Words of a text that a model wrote; of all of it; of who wrote it; of the working.
 const WRITTEN: &str = "\
     output outputs response responses prediction predictions completion completions generation generations \
     solution solutions reply";

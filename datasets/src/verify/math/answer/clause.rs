@@ -345,7 +345,7 @@ fn first_expression(clause: &str) -> Option<&str> {
     let ends = clause.match_indices(' ').map(|(at, _)| at).take(8).collect::<Vec<_>>();
     let begins_as_value = clause.starts_with(|c: char| !c.is_alphabetic());
     let value = ends.iter().find(|at| begins_as_value && is_value(&clause[..**at]));
-    (!value.is_some_and(|at| offers(&clause[*at..]))).then_some(())?;
+    value.is_none_or(|at| !offers(&clause[*at..])).then_some(())?;
     let remark = remarks(clause)
         .filter(|at| !offers(&clause[*at..]))
         .map(|at| trimmed(&clause[..at]))
@@ -359,7 +359,7 @@ fn first_expression(clause: &str) -> Option<&str> {
     if let Some((formula, rest)) = formula_at(clause) {
         return (is_answer(formula) && !goes_on(rest)).then_some(formula);
     }
-    (!value.is_none_or(|at| goes_on(&clause[*at..]))).then_some(())?;
+    value.is_some_and(|at| !goes_on(&clause[*at..])).then_some(())?;
     ends.into_iter()
         .rev()
         .map(|at| (trimmed(&clause[..at]), &clause[at..]))
