@@ -30,11 +30,9 @@ pub struct AuditOptions {
     /// Files of completions, the base's first: every file that `tealight grade` reads, also of different harnesses, and
     /// directories that `tealight eval` wrote.
     #[arg(value_name = "FILE")]
-    #[serde(default)]
     pub files: Vec<String>,
     /// Names of the models, in the order of the files. Default: the files' names.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    #[serde(default)]
     pub names: Vec<String>,
     /// Completions of the base with another seed, to measure resampling noise. Default: the base's own samples are
     /// split.
@@ -43,7 +41,6 @@ pub struct AuditOptions {
     pub second_draw: Option<String>,
     /// Audit only the problems that all files have; without --intersect, files on different problems are refused.
     #[arg(long, help_heading = "Data")]
-    #[serde(default)]
     pub intersect: bool,
     /// How completions are judged.
     #[command(flatten)]
@@ -65,7 +62,6 @@ pub struct AuditOptions {
     pub output: Option<PathBuf>,
     /// Replace an earlier result in --output: only files that Tealight wrote are removed.
     #[arg(long)]
-    #[serde(default)]
     pub overwrite: bool,
     /// Print audit.json instead of sentences.
     #[arg(long)]
@@ -184,14 +180,15 @@ impl AuditOptions {
             files.len() == all.count()
         };
         if !self.names.is_empty() {
-            let has_empty = self.names.iter().any(|name| name.trim().is_empty());
-            if self.names.len() != self.files.len() || has_empty || !is_unique(&self.names) {
+            let names: Vec<String> = self.names.iter().map(|name| name.trim().to_owned()).collect();
+            let has_empty = names.iter().any(String::is_empty);
+            if names.len() != self.files.len() || has_empty || !is_unique(&names) {
                 bail!(
                     "--names: one name for each of the {} files, none empty, all different, also as names of files",
                     self.files.len()
                 );
             }
-            return Ok(self.names.iter().map(|name| name.trim().to_owned()).collect());
+            return Ok(names);
         }
         let names: Vec<String> = self.files.iter().map(|file| grading::set_name(file)).collect();
         if is_unique(&names) {

@@ -52,7 +52,6 @@ pub struct BenchOptions {
     pub micro_batch_tokens: usize,
     /// Keep only the input of each layer for the backward pass and recompute the rest.
     #[arg(long)]
-    #[serde(default)]
     pub gradient_checkpointing: bool,
     /// Maximum repetitions of the rollout and of the training step, after one warm-up; the median is reported.
     #[arg(long, default_value_t = 3, add = at_least(1.0).at_most(1000.0))]
@@ -63,7 +62,6 @@ pub struct BenchOptions {
     pub max_seconds: f64,
     /// Measure the rollout alone: no reference, no gradients, no optimizer.
     #[arg(long)]
-    #[serde(default)]
     pub rollout_only: bool,
     /// Print JSON.
     #[arg(long)]

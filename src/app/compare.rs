@@ -25,27 +25,22 @@ const SHOWN: usize = 40;
 pub struct CompareOptions {
     /// Directories that `eval` or `grade` wrote; the first is the base.
     #[arg(value_name = "RUN")]
-    #[serde(default)]
     pub runs: Vec<PathBuf>,
     /// The base evaluated again with another --seed, which shows how many problems are lost and gained by chance alone.
     #[arg(long, value_name = "DIR")]
-    #[serde(default)]
     pub second_draw: Option<PathBuf>,
     /// Compare only the problems that all runs have; without --intersect, runs on different problems are refused.
     #[arg(long)]
-    #[serde(default)]
     pub intersect: bool,
     /// Settings in which the runs may differ.
     #[arg(long, value_delimiter = ',', value_name = "KEY",
           help = format!("Settings in which the runs may differ: {}", comparable::keys().join(", ")))]
-    #[serde(default)]
     pub across: Vec<String>,
     /// Directory for compare.json and report.html; without --output nothing is written.
     #[arg(long)]
     pub output: Option<PathBuf>,
     /// Replace an earlier result in --output: only files that Tealight wrote are removed.
     #[arg(long)]
-    #[serde(default)]
     pub overwrite: bool,
     /// Print JSON instead of tables.
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! Directories that commands write to: whether one is free, and what may be done about it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -10,6 +11,7 @@ use tealight_core::run_folder::{self, BEST, CHECKPOINT, FINAL, METRICS};
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
+use crate::app::evaluate::request::EvaluationSpec;
 use tealight_system::claim::{Claim, OWNER};
 use tealight_system::files::{MAX_SMALL, TEMPORARY, read_limited};
 use tealight_system::stop::Stop;
@@ -17,8 +19,11 @@ use tealight_system::telemetry::ReportTo;
 
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
 
-/// Files that a command leaves before it has produced anything: settings, and the lock.
-const SETTINGS: [&str; 3] = ["config.toml", "request.json", ".lock"];
+/// The message where a command has no directory to write to.
+pub(crate) const NO_OUTPUT: &str = "--output DIR is needed";
+
+/// What settings begin with that Tealight wrote.
+const MADE: &[u8] = b"# tealight ";
 /// The files of commands, which --overwrite removes.
 const OURS: [&str; 27] = [
     "config.toml",
@@ -200,10 +205,22 @@ pub(crate) fn is_free(output: &Path) -> bool {
             // A file or folder that a killed process left half-written goes when the directory is claimed.
             Ok(_) if entry.file_name().to_string_lossy().starts_with(TEMPORARY) => true,
             Ok(kind) if kind.is_dir() => is_free(&path),
-            Ok(kind) => kind.len() == 0 || SETTINGS.iter().any(|name| entry.file_name() == *name),
+            Ok(kind) => kind.len() == 0 || is_settings(&path),
             Err(_) => false,
         }
     })
+}
+
+/// Whether a file is one that a command of Tealight's leaves before it has produced anything: settings, and the lock.
+fn is_settings(path: &Path) -> bool {
+    match path.file_name().and_then(OsStr::to_str) {
+        Some(".lock") => true,
+        Some("request.json") => json_file::read::<EvaluationSpec>(path, MAX_RESULTS).is_ok(),
+        Some("config.toml") => {
+            read_limited(path, MAX_SMALL).is_ok_and(|text| text.starts_with(MADE))
+        }
+        _ => false,
+    }
 }
 
 /// Takes a directory for a new run, as far as [`check`] allows. Nothing is written or removed yet: see [`begin`].
@@ -244,7 +261,7 @@ fn is_ours(output: &Path) -> bool {
     let settings = read("config.toml", MAX_SMALL);
     // A killed command may have left no more than its lock.
     let lock = read(".lock", MAX_SMALL);
-    settings.starts_with(b"# tealight ")
+    settings.starts_with(MADE)
         || json_file::read::<Maker>(&output.join("results.json"), MAX_RESULTS).is_ok()
         || lock.starts_with(OWNER.as_bytes())
 }
@@ -257,9 +274,10 @@ fn is_run(folder: &Path) -> bool {
 /// The first names in a directory.
 fn listed(output: &Path) -> String {
     let entries = std::fs::read_dir(output).into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| !SETTINGS.contains(&name.as_str()));
+    let mut names: Vec<String> = entries
+        .filter(|entry| !is_settings(&entry.path()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     let more = if names.len() > 3 { ", ..." } else { "" };
     names.truncate(3);
@@ -355,7 +373,7 @@ mod tests {
         let output = folder.path().join("run");
         assert!(is_free(&output));
         std::fs::create_dir_all(output.join("samples")).unwrap();
-        std::fs::write(output.join("config.toml"), "a = 1").unwrap();
+        std::fs::write(output.join("config.toml"), "# tealight 0.1.0\na = 1").unwrap();
         std::fs::write(output.join("metrics.jsonl"), "").unwrap();
         assert!(is_free(&output) && fresh(&output, Existing::Keep).is_ok());
         std::fs::write(output.join("metrics.jsonl"), "{}\n").unwrap();
@@ -363,8 +381,9 @@ mod tests {
         let message = fresh(&output, Existing::Keep).unwrap_err().to_string();
         assert!(message.contains("metrics.jsonl, samples, thesis.tex"), "{message}");
         assert_eq!(next_free(&output), folder.path().join("run-2"));
+        std::fs::write(output.join("config.toml"), "a = 1").unwrap();
         let message = fresh(&output, Existing::Replace).unwrap_err().to_string();
-        assert!(message.contains("did not write"), "{message}");
+        assert!(message.contains("did not write what is here (config.toml, metrics"), "{message}");
         std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
         drop(fresh(&output, Existing::Replace).unwrap());
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");

@@ -1,13 +1,13 @@
 //! A model as others want it: its adapter merged, its weights in another type.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use candle_core::DType;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::app::directory::{self, Existing};
+use crate::app::directory::{self, Existing, NO_OUTPUT};
 use crate::app::settings::ModelOptions;
 use tealight_formats::gguf::GgufType;
 use tealight_nn::device::Dtype;
@@ -29,15 +29,19 @@ pub struct ExportOptions {
     /// Average the model's weights with those of these models of the same architecture. The average with the base
     /// retains more of the base's answers than the model.
     #[arg(long, value_delimiter = ',', value_name = "MODEL")]
-    #[serde(default)]
     pub average: Vec<String>,
     /// Write one GGUF file for llama.cpp and Ollama, its matrices in this type, and a Modelfile.
     #[arg(long, value_enum, conflicts_with = "save_dtype")]
-    #[serde(default)]
     pub gguf: Option<GgufType>,
     /// Type of the weights in the file.
     #[arg(long, value_enum, default_value_t = SaveDtype::Float32)]
     pub save_dtype: SaveDtype,
+    /// Directory for the model.
+    #[arg(long)]
+    pub output: Option<PathBuf>,
+    /// Write over files in --output.
+    #[arg(long)]
+    pub overwrite: bool,
 }
 
 /// A type of weights in a file.
@@ -73,8 +77,9 @@ fn refuse_overflow(options: &ExportOptions, weights: &Weights) -> Result<()> {
     Ok(())
 }
 
-/// Writes a model to the directory `output` in Hub layout.
-pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result<()> {
+/// Writes a model to its directory in Hub layout.
+pub fn run(options: &ExportOptions) -> Result<()> {
+    let output = options.output.as_deref().context(NO_OUTPUT)?;
     let is_rounded = options.model.precision.dtype == Dtype::Bfloat16;
     if is_rounded && options.gguf.is_none() && options.save_dtype == SaveDtype::Float32 {
         bail!(
@@ -83,9 +88,9 @@ pub fn run(options: &ExportOptions, output: &Path, existing: Existing) -> Result
         );
     }
     // Before the model is loaded, which takes long.
-    let claim = match existing {
-        Existing::Replace => Claim::take(output)?,
-        Existing::Keep => directory::fresh(output, existing)?,
+    let claim = match options.overwrite {
+        true => Claim::take(output)?,
+        false => directory::fresh(output, Existing::Keep)?,
     };
     let (model, _) = options.model.load()?;
     model.check_copyable()?;

@@ -24,7 +24,6 @@ pub struct GradeOptions {
     /// Report Pass@k and distinct correct answers at these k. Default: powers of two up to the fewest samples that a
     /// problem has.
     #[arg(short, value_delimiter = ',', add = COUNT)]
-    #[serde(default)]
     pub k: Vec<usize>,
     /// Name of the set in the results. `compare` matches sets by their names. Default: the file's name.
     #[arg(long, value_name = "SET")]
@@ -40,7 +39,6 @@ pub struct GradeOptions {
     /// Do not write the judged samples: the report then has no list of problems, and the command needs little memory
     /// and disk.
     #[arg(long)]
-    #[serde(default)]
     pub no_samples: bool,
     /// Print the results as JSON instead of as a table.
     #[arg(long)]

@@ -46,17 +46,14 @@ pub struct GradingOptions {
     /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
     /// judged (the verifier decides, as in lm-evaluation-harness).
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
-    #[serde(default)]
     pub truncated: Truncated,
     /// Rule for completions without an answer (a failed request, a refusal, a content filter, a tool call, no text):
     /// wrong (incorrect), or unjudged (left out of every estimate).
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
-    #[serde(default)]
     pub failed: Failed,
     /// Rule for problems of --dataset without a completion in the file: left-out (with a note), or wrong (no correct
     /// completion).
     #[arg(long, value_name = "RULE", default_value = "left-out", value_parser = choice::<Missing>(), requires = "dataset")]
-    #[serde(default)]
     pub missing: Missing,
     /// Key of the gold answer in each record. Needed if docs/how-to/grade.md does not list the key, or if `answer` is
     /// the gold answer in records with a verdict.
@@ -70,7 +67,6 @@ pub struct GradingOptions {
     pub completion_key: Option<String>,
     /// Refuse a record without a gold answer. By default such records are left out, with a note.
     #[arg(long, help_heading = "Data")]
-    #[serde(default)]
     pub require_gold: bool,
     /// Column of that dataset with the question.
     #[arg(long, help_heading = "Data", requires = "dataset")]
@@ -85,7 +81,6 @@ pub struct GradingOptions {
     /// The prompts ended with <think>: completions begin inside a thought. A completion without </think> is then an
     /// unfinished thought and has no answer; a file in which no completion closes a thought is read as it is.
     #[arg(long)]
-    #[serde(default)]
     pub prefilled_thinking: bool,
     /// Exit with status 3 if more than this share of the completions is unjudged.
     #[arg(long, default_value_t = 0.05, add = at_least(0.0).at_most(1.0))]

@@ -28,7 +28,6 @@ pub struct PromptOptions {
     pub prompt_template: Option<PathBuf>,
     /// Number of worked examples before every problem.
     #[arg(long, value_name = "N", default_value_t = 0, add = at_least(0.0).at_most(1000.0), help_heading = "Prompts")]
-    #[serde(default)]
     pub few_shot: usize,
     /// Dataset for the few-shot examples; its problems need worked solutions, as a training split has. The same
     /// randomly chosen examples precede every problem.

@@ -68,7 +68,6 @@ pub struct ModelOptions {
     /// Kernels for a model on a GPU: tealight, eager (without CUDA graphs), or candle (Candle's operations: slower, an
     /// independent implementation). With --device cpu, candle runs the GPU's code path on the CPU.
     #[arg(long, value_enum, default_value_t = Kernels::Tealight, help_heading = "Model")]
-    #[serde(default)]
     pub kernels: Kernels,
     /// Types of numbers.
     #[command(flatten)]
@@ -76,7 +75,6 @@ pub struct ModelOptions {
     pub precision: Precision,
     /// Sample from a GGUF file without dequantising its weights, by candle-transformers; for eval and generate.
     #[arg(long, help_heading = "Model")]
-    #[serde(default)]
     pub quantized: bool,
 }
 
@@ -254,7 +252,6 @@ pub struct DataOptions {
     /// for sft, a prompt and solution that do not fit together. The number of these rows is printed. Without this
     /// option such a row is an error.
     #[arg(long, alias = "filter-overlong", help_heading = "Data")]
-    #[serde(default)]
     pub filter_overlong_prompts: bool,
     /// The text of prompts besides the question.
     #[command(flatten)]

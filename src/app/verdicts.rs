@@ -52,57 +52,18 @@ impl Text {
     }
 }
 
-/// The five kinds of verdicts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// The answer is correct.
-    Correct,
-    /// An answer was found and it is wrong.
-    Wrong,
-    /// No answer was found.
-    NoAnswer,
-    /// The text in the answer's place cannot be read.
-    Unparsable,
-    /// Nothing can be said.
-    Unjudged,
-}
-
-impl From<&Verdict> for Kind {
-    fn from(verdict: &Verdict) -> Self {
-        match verdict {
-            Verdict::Correct { .. } => Self::Correct,
-            Verdict::Wrong { .. } => Self::Wrong,
-            Verdict::NoAnswer => Self::NoAnswer,
-            Verdict::Unparsable { .. } => Self::Unparsable,
-            Verdict::Unjudged { .. } => Self::Unjudged,
-        }
-    }
-}
-
-impl From<Outcome> for Kind {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Correct => Self::Correct,
-            Outcome::Wrong => Self::Wrong,
-            Outcome::NoAnswer => Self::NoAnswer,
-            Outcome::UnparsableAnswer => Self::Unparsable,
-            Outcome::UnparsableGold | Outcome::OutOfWork => Self::Unjudged,
-        }
-    }
-}
-
-/// A verdict as a line of JSON, and its kind.
+/// A verdict as a line of JSON.
 #[derive(Debug, Clone)]
 pub struct Judged {
     /// The line, without a line feed.
     pub json: String,
-    /// Kind of the verdict, which metrics count.
-    pub kind: Kind,
+    /// Whether the answer is correct.
+    pub is_correct: bool,
 }
 
 impl Judged {
     fn by_verdict(verdict: &Verdict) -> Result<Self> {
-        Ok(Self { json: serde_json::to_string(verdict)?, kind: verdict.into() })
+        Ok(Self { json: serde_json::to_string(verdict)?, is_correct: verdict.is_correct() })
     }
 }
 
@@ -157,7 +118,10 @@ impl Judge {
         let (gold, answer) = (pair.gold.into_string(), pair.answer.into_string());
         Ok(match self {
             Judge::Math(mode) => match judge::check(&gold, &answer, *mode) {
-                Ok(checked) => Judged { json: math_line(&checked)?, kind: checked.outcome.into() },
+                Ok(checked) => {
+                    let is_correct = checked.outcome == Outcome::Correct;
+                    Judged { json: math_line(&checked)?, is_correct }
+                }
                 Err(verdict) => Judged::by_verdict(&verdict)?,
             },
             Judge::Other(verifier) => {
@@ -199,13 +163,13 @@ mod tests {
     #[test]
     fn long_numbers_keep_their_digits_and_keys_stand_once() {
         let judge = Judge::open(Some("exact"), None).unwrap();
-        let kind =
-            |line: &str| judge.judge_line(line.as_bytes()).map(|judged| judged.unwrap().kind);
+        let judged =
+            |line: &str| judge.judge_line(line.as_bytes()).map(|judged| judged.unwrap().is_correct);
         let line =
             |answer: &str| format!("{{\"gold\": 18446744073709551616, \"answer\": {answer}}}");
-        assert_eq!(kind(&line("18446744073709551616")).unwrap(), Kind::Correct);
-        assert_eq!(kind(&line("\"18446744073709551616\"")).unwrap(), Kind::Correct);
-        assert_eq!(kind(&line("18446744073709551617")).unwrap(), Kind::Wrong);
-        assert!(kind("{\"gold\": 1, \"gold\": 2, \"answer\": 1}").is_err());
+        assert!(judged(&line("18446744073709551616")).unwrap());
+        assert!(judged(&line("\"18446744073709551616\"")).unwrap());
+        assert!(!judged(&line("18446744073709551617")).unwrap());
+        assert!(judged("{\"gold\": 1, \"gold\": 2, \"answer\": 1}").is_err());
     }
 }

@@ -3,11 +3,12 @@
 //! The struct is both a clap `Args` and a serde type: an option is written once. Keys are flags' names with `-` or `_`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::Read;
 
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tealight_core::similar;
@@ -22,16 +23,15 @@ use tealight_system::files::MAX_SETTINGS;
 /// A flag of every command that a file may set too.
 const QUIET: &str = "quiet";
 
-/// The options of a command from its matches and the files its `--config` names; `recipe`, a name
-/// and a text, lies below the files.
-pub(super) fn resolve<T>(matches: &ArgMatches, recipe: Option<(&str, &str)>) -> Result<T>
+/// The options of a command from its matches and the files its `--config` names.
+pub(super) fn resolve<T>(matches: &ArgMatches) -> Result<T>
 where
     T: Args + FromArgMatches + Serialize + DeserializeOwned,
 {
-    resolve_with(matches, recipe, &files(matches)?)
+    resolve_with(matches, None, &files(matches)?)
 }
 
-/// The same with the files of `--config` as [`files`] read them.
+/// The same with the files of `--config` as [`files`] read them, and a recipe below them: its name and text.
 pub(super) fn resolve_with<T>(
     matches: &ArgMatches,
     recipe: Option<(&str, &str)>,
@@ -199,14 +199,6 @@ fn wrong_key<T: DeserializeOwned>(
     table.iter().filter_map(why).min_by_key(|(key, _)| line_of(text, key).unwrap_or(usize::MAX))
 }
 
-/// The same without a recipe.
-pub(super) fn resolve_plain<T>(matches: &ArgMatches) -> Result<T>
-where
-    T: Args + FromArgMatches + Serialize + DeserializeOwned,
-{
-    resolve(matches, None)
-}
-
 /// The names of all options of `T`, aliases included, and what each stands for. (Clap's matches know an unknown
 /// name only in debug builds.)
 fn known_ids<T: Args>() -> BTreeMap<String, String> {
@@ -261,19 +253,24 @@ fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     }
 }
 
-/// Long flags with `_` for `-`, as TRL users type them.
-pub(super) fn kebab_case(argument: std::ffi::OsString) -> std::ffi::OsString {
-    match argument.to_str().and_then(|text| text.strip_prefix("--")) {
-        Some(text) if text.contains('_') => {
-            let (name, value) = text.split_once('=').map_or((text, None), |(n, v)| (n, Some(v)));
-            let name = name.replace('_', "-");
-            match value {
-                Some(value) => format!("--{name}={value}").into(),
-                None => format!("--{name}").into(),
-            }
+/// Long flags with `_` for `-`, as TRL users type them; a value that begins with `--` stays as it is.
+pub(super) fn kebab_case(program: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let command = arguments.get(1).and_then(|name| program.find_subcommand(name)).cloned();
+    let takes_any = |word: &str| {
+        let is_it = |option: &&Arg| option.get_long() == word.strip_prefix("--");
+        let option = command.as_ref().and_then(|command| command.get_arguments().find(is_it));
+        option.is_some_and(Arg::is_allow_hyphen_values_set)
+    };
+    let mut is_value = false;
+    for argument in arguments.iter_mut().take_while(|argument| *argument != "--") {
+        let Some(text) = argument.to_str() else { continue };
+        if let (false, Some(text)) = (is_value, text.strip_prefix("--")) {
+            let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+            *argument = format!("--{}{value}", name.replace('_', "-")).into();
         }
-        _ => argument,
+        is_value = argument.to_str().is_some_and(takes_any);
     }
+    arguments
 }
 
 #[cfg(test)]
@@ -324,7 +321,7 @@ mod tests {
         let config = Arg::new("config").long("config").action(ArgAction::Append);
         let quiet = Arg::new("quiet").long("quiet").action(ArgAction::SetTrue);
         let command = Options::augment_args(Command::new("test")).arg(config).arg(quiet);
-        resolve(&command.try_get_matches_from(arguments)?, None)
+        resolve(&command.try_get_matches_from(arguments)?)
     }
 
     #[test]
@@ -394,7 +391,17 @@ mod tests {
 
     #[test]
     fn snake_case_flags_are_accepted() {
-        let given = ["--max_steps=a_b", "--max_steps", "a_b"].map(|one| kebab_case(one.into()));
-        assert_eq!(given, ["--max-steps=a_b", "--max-steps", "a_b"]);
+        let program = crate::cli::commands::command();
+        let kebab_case = |line: &str| {
+            let given = kebab_case(&program, line.split(' ').map(Into::into).collect());
+            given.join(" ".as_ref()).into_string().unwrap()
+        };
+        let train = "tealight train --max-steps=a_b --max-steps a_b --of-trl 1 -- --a_b";
+        assert_eq!(
+            kebab_case("tealight train --max_steps=a_b --max_steps a_b --of_trl 1 -- --a_b"),
+            train
+        );
+        let verify = "tealight verify --gold --x_1 --answer=--x_1";
+        assert_eq!(kebab_case(verify), verify);
     }
 }

@@ -3,15 +3,16 @@
 use clap::Args;
 
 use super::commands::Entry;
-use super::config_merge::resolve_plain as resolve;
+use super::config_merge::resolve;
 use super::evaluation::{audit, compare, eval, generate, report, verify};
 use super::theory::{gap, lab};
 use super::tools::{bench, doctor, objectives, tasks};
-use super::training::{export, sft, study, train};
+use super::training::{sft, study, train};
 use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
 use crate::app::compare::CompareOptions;
 use crate::app::evaluate::EvalOptions;
+use crate::app::export::{self, ExportOptions};
 use crate::app::gap::GapOptions;
 use crate::app::lab::LabOptions;
 use crate::app::study::StudyOptions;
@@ -141,7 +142,7 @@ Example:
     },
     Entry {
         name: "export",
-        options: |command| export::Flags::augment_args(export::Settings::augment_args(command)),
+        options: ExportOptions::augment_args,
         about: "Export a model: merge an adapter, convert weights, write GGUF, average runs",
         more: "\
 --model reads:
@@ -153,8 +154,8 @@ Example:
 
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
-        check: |m| resolve::<export::Settings>(m).map(drop),
-        run: |m, _| export::run(m),
+        check: |m| resolve::<ExportOptions>(m).map(drop),
+        run: |m, _| export::run(&resolve(m)?),
     },
     Entry {
         name: "gap",

@@ -64,9 +64,6 @@ fn is_hangup_ignored() -> bool {
     mask.is_none_or(|mask| mask & 1 << (signal_hook::consts::SIGHUP - 1) != 0)
 }
 
-/// The message where a command has no directory to write to.
-const NO_OUTPUT: &str = "--output DIR is needed";
-
 /// Stack of the thread that trains: autograd recurses over the graph.
 const STACK_BYTES: usize = 256 << 20;
 
@@ -79,8 +76,9 @@ pub fn main() -> ExitCode {
         tracing::error!("{error:#}");
         return ExitCode::from(2);
     }
-    let arguments: Vec<_> = std::env::args_os().map(config_merge::kebab_case).collect();
+    let arguments: Vec<_> = std::env::args_os().collect();
     let mut command = commands::command_as(Layout::of_arguments(&arguments));
+    let arguments = config_merge::kebab_case(&command, arguments);
     let matches = match command.try_get_matches_from_mut(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
@@ -161,9 +159,9 @@ fn report(error: &anyhow::Error) -> u8 {
 
 /// Checks a command line without running it: its options, its configuration files, the numbers in them.
 pub fn check(arguments: &[String]) -> Result<()> {
-    let kebab_case = |argument: &String| config_merge::kebab_case(argument.into());
-    let arguments: Vec<OsString> = arguments.iter().map(kebab_case).collect();
     let mut program = commands::command();
+    let arguments = arguments.iter().map(Into::into).collect();
+    let arguments = config_merge::kebab_case(&program, arguments);
     let matches = program.try_get_matches_from_mut(&arguments).map_err(|error| {
         if let Some(hint) = hint(&error, &program, &arguments) {
             return anyhow!("{hint}");

@@ -67,13 +67,8 @@ const HINTS: &[(&str, &str)] = &[
         "name the servers that sample with --engine URL (docs/how-to/vllm.md)",
     ),
     (
-        "concurrency retries engine-timeout engine-model engine-dialect engine-folder vllm-server-timeout",
+        "vllm-server-timeout",
         "use --engine-kwargs KEY=VALUE, such as timeout=60, retries=2 or folder=DIR (docs/how-to/vllm.md)",
-    ),
-    ("template-date", "use --template-kwargs strftime_now=YYYY-MM-DD (docs/how-to/prompts.md)"),
-    (
-        "gradient-link",
-        "gradients of several processes are summed on the CPU (docs/how-to/cluster.md)",
     ),
     (
         "vllm-importance-sampling-correction vllm-importance-sampling-mode",
@@ -161,25 +156,10 @@ const OF_EVAL: &[(&str, &str)] = &[
     ),
 ];
 
-/// The same of `objectives`.
-const OF_OBJECTIVES: &[(&str, &str)] =
-    &[("markdown", "use --all; docs/objectives.md has the table")];
-
-/// Commands of other tools and of earlier builds, and what to use here.
+/// Commands of other tools, and what to use here.
 const COMMANDS: &[(&str, &str)] = &[
-    (
-        "launch",
-        "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
-    ),
-    ("push", "hf upload OWNER/NAME RUN/final, of the Python package huggingface_hub"),
-    ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
     ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),
-    ("prove", "use tealight lab --prove OBJECTIVE"),
-    (
-        "beta",
-        "the coefficient for a validity mu is 1 / (logit mu - logit A), A being the base's validity (docs/objectives.md)",
-    ),
 ];
 
 /// The hint for an option or a command of another tool, or for a short option of the command in `words` with a dash too
@@ -279,7 +259,7 @@ pub(super) fn fix(name: &str, has: impl Fn(&str) -> bool) -> Option<&'static str
         return None;
     }
     let ends = std::iter::successors(Some(name), |name| Some(name.split_once('.')?.1));
-    let all = [OF_SFT, OF_OBJECTIVES, HINTS, OF_EVAL];
+    let all = [OF_SFT, HINTS, OF_EVAL];
     let of_name = |name| all.into_iter().filter_map(move |hints| named(hints, name));
     ends.flat_map(of_name).find(|fix| options_in(fix).all(&has))
 }
@@ -308,8 +288,7 @@ mod tests {
     #[test]
     fn hints_name_existing_options_and_no_own_name() {
         let all = commands::command();
-        let tables =
-            [("train", HINTS), ("sft", OF_SFT), ("objectives", OF_OBJECTIVES), ("eval", OF_EVAL)];
+        let tables = [("train", HINTS), ("sft", OF_SFT), ("eval", OF_EVAL)];
         for (name, hints) in tables {
             let command = all.find_subcommand(name).expect("a command");
             let mut seen = HashSet::new();

@@ -11,8 +11,7 @@ use tealight_eval::results::Results;
 use super::embedded;
 use crate::app::directory::{self, Existing};
 use crate::app::grade::{GradeOptions, run};
-use crate::app::grading::GradingOptions;
-use crate::app::rewards::RewardOptions;
+use crate::app::settings::defaults;
 use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::presample;
@@ -54,30 +53,8 @@ fn whole() -> &'static Path {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let input = folder.path().join("a.jsonl");
         std::fs::write(&input, COMPLETIONS).expect("written");
-        let grading = GradingOptions {
-            dataset: None,
-            filter: None,
-            truncated: Default::default(),
-            failed: Default::default(),
-            missing: Default::default(),
-            gold_key: None,
-            completion_key: None,
-            require_gold: false,
-            prompt_column: None,
-            answer_column: None,
-            rewards: RewardOptions::default(),
-            prefilled_thinking: false,
-            max_unjudged: 1.0,
-        };
-        let options = GradeOptions {
-            k: vec![],
-            grading,
-            name: None,
-            model: "a".into(),
-            output: Some(folder.path().join("run")),
-            no_samples: false,
-            json: false,
-        };
+        let output = Some(folder.path().join("run"));
+        let options = GradeOptions { output, ..defaults() };
         run(&options, &input.display().to_string(), Existing::Keep, &Stop::default())
             .expect("graded");
         let (output, config) = (folder.path().join("run"), settings());

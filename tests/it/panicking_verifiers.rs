@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tealight::app::verdicts::{Judge, Kind};
+use tealight::app::verdicts::Judge;
 use tealight::formats::pretrained::Pretrained;
 use tealight::learn::presample::{PresampleSpec, presample};
 use tealight::learn::rollout::{Collector, Encoded, collect};
@@ -145,6 +145,6 @@ fn a_line_whose_verifier_panics_is_unjudged() {
     let judge = Judge::Other(Arc::new(fragile));
     let line =
         judge.judge_line(br#"{"gold": "7", "answer": "abc"}"#).expect("a line").expect("one");
-    assert_eq!(line.kind, Kind::Unjudged);
+    assert!(line.json.contains("unjudged"), "{}", line.json);
     assert!(line.json.contains("a fatal length (panicking_verifiers.rs:"), "{}", line.json);
 }

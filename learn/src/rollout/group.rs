@@ -27,7 +27,6 @@ pub struct Rollout {
     /// The same of each of several verifiers.
     pub parts: Vec<f64>,
     /// What it counts as where it was truncated.
-    #[serde(default)]
     pub truncated: Truncated,
 }
 
@@ -74,7 +73,6 @@ pub struct Group {
     /// The samples, in order.
     pub rollouts: Vec<Rollout>,
     /// The greedy completion, where the objective's baseline is its reward.
-    #[serde(default)]
     pub greedy: Option<Rollout>,
 }
 

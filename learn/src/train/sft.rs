@@ -26,11 +26,9 @@ pub struct SftConfig {
     pub micro_batch_tokens: usize,
     /// Steps between checkpoints; the last step writes one too. 0 writes a checkpoint only when interrupted.
     #[arg(long, default_value_t = 50, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
-    #[serde(default)]
     pub save_steps: usize,
     /// Number of the newest checkpoints to keep, besides the best by mean loss; 0 keeps all.
     #[arg(long, default_value_t = 3, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
-    #[serde(default)]
     pub save_total_limit: usize,
     /// Seed of the order of examples and of random weights.
     #[arg(long, default_value_t = 0, add = SEED, help_heading = "Optimizer")]

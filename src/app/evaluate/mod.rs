@@ -10,7 +10,7 @@ mod options;
 pub(crate) mod outcome;
 pub(crate) mod p_star;
 pub(crate) mod progress;
-mod request;
+pub(crate) mod request;
 mod set;
 
 use anyhow::Result;

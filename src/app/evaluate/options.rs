@@ -48,17 +48,14 @@ pub struct EvalOptions {
     /// Report Pass@k and distinct correct answers at these k, each at most -n. Default: 1, 4, 16 and 64 as far as -n
     /// allows, and -n itself if it is below 64.
     #[arg(short, value_delimiter = ',', add = COUNT)]
-    #[serde(default)]
     pub k: Vec<usize>,
     /// Also compute Pass@k, distinct correct answers and coverage from the model's probabilities of all correct
     /// answers, without sampling noise. For tasks whose answers can be listed: countdown and those of `tealight
     /// tasks`.
     #[arg(long)]
-    #[serde(default)]
     pub exact: bool,
     /// Leave out the additional sample of each problem at temperature 0.
     #[arg(long)]
-    #[serde(default)]
     pub no_greedy: bool,
     /// How completions are drawn.
     #[command(flatten)]
@@ -67,13 +64,11 @@ pub struct EvalOptions {
     /// Rule for completions that were truncated at the length limit: wrong (incorrect whatever the text says), or
     /// judged (the verifier decides, as in lm-evaluation-harness).
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>())]
-    #[serde(default)]
     pub truncated: Truncated,
     /// Rule for completions without an answer that a server gave (a refusal, a content filter, a tool call, no text):
     /// wrong (incorrect), or unjudged (left out of every estimate). A prompt that the server refuses is always left
     /// out. Only with --engine.
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Failed>())]
-    #[serde(default)]
     pub failed: Failed,
     /// Seed of the samples.
     #[arg(long, default_value_t = 0, add = SEED)]

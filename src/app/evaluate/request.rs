@@ -22,7 +22,6 @@ use tealight_system::files::{writable_subfolder, write_atomic};
 pub(crate) struct EvaluationSpec {
     pub(crate) model: String,
     /// A checksum of all files that decide the samples of a model of ours.
-    #[serde(default)]
     pub(crate) model_checksum: Option<String>,
     pub(crate) engine: Option<String>,
     pub(crate) engine_model: Option<String>,
@@ -32,13 +31,10 @@ pub(crate) struct EvaluationSpec {
     pub(crate) max_completion_length: usize,
     pub(crate) seed: u64,
     /// How the problems are put, where that was chosen.
-    #[serde(default)]
     pub(crate) prompts: Value,
     /// The chat template in place of the model's own.
-    #[serde(default)]
     pub(crate) chat_template: Option<String>,
     /// The date in prompts, where the chat template writes it.
-    #[serde(default)]
     pub(crate) template_date: Option<TemplateDate>,
     /// Variables of the chat template in all prompts.
     #[serde(default, skip_serializing_if = "Map::is_empty")]

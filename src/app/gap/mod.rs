@@ -64,7 +64,6 @@ pub struct GapOptions {
     pub output: Option<PathBuf>,
     /// Replace an earlier result in --output: only files that Tealight wrote are removed.
     #[arg(long, help_heading = "Output")]
-    #[serde(default)]
     pub overwrite: bool,
     /// Print JSON instead of a table.
     #[arg(long, help_heading = "Output")]

@@ -43,7 +43,6 @@ pub struct LabOptions {
     /// Compute the claims of a paper on a world of one prompt, and write a page: 2605.02375 (Dymetman, binary rewards).
     /// WORLD, --class, --seed and --target-validity count.
     #[arg(long, value_name = "NUMBER")]
-    #[serde(default)]
     pub paper: Option<String>,
     /// Target validity mu of --paper.
     #[arg(long, default_value_t = 0.9, add = above(0.0).below(1.0))]
@@ -56,7 +55,6 @@ pub struct LabOptions {
     pub output: Option<PathBuf>,
     /// Replace an earlier result in --output: only files that Tealight wrote are removed.
     #[arg(long)]
-    #[serde(default)]
     pub overwrite: bool,
     /// Compare an objective's exact expected gradient with that of its claim: `rloo`,
     /// `divergence:f=(t-1)^2/(t+1):0.1`, `grpo:advantage=r-mean(r)`.
@@ -65,7 +63,7 @@ pub struct LabOptions {
     /// The function that --prove compares with: --prove checks whether the objective's expected gradient is this
     /// function's. A sum of `E[v]`, pass@K, distinct@K, KL(pi||a), NAME(pi||a) and `D[FORMULA](pi||a)`, with p* or
     /// p_beta(BETA) in place of the base a. Default: the objective's own definition.
-    #[arg(long, value_name = "CLAIM")]
+    #[arg(long, value_name = "CLAIM", allow_hyphen_values = true)]
     pub claim: Option<String>,
     /// Samples per prompt (group size) of --prove, at most 5. All possible groups of this size are enumerated. Default:
     /// 4, or as many as the objective needs.

@@ -88,7 +88,7 @@ pub struct StudyOptions {
     pub seeds: Vec<Seeds>,
     /// Seeds of the tuning runs, disjoint from --seeds.
     #[arg(long, value_delimiter = ',', default_value = "100,101", value_parser = seeds, help_heading = "Optimizer")]
-    #[serde(default = "seeds::of_tuning", deserialize_with = "read_seeds")]
+    #[serde(deserialize_with = "read_seeds")]
     pub tuning_seeds: Vec<Seeds>,
     /// Mean Pass@1 on --eval-dataset that a configuration must reach. Of those that do, the one with the most distinct
     /// correct answers is chosen; if none does, the one with the largest Pass@1.
@@ -106,7 +106,6 @@ pub struct StudyOptions {
     pub base_temperature: Vec<f64>,
     /// Leave the baselines out of the curves.
     #[arg(long, help_heading = "Objective")]
-    #[serde(default)]
     pub no_baselines: bool,
     /// Number of samples of each problem in evaluations.
     #[arg(short, default_value_t = 64, add = COUNT, help_heading = "Evaluation")]
@@ -114,7 +113,6 @@ pub struct StudyOptions {
     /// Report Pass@k at these k, each at most -n. Default: 1, 8 and 32 as far as -n allows, and -n itself if it is
     /// below 32.
     #[arg(short, value_delimiter = ',', add = COUNT, help_heading = "Evaluation")]
-    #[serde(default)]
     pub k: Vec<usize>,
     /// The settings of every run.
     #[command(flatten)]
@@ -123,12 +121,10 @@ pub struct StudyOptions {
     /// Steps between evaluated checkpoints, the points of the curves: every run has --max-steps / N, evaluated on the
     /// first held-out set. 0 disables curves.
     #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, value_name = "N", help_heading = "Evaluation")]
-    #[serde(default)]
     pub eval_steps: usize,
     /// Validation problems, on which tuning chooses the configuration of each objective. Default: the split `valid` of
     /// a generated task.
     #[arg(long, help_heading = "Evaluation")]
-    #[serde(default)]
     pub eval_dataset: Option<String>,
     /// Number of problems of --eval-dataset to use, from the start.
     #[arg(long, default_value_t = MAX_SAMPLES, add = LIMIT, help_heading = "Evaluation")]
@@ -162,8 +158,8 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
     let recorded = Some(output.as_path()).filter(|_| matches!(start, Start::Resume(_)));
     checked.model.template.set_date(recorded, &process.ranks)?;
     let done = in_folder(checked, configurations, (output.clone(), claim.as_ref(), start), process);
-    if let Err(error) = &done {
-        say_how_to_continue(error, options, &output, &process.ranks);
+    if done.as_ref().is_err_and(|error| error.is::<Interrupted>()) && process.ranks.is_first() {
+        folder_settings::say_how_to_continue("study", options, &output)?;
     }
     done
 }
@@ -186,21 +182,6 @@ fn in_folder(
     write_atomic(&output.join("results.md"), markdown::markdown(&study).as_bytes())?;
     report::write_study(&study, &output)?;
     Ok(Some(Finished { study, output }))
-}
-
-/// After an interruption: the command that goes on.
-fn say_how_to_continue(
-    error: &anyhow::Error,
-    options: &StudyOptions,
-    output: &Path,
-    ranks: &Ranks,
-) {
-    if error.is::<Interrupted>() && ranks.is_first() {
-        // Settings that were recorded can be shown too.
-        let flags = folder_settings::to_continue(options, output).unwrap_or_default();
-        let output = directory::as_argument(output);
-        tracing::info!("continue with: tealight study --resume {output}{flags}");
-    }
 }
 
 /// A study that is done.

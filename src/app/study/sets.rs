@@ -30,37 +30,29 @@ pub struct SetOptions {
     /// Held-out datasets of the training domain, for evaluation only. Default: the split `test` of a generated task; of
     /// other datasets a fifth of the problems of --dataset (at most 500), which are then not trained on.
     #[arg(long, value_delimiter = ',', help_heading = "Data")]
-    #[serde(default)]
     pub test_dataset: Vec<String>,
     /// Held-out datasets outside the training domain.
     #[arg(long, value_delimiter = ',', help_heading = "Data")]
-    #[serde(default)]
     pub ood_dataset: Vec<String>,
     /// Number of problems of each held-out dataset to use, from the start. Default: all.
     #[arg(long, add = LIMIT, help_heading = "Data")]
-    #[serde(default)]
     pub max_test_samples: Option<usize>,
     /// Temperature of evaluations. Default: --temperature.
     #[arg(long, add = above(0.0).at_most(100.0), help_heading = "Evaluation")]
-    #[serde(default)]
     pub eval_temperature: Option<f64>,
     /// Nucleus sampling in evaluations, those of tuning included: keep the most likely tokens up to this probability
     /// mass. Training samples the full distribution.
     #[arg(long, default_value_t = 1.0, add = above(0.0).at_most(1.0), help_heading = "Evaluation")]
-    #[serde(default = "whole")]
     pub eval_top_p: f64,
     /// Sample from the k most likely tokens in evaluations; 0 disables the filter.
     #[arg(long, default_value_t = 0, add = at_least(0.0).at_most(16_777_216.0), help_heading = "Evaluation")]
-    #[serde(default)]
     pub eval_top_k: usize,
     /// Drop tokens in evaluations whose probability is below this share of the most likely token's; 0 disables the
     /// filter.
     #[arg(long, default_value_t = 0.0, add = at_least(0.0).below(1.0), help_heading = "Evaluation")]
-    #[serde(default)]
     pub eval_min_p: f64,
     /// Leave out the evaluation at temperature 0.
     #[arg(long, help_heading = "Evaluation")]
-    #[serde(default)]
     pub no_greedy: bool,
 }
 
@@ -93,11 +85,6 @@ pub(super) fn of_task(dataset: &str, other: &str) -> Option<String> {
     // Parameters follow the split: `train-n5`.
     let parameters = split.split_once('-').map(|(_, parameters)| format!("-{parameters}"));
     Some(format!("{name}/{other}{}", parameters.unwrap_or_default()))
-}
-
-/// The mass of all tokens.
-fn whole() -> f64 {
-    1.0
 }
 
 impl SetOptions {
@@ -167,11 +154,12 @@ impl SetOptions {
         let mut opened: Vec<(Arc<Dataset>, &'static str)> = Vec::new();
         opened.extend(held_out.map(|dataset| (Arc::new(dataset), "in")));
         let tests = self.tests(&data.dataset);
-        let named = tests.iter().map(|name| (name, "in"));
-        for (name, domain) in named.chain(self.ood_dataset.iter().map(|name| (name, "out"))) {
+        let named = tests.iter().map(|name| (name, "in", "--test-dataset"));
+        let others = self.ood_dataset.iter().map(|name| (name, "out", "--ood-dataset"));
+        for (name, domain, option) in named.chain(others) {
             let mut dataset = limited.open(name.trim())?;
             filter(&mut dataset)?;
-            data_file::refuse_overlap(train, &dataset, "--test-dataset")?;
+            data_file::refuse_overlap(train, &dataset, option)?;
             opened.push((Arc::new(dataset), domain));
         }
         let set = |(dataset, domain)| StudySet::new(dataset, domain, temperature, truncated);

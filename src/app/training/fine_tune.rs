@@ -10,11 +10,10 @@ use tealight_datasets::{Dataset, Problem};
 
 use super::held_out::HeldOutSet;
 use super::recorder::Recorder;
-use super::served::ServedPolicy;
 use super::setup::RunSetup;
 use crate::app::directory::as_argument;
 use crate::app::session::Session;
-use crate::solvers::remote::{EngineWeights, Fleet};
+use crate::solvers::remote::{EngineWeights, Fleet, ServedPolicy};
 use tealight_eval::number::counted;
 use tealight_formats::adapter::{Adapter, LoraOptions};
 use tealight_formats::pretrained::Pretrained;
@@ -137,7 +136,7 @@ impl Session<'_> {
         let Some(options) = setup.engine.filter(|_| self.ranks.is_first()) else { return Ok(None) };
         let weights = EngineWeights::of(adapter.is_some());
         let trained = ServedPolicy { base: self.base, policy, adapter };
-        Fleet::new(options, weights, setup.output, Box::new(trained)).map(Some)
+        Fleet::new(options, weights, setup.output, trained).map(Some)
     }
 
     /// Begins to write to the output, and brings its files back to the checkpoint to go on from.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -23,8 +23,7 @@ use tealight_system::telemetry::JsonLines;
 
 /// The file of a run that evaluations during training go to.
 pub(crate) const FILE: &str = "evals.jsonl";
-/// Where a run keeps its best model, and what says how good it is.
-pub(crate) const BEST: &str = "best";
+/// What says how good the best model is.
 const BEST_FILE: &str = "best.json";
 
 /// An evaluation during training.
@@ -54,12 +53,10 @@ impl HeldOut {
 pub struct HeldOutOptions {
     /// Steps between evaluations on --eval-dataset, which also happen at the start and at the end; 0 disables them.
     #[arg(long, default_value_t = 0, add = LIMIT_OR_ZERO, help_heading = "Evaluation")]
-    #[serde(default)]
     pub eval_steps: usize,
     /// Held-out problems for --eval-steps. The best model is chosen on these problems, so they must be neither
     /// training problems nor test problems that you report.
     #[arg(long, help_heading = "Evaluation")]
-    #[serde(default)]
     pub eval_dataset: Option<String>,
     /// Number of problems of --eval-dataset to use, from the start.
     #[arg(long, default_value_t = 64, add = LIMIT, help_heading = "Evaluation")]
@@ -190,7 +187,7 @@ impl HeldOutSet {
             let known = read_limited(&output.join(BEST_FILE), MAX_SMALL).ok();
             let known: Option<Best> = known.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             let metric = self.options.metric_for_best_model.clone();
-            let is_best = known.is_none_or(|best| value > best.value);
+            let is_best = known.is_none_or(|best| best.metric != metric || value > best.value);
             Ok(is_best.then_some(Best { step, metric, value }))
         })?;
         Ok((point, best))
@@ -199,12 +196,16 @@ impl HeldOutSet {
     /// Leaves of an earlier part of a run what it goes on from: the lines up to `step`.
     pub(crate) fn go_back(output: &Path, step: Option<usize>) -> Result<()> {
         let path = output.join(FILE);
-        let lines: String = read(output)?
-            .into_iter()
-            .filter(|(point, _)| step.is_some_and(|step| point.step <= step))
-            .map(|(_, line)| line + "\n")
-            .collect();
-        if path.exists() { write_atomic(&path, lines.as_bytes()) } else { Ok(()) }
+        if !path.exists() {
+            return Ok(());
+        }
+        let text = read_text(&path, MAX_SMALL)?;
+        let is_kept = |line: &&str| {
+            let row: Option<Value> = serde_json::from_str(line).ok();
+            row.and_then(|row| row["step"].as_u64()).is_some_and(|at| Some(at as usize) <= step)
+        };
+        let lines: String = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
+        write_atomic(&path, lines.as_bytes())
     }
 }
 
@@ -213,29 +214,4 @@ impl Best {
     pub(crate) fn record(&self, output: &Path) -> Result<()> {
         write_atomic(&output.join(BEST_FILE), serde_json::to_string_pretty(self)?.as_bytes())
     }
-}
-
-/// The evaluations of a run, with their lines.
-pub(crate) fn read(output: &Path) -> Result<Vec<(HeldOut, String)>> {
-    let path = output.join(FILE);
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let text = read_text(&path, MAX_SMALL)?;
-    let rows = text.lines().enumerate().map(|(number, line)| {
-        let row: Map<String, Value> = serde_json::from_str(line)
-            .with_context(|| format!("{}:{}: not an evaluation", path.display(), number + 1))?;
-        let mut pass_at_k: Vec<(usize, f64)> = row
-            .iter()
-            .filter_map(|(key, value)| {
-                Some((key.strip_prefix("pass@")?.parse().ok()?, value.as_f64()?))
-            })
-            .collect();
-        pass_at_k.sort_unstable_by_key(|(k, _)| *k);
-        let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
-        let point =
-            HeldOut { step: number("step") as usize, pass_at_k, distinct: number("distinct") };
-        Ok((point, line.to_owned()))
-    });
-    rows.collect()
 }

@@ -6,7 +6,6 @@ pub(crate) mod held_out;
 mod journal;
 pub(crate) mod path;
 mod recorder;
-mod served;
 pub(crate) mod setup;
 pub mod sft;
 pub(crate) mod space;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use tealight_core::run_folder::BEST;
 
-use super::held_out::BEST;
 use super::journal::Journal;
 use super::path::PathPoints;
 use super::setup::RunSetup;

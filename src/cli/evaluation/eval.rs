@@ -59,7 +59,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
 }
 
 pub(in crate::cli) fn grade(matches: &ArgMatches, process: &Process) -> Result<()> {
-    let GradeSettings { file, grade: options } = config_merge::resolve_plain(matches)?;
+    let GradeSettings { file, grade: options } = config_merge::resolve(matches)?;
     let file = file.context("name the FILE of completions, or -")?;
     show(grade::run(&options, &file, Flags::existing(matches)?, &process.stop)?, options.json)
 }

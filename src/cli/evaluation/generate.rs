@@ -40,7 +40,6 @@ pub(in crate::cli) struct GenerateOptions {
     system_prompt: Option<String>,
     /// Continue the prompt's text without the chat template.
     #[arg(long)]
-    #[serde(default)]
     raw: bool,
     /// Number of completions; several are printed when all are done.
     #[arg(short, default_value_t = 1, add = COUNT)]

@@ -15,7 +15,7 @@ use tealight_core::lines::Lines;
 use tealight_datasets::verify::math::{self, Mode, Outcome};
 use tealight_datasets::{Verdict, Verifier, judge};
 
-use crate::app::verdicts::{Judge, Judged, Kind, judged_by, math_line};
+use crate::app::verdicts::{Judge, Judged, judged_by, math_line};
 use tealight_system::telemetry::{out, print};
 
 /// Lines that are judged at a time; their order is kept.
@@ -51,11 +51,9 @@ pub(in crate::cli) struct VerifyOptions {
     verifier: Option<String>,
     /// Show the gold answer, the answer found, the rule that found it, and why they are equal or differ.
     #[arg(long)]
-    #[serde(default)]
     explain: bool,
     /// Exit with status 1 unless every answer is correct.
     #[arg(long)]
-    #[serde(default)]
     check: bool,
 }
 
@@ -210,8 +208,7 @@ fn stream(reader: impl BufRead, name: &str, judge: &Judge) -> Result<(usize, usi
         for verdict in verdicts {
             match verdict {
                 Ok(Some(judged)) => {
-                    let is_correct = usize::from(judged.kind == Kind::Correct);
-                    (correct, all) = (correct + is_correct, all + 1);
+                    (correct, all) = (correct + usize::from(judged.is_correct), all + 1);
                     writeln!(out, "{}", judged.json)?;
                 }
                 Ok(None) => {}

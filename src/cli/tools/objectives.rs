@@ -17,7 +17,6 @@ pub(in crate::cli) struct ObjectivesOptions {
     name: Option<String>,
     /// List all objectives and all keys.
     #[arg(long, conflicts_with = "name")]
-    #[serde(default)]
     all: bool,
 }
 

@@ -1,6 +1,5 @@
 //! Commands that make models.
 
-pub(super) mod export;
 mod foreign;
 mod resume;
 pub(super) mod sft;

@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::foreign::refuse_foreign;
-use crate::app::directory::{RunDirectory, Start};
+use crate::app::directory::{NO_OUTPUT, RunDirectory, Start};
 use crate::app::folder_settings;
-use crate::cli::{NO_OUTPUT, config_merge};
+use crate::cli::config_merge;
 use tealight_learn::train::checkpoint;
 
 /// The settings of a command that trains, and the directory that a settings file may name too.

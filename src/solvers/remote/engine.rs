@@ -18,12 +18,10 @@ pub struct EngineOptions {
     /// Policy lag in optimizer steps: 0 samples from the current weights, 1 samples the next step while this step
     /// trains.
     #[arg(long, default_value_t = 0, value_name = "STEPS", add = at_least(0.0).at_most(64.0), help_heading = "Engine")]
-    #[serde(default)]
     pub max_staleness: usize,
     /// Importance correction of samples from a server or from the policy rounded to --rollout-dtype: token-truncate:C,
     /// sequence-mask:C or none [default: sequence-mask:3].
     #[arg(long, value_name = "CORRECTION", help_heading = "Engine")]
-    #[serde(default)]
     pub importance_correction: Option<ImportanceCorrection>,
 }
 

@@ -12,8 +12,9 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::answers::ServerSample;
 use super::client::{PromptInput, Request};
-use super::probe::{Probe, TrainedModel};
+use super::probe::Probe;
 use super::replica::{LoadedWeights, ModelGuard, Replica};
+use super::served::ServedPolicy;
 use super::workers::ask_each;
 use super::{EngineOptions, EngineWeights, mixed};
 use tealight_nn::generate::{
@@ -43,7 +44,7 @@ enum Outcome {
 pub struct Fleet<'a> {
     replicas: Vec<Replica>,
     weights: EngineWeights,
-    model: Box<dyn TrainedModel + 'a>,
+    model: ServedPolicy<'a>,
     probe: Probe,
     folder: PathBuf,
     /// Tells the names of this process from those of others.
@@ -67,7 +68,7 @@ impl<'a> Fleet<'a> {
         options: &EngineOptions,
         weights: EngineWeights,
         output: &Path,
-        model: Box<dyn TrainedModel + 'a>,
+        model: ServedPolicy<'a>,
     ) -> Result<Self> {
         let (ids, vocabulary) = (model.ids(), model.vocabulary());
         let kwargs = options.remote.kwargs()?;

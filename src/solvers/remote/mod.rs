@@ -19,6 +19,7 @@ mod kwargs;
 mod probe;
 mod refusal;
 mod replica;
+mod served;
 mod server_info;
 mod workers;
 
@@ -40,7 +41,7 @@ use workers::ask_each;
 pub use dialect::Dialect;
 pub use engine::{EngineOptions, EngineWeights};
 pub use fleet::Fleet;
-pub use probe::{Probe, TrainedModel};
+pub use served::ServedPolicy;
 
 /// Options of the server, where one samples.
 #[derive(Debug, Clone, PartialEq, Args, Serialize, Deserialize)]

@@ -7,8 +7,6 @@
 //! the log-probabilities that the prompt gets from the policy. With an old output layer they are those of other
 //! tokens, nats away, whatever the learning rate and the server's arithmetic are.
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
 use candle_core::Tensor;
 
@@ -29,48 +27,26 @@ const FLOOR: f64 = 1e-3;
 /// difference says that it rounds at all.
 const OF_ROUNDING: f64 = 0.05;
 
-/// The model that a run trains, as its servers receive it.
-pub trait TrainedModel: Sync {
-    /// Writes the weights, or the adapter, to a folder, as the Hub or PEFT has it; all weights under the token ids of
-    /// `exchanged`, where there is one.
-    ///
-    /// # Errors
-    /// A folder that cannot be written.
-    fn write(&self, folder: &Path, exchanged: Option<&Probe>) -> Result<()>;
-
-    /// The log-probability of each token after the first, given those before it.
-    ///
-    /// # Errors
-    /// Ids beyond the vocabulary.
-    fn logp(&self, ids: &[u32]) -> Result<Vec<f32>>;
-
-    /// Ids that have a token.
-    fn ids(&self) -> usize;
-
-    /// Rows of the embedding, some of which may be padding.
-    fn vocabulary(&self) -> usize;
-}
-
 /// A prompt and how its tokens are exchanged.
-pub struct Probe {
+pub(super) struct Probe {
     ids: Vec<u32>,
 }
 
 impl Probe {
     /// Tokens from all over a vocabulary but its last quarter, which may be padding without a text.
-    pub fn new(vocabulary: usize) -> Self {
+    pub(super) fn new(vocabulary: usize) -> Self {
         let range = (vocabulary * 3 / 4).max(1);
         let count = LENGTH.min(range);
         Self { ids: (0..count).map(|i| (i * range / count) as u32).collect() }
     }
 
     /// The prompt.
-    pub fn ids(&self) -> &[u32] {
+    pub(super) fn ids(&self) -> &[u32] {
         &self.ids
     }
 
     /// The prompt under the other ids.
-    pub fn exchanged(&self) -> Vec<u32> {
+    pub(super) fn exchanged(&self) -> Vec<u32> {
         let mut ids = self.ids.clone();
         ids.rotate_left(self.ids.len() / 2);
         ids
@@ -80,7 +56,7 @@ impl Probe {
     ///
     /// # Errors
     /// Weights without an embedding, which are an adapter's.
-    pub fn exchange(&self, weights: &Weights) -> Result<Weights> {
+    pub(super) fn exchange(&self, weights: &Weights) -> Result<Weights> {
         let mut weights = weights.clone();
         let mut count = 0;
         for name in BY_TOKEN {

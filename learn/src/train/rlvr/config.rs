@@ -92,18 +92,3 @@ impl RlvrConfig {
 pub fn reads_base(config: &RlvrConfig, plan: &Plan) -> bool {
     plan.needs_reference() || (plan.is_on_policy() && config.settings.log_kl != LogKl::Off)
 }
-
-#[cfg(test)]
-mod tests {
-    /// A key that older checkpoints lack has a default.
-    #[test]
-    fn settings_of_the_first_release_are_read() {
-        let first = r#"{"objective": "grpo", "seed": 0, "num_generations": 8, "prompts_per_step": 8, "max_steps": 9,
-            "temperature": 1.0, "num_presamples": 8, "rehearsal_batch_size": 8, "log_kl": "off",
-            "micro_batch_tokens": 4096, "max_num_seqs": 256, "save_steps": 0, "learning_rate": 1e-6,
-            "lr_scheduler_type": "constant", "warmup_steps": 0, "adam_beta1": 0.9, "adam_beta2": 0.999,
-            "adam_epsilon": 1e-8, "weight_decay": 0.0, "max_grad_norm": 1.0, "lora_r": 16, "lora_alpha": 32.0,
-            "lora_target_modules": ["all-linear"]}"#;
-        serde_json::from_str::<super::RlvrConfig>(first).expect("a configuration");
-    }
-}

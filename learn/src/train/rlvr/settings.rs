@@ -44,7 +44,6 @@ pub struct Settings {
     /// always use `wrong`.
     #[arg(long, value_name = "RULE", default_value = "wrong", value_parser = choice::<Truncated>(),
           help_heading = "Objective")]
-    #[serde(default)]
     pub truncated: Truncated,
     /// Temperature of rollouts and of log-probabilities.
     #[arg(long, default_value_t = 1.0, add = at_least(0.0).at_most(100.0), help_heading = "Rollout")]
@@ -74,7 +73,6 @@ pub struct Settings {
     /// Keep only the input of each layer for the backward pass and recompute the rest: a third more arithmetic, a
     /// fraction of the memory, the same result.
     #[arg(long, help_heading = "Optimizer")]
-    #[serde(default)]
     pub gradient_checkpointing: bool,
     /// Maximum number of sequences in one decoding batch.
     #[arg(long, default_value_t = 256, add = at_least(1.0).at_most(1e10), help_heading = "Rollout")]
@@ -84,12 +82,10 @@ pub struct Settings {
     pub save_steps: usize,
     /// Number of the newest checkpoints to keep, besides the best by mean reward; 0 keeps all.
     #[arg(long, default_value_t = 3, add = LIMIT_OR_ZERO, help_heading = "Checkpoints")]
-    #[serde(default)]
     pub save_total_limit: usize,
     /// Steps between files of completions, completions/*.parquet; 0 writes none.
     #[arg(long, value_name = "STEPS", num_args = 0..=1, default_value_t = 10, default_missing_value = "1",
           add = LIMIT_OR_ZERO, help_heading = "Output")]
-    #[serde(default)]
     pub log_completions: usize,
     /// Where to log metrics besides metrics.jsonl: tensorboard (event files), wandb or trackio (by the Python package
     /// of that name, with python3 or TEALIGHT_PYTHON), or none. Separate several by commas.
