@@ -311,6 +311,10 @@ fn hostile_files_are_refused_before_memory_is_taken() {
     assert!(refused(&with(8, u64::MAX)).contains("tensors"));
     assert!(refused(&with(16, 60_000_000_000)).contains("keys"));
     assert!(refused(&with(24, 1 << 40)).contains("bytes of text"));
+    // The offset of a vector, behind the number of its dimensions, its length and its type.
+    let name = b"blk.1.attn_norm.weight";
+    let at = whole.windows(name.len()).position(|text| text == name).expect("a name");
+    assert!(refused(&with(at + name.len() + 16, 0)).contains("lie over each other"));
     let mut version = whole.clone();
     version[4] = 1;
     assert!(refused(&version).contains("version 1"));

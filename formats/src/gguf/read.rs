@@ -227,14 +227,21 @@ impl Gguf {
             Some(_) => bail!("`general.alignment` is not a number from 1 to {}", 1 << 20),
         };
         let start = (size - reader.left).next_multiple_of(alignment);
+        let mut places = Vec::new();
         for (name, info) in &mut infos {
-            let bytes = info.bytes() as u64;
             info.offset = info.offset.saturating_add(start);
-            let end = info.offset.saturating_add(bytes);
+            let end = info.offset.saturating_add(info.bytes() as u64);
             ensure!(
                 end <= size,
                 "tensor `{name}` ends at byte {end} of {size}: the file is cut off"
             );
+            places.push((info.offset, end, name.as_str()));
+        }
+        // A small file whose tensors share their bytes would be a large model.
+        places.sort_unstable();
+        let is_shared = |pair: &&[(u64, u64, &str)]| pair[1].0 < pair[0].1;
+        if let Some([(.., one), (.., other)]) = places.windows(2).find(is_shared) {
+            bail!("tensors `{one}` and `{other}` lie over each other");
         }
         Ok(Self { path: path.to_owned(), values, tensors: infos })
     }
