@@ -11,6 +11,10 @@ const MAX_NAME: usize = 48;
 /// Most verifiers that reward together.
 const MAX_VERIFIERS: usize = 64;
 
+/// Why a threshold is refused.
+const NOT_GRADED: &str = "--correct-threshold has no effect on rewards of 0 and 1: it is for verifiers that grade, such \
+                          as python:, and for several --verifier";
+
 /// The verifiers that reward completions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rewards {
@@ -72,13 +76,10 @@ impl Rewards {
                 format!("the threshold {threshold} is not above 0 and at most 1"),
             );
         }
-        let grades = |spec: &String| spec.starts_with("python:") || spec.starts_with("program:");
-        if verifiers < 2 && !self.verifiers.iter().any(grades) {
-            let what = "--correct-threshold has no effect on rewards of 0 and 1: it is for program:, python: and several \
-                        --verifier";
-            return refused(&all, what.into());
+        match verifiers {
+            0 => refused(&all, NOT_GRADED.into()),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Opens the verifiers as one; `of_dataset` gives those that the dataset has opened.
@@ -97,6 +98,10 @@ impl Rewards {
         let opened: Vec<Arc<dyn Verifier>> =
             self.verifiers.iter().map(open).collect::<Result<_>>()?;
         if let [one] = opened.as_slice() {
+            if self.threshold.is_some() && !one.grading().is_graded {
+                let spec = self.verifiers[0].clone();
+                return Err(DataError::Verifier { spec, what: NOT_GRADED.into() });
+            }
             return Ok(one.clone());
         }
         let weight = |index: usize| self.weights.get(index).copied().unwrap_or(1.0);

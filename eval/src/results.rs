@@ -13,6 +13,7 @@ use tealight_datasets::{Dataset, Problem, Unusable};
 
 use crate::classes::Level;
 use crate::rules::Truncated;
+use crate::sample::Thoughts;
 use crate::{Summary, Tally};
 
 /// The version of the schema that this program writes and reads.
@@ -203,7 +204,7 @@ impl Results {
     /// Refuses counts that no evaluation comes to: sums over problems stay within their types.
     fn check(&self) -> Result<()> {
         for set in &self.sets {
-            set.problems.iter().try_for_each(check_counts)?;
+            check_counts(&set.problems)?;
             check_summary(&set.summary)?;
         }
         Ok(())
@@ -267,24 +268,35 @@ pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
     Ok(())
 }
 
-/// Refuses counts of a problem that no evaluation comes to.
-pub(crate) fn check_counts(tally: &Tally) -> Result<()> {
-    let counts = [tally.samples, tally.unjudged, tally.tokens, tally.thoughts.tokens, tally.logp.1];
-    let sum = |counts: &mut dyn Iterator<Item = usize>| counts.fold(0, usize::saturating_add);
-    let counted = |level: &Level| sum(&mut tally.classes.at(*level).multiplicities().into_iter());
-    let is_whole = tally.correct <= tally.samples
-        && sum(&mut tally.rules.values().copied()) <= MAX_COUNT
-        && sum(&mut tally.wrong.multiplicities().into_iter()) <= tally.samples
-        && Level::ALL.iter().all(|level| counted(level) <= tally.correct)
-        && tally.truncated <= tally.samples
-        && tally.truncated_correct <= tally.truncated
-        && tally.failed <= tally.samples
-        && tally.no_answer <= tally.samples
-        && tally.reward.is_none_or(|sum| (0.0..=tally.samples as f64 + 1e-6).contains(&sum))
-        && tally.unknown_ends <= tally.samples
-        && tally.unknown_lengths <= tally.samples;
-    if counts.into_iter().any(|count| count > MAX_COUNT) || !is_whole {
-        bail!("the counts of problem `{}` are impossible: the file was changed", tally.problem);
+/// Refuses counts of the problems of a set that no evaluation comes to.
+pub(crate) fn check_counts(problems: &[Tally]) -> Result<()> {
+    // Sums over many problems stay within their types too.
+    let most = MAX_COUNT.min((MAX_COUNT << 8) / problems.len().max(1));
+    problems.iter().try_for_each(|tally| check_tally(tally, most))
+}
+
+fn check_tally(tally: &Tally, most: usize) -> Result<()> {
+    // Every field by its name: the compiler asks for the bound of another one.
+    #[rustfmt::skip]
+    let Tally {
+        problem, samples, correct, reward, classes, wrong, truncated, end_of_turn, truncated_correct, failed,
+        unknown_ends, no_answer, rules, unjudged, tokens, unknown_lengths, thoughts, logp: (_, with_logp),
+        greedy: _, total: _, kl_pstar: _,
+    } = tally;
+    let Thoughts { count: thoughts, finished, tokens: thought_tokens } = thoughts;
+    let sum = |counts: Vec<usize>| counts.into_iter().fold(0, usize::saturating_add);
+    let went_on = &end_of_turn.as_ref().map_or(0, |(count, _)| *count);
+    let (by_rule, wrong) = (sum(rules.values().copied().collect()), sum(wrong.multiplicities()));
+    let counts = [samples, unjudged, tokens, thought_tokens, with_logp, &by_rule];
+    let of_samples = [correct, &wrong, truncated, went_on, failed, no_answer, thoughts];
+    let is_whole = counts.iter().all(|count| **count <= most)
+        && of_samples.iter().chain(&[unknown_ends, unknown_lengths]).all(|count| *count <= samples)
+        && Level::ALL.iter().all(|level| sum(classes.at(*level).multiplicities()) <= *correct)
+        && truncated_correct <= truncated
+        && finished <= thoughts
+        && reward.is_none_or(|sum| (0.0..=*samples as f64 + 1e-6).contains(&sum));
+    if !is_whole {
+        bail!("the counts of problem `{problem}` are impossible: the file was changed");
     }
     Ok(())
 }

@@ -240,6 +240,7 @@ fn unrepresentable_models_are_not_written_as_gguf() {
         (vec![("rope_scaling", yarn)], "stretched as in Llama 3"),
         (windows.into_iter().chain([("sliding_window", 8.into())]).collect(), "a window"),
         (vec![("hidden_act", "gelu_pytorch_tanh".into())], "`hidden_act`"),
+        (vec![("model_type", "qwen3".into()), ("attention_bias", true.into())], "this `qkv_bias`"),
     ] {
         let mut config: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         for (key, value) in more {

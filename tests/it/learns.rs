@@ -3,7 +3,7 @@
 use crate::support;
 use crate::support::letters::{Letters, StartsAlike, problems};
 use clap::{Args, Command, FromArgMatches};
-use tealight::learn::objective::Objective;
+use tealight::learn::objective::{LossType, Objective};
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
 use tealight::learn::train::rlvr::{
@@ -13,6 +13,7 @@ use tealight::learn::train::{AdamW, checkpoint::State};
 use tealight::nn::generate::LocalSampler;
 use tealight::nn::policy::Policy;
 use tealight::nn::tokenizer::Tokenizer;
+use tealight::system::choices::names;
 use tealight::system::stop::Stop;
 use tealight_core::ranks::Ranks;
 use tealight_datasets::Verifier;
@@ -224,7 +225,7 @@ fn dynamic_sampling_fills_the_step_with_mixed_groups() {
 #[test]
 fn the_result_does_not_depend_on_the_micro_batch() {
     for objective in ["none", "js:0.6", "kl-full:0.5", "none:entropy=0.1", "kl-k3:0.5"] {
-        for loss_type in ["dapo", "grpo", "dr_grpo"] {
+        for loss_type in names::<LossType>().split(", ") {
             let whole = config(&format!("{objective}:loss-type={loss_type}"), 1);
             let mut split = whole.clone();
             split.settings.micro_batch_tokens = 15;

@@ -41,7 +41,7 @@ use serde_json::{Map, Value};
 use tealight_core::names::{FORMATS, extension};
 
 use crate::prompting::BOXED;
-use crate::verify::{math, sql};
+use crate::verify::{self, math, sql};
 use crate::{DataError, Dataset, Prompting, Result, Rewards};
 use json::json_array;
 use layout::Layout;
@@ -92,13 +92,18 @@ impl Columns {
     /// Whether the verifiers take gold answers in any form: a program knows what its column means.
     fn takes_any_gold(&self) -> bool {
         let all = &self.rewards.verifiers;
-        !all.is_empty() && all.iter().all(|spec| problem::is_program(spec))
+        !all.is_empty() && all.iter().all(|spec| is_program(spec))
     }
 
     /// Whether a verifier is given the columns of rows.
     fn are_read(&self) -> bool {
-        self.rewards.verifiers.iter().any(|spec| problem::is_program(spec))
+        self.rewards.verifiers.iter().any(|spec| is_program(spec))
     }
+}
+
+/// Whether a verifier is a program or a function of the user's.
+fn is_program(spec: &str) -> bool {
+    verify::reads(spec) == Some(verify::Reads::Program)
 }
 
 /// Rows that the meaning of columns is found from, at least, where a file has as many.

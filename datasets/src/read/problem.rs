@@ -27,11 +27,6 @@ pub(super) enum Read {
     LeftOut(Unusable),
 }
 
-/// Whether a verifier is a program or a function of the user's.
-pub(super) fn is_program(spec: &str) -> bool {
-    spec.starts_with("program:") || spec.starts_with("python:")
-}
-
 /// The prompt in a column: its text, its chat, or several columns joined by blanks.
 /// None where it holds nothing.
 pub(super) fn prompt_of(row: &Row, column: &str) -> Result<Option<Prompt>, String> {

@@ -27,7 +27,7 @@ impl Study {
             let tuned = set.tuned.iter().map(|tuned| &tuned.measured);
             for Measured { summary, problems, .. } in std::iter::once(&set.base).chain(tuned) {
                 check_summary(summary)?;
-                problems.iter().try_for_each(check_counts)?;
+                check_counts(problems)?;
             }
         }
         let of_study = [self.n, self.prompts, self.prompts_per_step, self.num_generations];
@@ -55,20 +55,27 @@ mod tests {
     use crate::pass_at_k::tally_pass_at_k;
     use crate::report::grid;
     use crate::results::{check_counts, check_summary};
+    use crate::sample::Thoughts;
     use crate::{Summary, Tally};
 
     #[test]
     fn impossible_counts_are_refused_without_overflow() {
         let tally = |samples, correct| Tally { samples, correct, ..Tally::default() };
-        assert!(check_counts(&tally(4, 4)).is_ok());
-        for (samples, correct) in [(0, 1), (4, usize::MAX), (usize::MAX, 4)] {
-            let tally = tally(samples, correct);
-            assert!(check_counts(&tally).is_err(), "{samples} {correct}");
+        assert!(check_counts(&[tally(4, 4)]).is_ok());
+        let thoughts = |count, finished| Thoughts { count, finished, tokens: 0 };
+        for impossible in [
+            tally(0, 1),
+            tally(4, usize::MAX),
+            tally(usize::MAX, 4),
+            Tally { rules: [(Rule::Box, usize::MAX)].into(), ..tally(4, 2) },
+            Tally { wrong: Counts::Closed([usize::MAX, 2].into()), ..tally(4, 2) },
+            Tally { end_of_turn: Some((5, String::new())), ..tally(4, 2) },
+            Tally { thoughts: thoughts(5, 0), ..tally(4, 2) },
+            Tally { thoughts: thoughts(4, 5), ..tally(4, 2) },
+        ] {
+            assert!(check_counts(std::slice::from_ref(&impossible)).is_err(), "{impossible:?}");
         }
-        let rules = [(Rule::Box, usize::MAX)].into();
-        assert!(check_counts(&Tally { rules, ..tally(4, 2) }).is_err());
-        let wrong = Counts::Closed([usize::MAX, 2].into());
-        assert!(check_counts(&Tally { wrong, ..tally(4, 2) }).is_err());
+        assert!(check_counts(&vec![tally(1 << 48, 4); 512]).is_err(), "their sum");
         assert_eq!(tally_pass_at_k(&tally(4, usize::MAX), 5), 1.0);
         let mut summary = Summary::new(&[tally(4, 2)], &[1]).unwrap();
         assert!(check_summary(&summary).is_ok());

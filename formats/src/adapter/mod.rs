@@ -89,16 +89,16 @@ impl LoraOptions {
     /// # Errors
     /// The flags to give.
     pub fn refuse_other(&self, start: &Adapter, architecture: &Architecture) -> Result<()> {
-        let scaling = &start.scaling;
+        let Scaling { r, lora_alpha, use_rslora } = start.scaling;
         let sorted = |targets: &[String]| targets.iter().cloned().collect::<BTreeSet<_>>();
         let mut flags = Vec::new();
-        if scaling.r != self.lora_r {
-            flags.push(format!("--lora-r {}", scaling.r));
+        if r != self.lora_r {
+            flags.push(format!("--lora-r {r}"));
         }
-        if scaling.lora_alpha != self.lora_alpha {
-            flags.push(format!("--lora-alpha {}", scaling.lora_alpha));
+        if lora_alpha != self.lora_alpha {
+            flags.push(format!("--lora-alpha {lora_alpha}"));
         }
-        if scaling.use_rslora {
+        if use_rslora {
             bail!(
                 "a rank-stabilised adapter (rsLoRA) is not trained further: merge it with tealight export --merge"
             );
@@ -129,10 +129,10 @@ impl LoraOptions {
 
     /// Refuses what cannot be trained.
     pub fn check(&self) -> Result<()> {
-        let is_default = self.lora_r == 16
-            && self.lora_alpha == 32.0
-            && self.lora_target_modules == [ALL_LINEAR];
-        if !self.use_peft && !is_default {
+        let Self { use_peft, lora_r, lora_alpha, lora_target_modules } = self;
+        let is_default =
+            *lora_r == 16 && *lora_alpha == 32.0 && *lora_target_modules == [ALL_LINEAR];
+        if !use_peft && !is_default {
             bail!("--lora-* have no effect without --use-peft: add it");
         }
         if self.lora_r == 0 {

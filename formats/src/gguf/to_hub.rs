@@ -52,28 +52,6 @@ impl HubModel {
 /// frequencies instead.
 const ORIGINALS: std::ops::RangeInclusive<u32> = 4..=21;
 
-/// The stretching of Llama 3's kind that divides the frequencies of a model by `divisors`: the slowest are divided by
-/// its factor. None where no such stretching does.
-pub(super) fn stretching(config: &Json, divisors: &[f32]) -> Result<Option<Json>> {
-    let Some(factor) = divisors.iter().copied().reduce(f32::max).filter(|factor| *factor >= 1.0)
-    else {
-        return Ok(None);
-    };
-    let factor = f64::from((factor * 1000.0).round()) / 1000.0;
-    for original in ORIGINALS.map(|exponent| 1_u64 << exponent) {
-        let scaling = json!({"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0, "original_max_position_embeddings": original});
-        let mut config = config.clone();
-        config["rope_scaling"] = scaling.clone();
-        let ours = super::write::divisors(&Architecture::from_config(&config)?);
-        let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-3 * b.abs();
-        if ours.len() == divisors.len() && ours.iter().zip(divisors).all(is_close) {
-            return Ok(Some(scaling));
-        }
-    }
-    Ok(None)
-}
-
 impl Gguf {
     fn architecture(&self) -> Result<(&str, &'static str)> {
         let name = self.text("general.architecture")?.context("no `general.architecture`")?;
@@ -130,7 +108,8 @@ impl Gguf {
         Ok(ids)
     }
 
-    fn config(&self) -> Result<Json> {
+    /// The `config.json` that its header and the shapes of its tensors say.
+    pub(super) fn config(&self) -> Result<Json> {
         let (prefix, family) = self.architecture()?;
         let class = match family {
             "qwen2" => "Qwen2ForCausalLM",
@@ -248,11 +227,26 @@ impl Gguf {
         Ok(())
     }
 
-    /// Llama 3's stretching, found again by what it does to the frequencies.
+    /// Llama 3's stretching, found again by what it does to the frequencies: the slowest are divided by its factor.
     fn stretching(&self, config: &Json) -> Result<Json> {
         let divisors: Vec<f32> = self.tensor("rope_freqs.weight")?.flatten_all()?.to_vec1()?;
-        let found = stretching(config, &divisors)?;
-        found.context("its frequencies of positions are stretched in a way that is not supported")
+        let largest = divisors.iter().copied().fold(1.0, f32::max);
+        let factor = f64::from((largest * 1000.0).round()) / 1000.0;
+        for original in ORIGINALS.map(|exponent| 1_u64 << exponent) {
+            let scaling = json!({"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0, "original_max_position_embeddings": original});
+            let mut config = config.clone();
+            config["rope_scaling"] = scaling.clone();
+            let ours = super::write::divisors(&Architecture::from_config(&config)?);
+            let is_close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-3 * b.abs();
+            if ours.len() == divisors.len() && ours.iter().zip(&divisors).all(is_close) {
+                return Ok(scaling);
+            }
+        }
+        bail!(
+            "its frequencies of positions are stretched otherwise than by Llama 3's low_freq_factor 1, high_freq_factor 4 and \
+             a power of two as original_max_position_embeddings"
+        )
     }
 
     /// The weights under the Hub's names; what is Q8_0 in the file and is to be of 8 bits keeps its bytes.

@@ -9,10 +9,10 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::names::{self, Order};
-use super::{ALIGNMENT, FAMILIES, GEMMA_FILE, GEMMA_PATTERN, MAGIC, Value, tokenizer};
+use super::{ALIGNMENT, FAMILIES, GEMMA_FILE, GEMMA_PATTERN, Gguf, MAGIC, Value, tokenizer};
 use tealight_nn::model::weights::Weights;
 use tealight_nn::model::{Activation, Architecture, LayerKind, Rope, RopeScaling};
 
@@ -104,19 +104,6 @@ pub fn write(
         bail!("GGUF export knows {}, not `{family}`", FAMILIES.map(|(_, hub)| hub).join(", "));
     };
     refuse(file_family, architecture)?;
-    if *file_family == "llama" && architecture.ropes[0].scaling.is_some() {
-        let mut plain = config.clone();
-        for key in ["rope_scaling", "rope_parameters"] {
-            plain[key] = Json::Null;
-        }
-        plain["rope_theta"] = json!(architecture.ropes[0].theta);
-        if super::to_hub::stretching(&plain, &divisors(architecture))?.is_none() {
-            bail!(
-                "GGUF export knows Llama 3's stretching of positions with low_freq_factor 1, high_freq_factor 4 and a power \
-                 of two as original_max_position_embeddings"
-            );
-        }
-    }
     let mut values = header(file_family, architecture, kind);
     let parts = (config, tokenizer, settings);
     values.extend(tokenizer::values(architecture.vocab_size, parts)?);
@@ -124,8 +111,29 @@ pub fn write(
     tealight_system::files::write_atomic_by(path, |temporary| {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(temporary)?);
         put(&mut out, &values, &entries)?;
-        Ok(out.flush()?)
+        out.flush()?;
+        refuse_other(&Gguf::open(temporary)?, architecture)
     })
+}
+
+/// Refuses a file that says another model than was written, by the first choice that differs.
+fn refuse_other(file: &Gguf, written: &Architecture) -> Result<()> {
+    let mut read = Architecture::from_config(&file.config()?)?;
+    // No numbers of the model itself.
+    (read.output_size, read.initializer_range) = (written.output_size, written.initializer_range);
+    // Numbers that files hold in 32 bits, and divisors that several scalings have.
+    read.rms_norm_eps = written.rms_norm_eps;
+    read.ropes[0].theta = written.ropes[0].theta;
+    if let (Some(read), Some(written)) = (&mut read.ropes[0].scaling, &written.ropes[0].scaling) {
+        read.clone_from(written);
+    }
+    if read == *written {
+        return Ok(());
+    }
+    let [read, written] = [&read, written].map(|one| format!("{one:?}"));
+    let same = read.bytes().zip(written.bytes()).take_while(|(a, b)| a == b).count();
+    let name = read[..same].rsplit_once(": ").and_then(|(before, _)| before.rsplit(' ').next());
+    bail!("GGUF export knows no models of this family with this `{}`", name.unwrap_or_default())
 }
 
 /// Refuses what files of these families cannot say, or llama.cpp would not read there.
@@ -141,12 +149,6 @@ fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
     let usual = if file_family == GEMMA_FILE { Activation::GeluTanh } else { Activation::Silu };
     if architecture.activation != usual {
         bail!("GGUF export does not know this `hidden_act` in `{file_family}` models");
-    }
-    // Queries, keys and values have biases in all `qwen2` models; in `llama` models their tensors say so.
-    let may_have_bias =
-        file_family == "llama" || file_family == "qwen2" && !architecture.output_bias;
-    if architecture.qkv_bias && !may_have_bias {
-        bail!("GGUF export does not know `attention_bias` in `{file_family}` models");
     }
     if file_family == GEMMA_FILE {
         return refuse_gemma(architecture);

@@ -262,6 +262,9 @@ pub enum TrustRegion {
 }
 
 impl TrustRegion {
+    /// The names that the key `trust-region` takes.
+    pub(crate) const NAMES: [&str; 4] = ["none", "ppo", "gspo", "cispo"];
+
     /// The loss of one micro-batch.
     fn loss(
         self,

@@ -1,6 +1,7 @@
 //! Trust regions and averages of the loss of rollouts, against their papers.
 
 use super::*;
+use crate::objective::Objective;
 use candle_core::{Device, Var};
 
 /// Gradient of the loss of two completions, of two tokens and of one, at behaviour -1.
@@ -23,11 +24,12 @@ const PPO: TrustRegion = TrustRegion::Ppo { low: 0.2, high: 0.28, dual: None };
 #[test]
 fn every_aggregation_weighs_tokens_as_its_paper_says() {
     let normaliser = Normaliser { tokens: 3, sequences: 2, max_completion_length: 4 };
-    for (loss_type, long, short) in [
-        (LossType::Dapo, 1.0 / 3.0, 1.0 / 3.0),
-        (LossType::DrGrpo, 1.0 / 8.0, 1.0 / 8.0),
-        (LossType::Grpo, 1.0 / 4.0, 1.0 / 2.0),
-    ] {
+    for loss_type in LossType::value_variants() {
+        let (long, short) = match loss_type {
+            LossType::Dapo => (1.0 / 3.0, 1.0 / 3.0),
+            LossType::DrGrpo => (1.0 / 8.0, 1.0 / 8.0),
+            LossType::Grpo => (1.0 / 4.0, 1.0 / 2.0),
+        };
         assert_eq!(loss_type.weight(2, &normaliser), long);
         assert_eq!(loss_type.weight(1, &normaliser), short);
     }
@@ -36,13 +38,10 @@ fn every_aggregation_weighs_tokens_as_its_paper_says() {
 #[test]
 fn at_ratio_one_every_region_is_reinforce() {
     let start = [-1.0; 3];
-    for region in [
-        TrustRegion::None,
-        PPO,
-        TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) },
-        TrustRegion::Cispo { high: 5.0 },
-        TrustRegion::Gspo { low: 3e-4, high: 4e-4 },
-    ] {
+    let named = |name| format!("none:trust-region={name}").parse::<Objective>().unwrap();
+    let regions = TrustRegion::NAMES.map(|name| named(name).plan.trust_region);
+    let dual = TrustRegion::Ppo { low: 0.2, high: 0.2, dual: Some(3.0) };
+    for region in regions.into_iter().chain([PPO, dual]) {
         let grad = gradient(region, start, [2.0, -1.0], 0.5);
         // GSPO's ratio is a mean over tokens, which its weights sum over again.
         assert!((grad[0] + 1.0).abs() < 1e-12, "{region:?}: {grad:?}");

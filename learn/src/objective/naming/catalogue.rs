@@ -3,11 +3,12 @@
 use std::sync::LazyLock;
 
 use anyhow::Result;
+use tealight_system::choices::names;
 
 use super::keys::{Keys, controlled_family};
 use super::preset::{self, Preset};
-use crate::objective::Divergence;
 use crate::objective::rule::ROWS;
+use crate::objective::{Baseline, Divergence, LossType, TrustRegion};
 
 /// Objectives of one kind, and when they are the right ones.
 struct Kind {
@@ -100,6 +101,9 @@ pub static KEYS: LazyLock<String> = LazyLock::new(|| {
         .replace("{DIVERGENCES}", &divergences.join(", "))
         .replace("{RULES}", &rules.join("\n"))
         .replace("{MEMBERS}", &controlled_family::names().join(", "))
+        .replace("{BASELINES}", &names::<Baseline>())
+        .replace("{TRUST_REGIONS}", &TrustRegion::NAMES.join(", "))
+        .replace("{LOSS_TYPES}", &names::<LossType>())
         .replace("{REHEARSED}", &controlled_family::rehearsed().join(", "))
 });
 
@@ -143,10 +147,10 @@ Keys, for any objective as NAME:key=value:...
   advantage      a rule of your own, such as (r-mean(r))/(std(r)+1e-4), or a function of your
                  own, python:FILE.py:FUNCTION, in place of rule and baseline:
                  docs/how-to/objective.md
-  baseline       none, loo, group-mean, group-std, batch-std, batch (whitening),
-                 valid-mean, greedy
-  trust-region   none, ppo, gspo, cispo (with epsilon, epsilon-high, dual-clip)
-  loss-type      grpo, dapo, dr_grpo
+  baseline       {BASELINES}
+                 (batch is whitening)
+  trust-region   {TRUST_REGIONS} (with epsilon, epsilon-high, dual-clip)
+  loss-type      {LOSS_TYPES}
   num-iterations passes over each batch
   steps-per-generation  mini-batches, each with its own update, of a batch
   entropy        weight of an entropy bonus; target-entropy adapts it

@@ -323,7 +323,10 @@ impl Keys {
                 TrustRegion::Gspo { low, high: number("epsilon-high", low)? }
             }
             "cispo" => TrustRegion::Cispo { high: number("epsilon-high", 5.0)? },
-            other => bail!("`trust-region`: `{other}` is not one of none, ppo, gspo, cispo"),
+            other => {
+                let known = TrustRegion::NAMES.join(", ");
+                bail!("`trust-region`: `{other}` is not one of {known}")
+            }
         };
         if let TrustRegion::Ppo { low, .. } | TrustRegion::Gspo { low, .. } = region
             && low >= 1.0

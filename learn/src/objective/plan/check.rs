@@ -31,8 +31,8 @@ impl Plan {
         if self.updates() > 1 && self.is_on_policy() && self.trust_region == TrustRegion::None {
             bail!(
                 "more than one update on a batch is off-policy, and without a trust region nothing \
-                 corrects for it: set num-iterations=1 and steps-per-generation=1, or trust-region=ppo, gspo \
-                 or cispo"
+                 corrects for it: set num-iterations=1 and steps-per-generation=1, or a trust-region ({})",
+                TrustRegion::NAMES[1..].join(", ")
             );
         }
         if !self.is_on_policy() && self.uses_rollouts() {

@@ -49,7 +49,7 @@ impl KeyLayout {
     /// Room for up to `tokens` tokens, rounded to bfloat16 where `is_half`. A head has an even number of values, as
     /// rotary embeddings need.
     pub(crate) fn new(heads: Heads, tokens: usize, is_half: bool) -> Self {
-        let Heads { queries, keys, dim, scale, .. } = heads;
+        let Heads { queries, keys, dim, scale, rotary_dim: _ } = heads;
         debug_assert!(dim.is_multiple_of(2), "two values to a word");
         Self { queries, keys, dim, slots: padded_slots(tokens), retained: None, is_half, scale }
     }

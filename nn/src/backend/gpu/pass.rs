@@ -51,7 +51,7 @@ impl Pass {
                 (runs_in_cache(packed, slots), Some(to.upload(indices, count)?))
             }
         };
-        let Heads { queries, keys, dim, scale, .. } = heads;
+        let Heads { queries, keys, dim, scale, rotary_dim: _ } = heads;
         let heads = kernels::Heads { queries, keys, dim };
         let scale = f64::from(scale);
         // Tokens that are added to a cache have no gradient.

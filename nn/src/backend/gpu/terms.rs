@@ -30,7 +30,7 @@ pub(crate) fn check(
     dtype: DType,
     device: &Device,
 ) -> Result<()> {
-    let Heads { queries, keys, dim, .. } = heads;
+    let Heads { queries, keys, dim, rotary_dim: _, scale: _ } = heads;
     if !tealight_gpu::runs_on(device) {
         bail!("this binary has no kernels for {device:?}");
     }
