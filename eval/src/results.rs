@@ -22,7 +22,9 @@ pub const VERSION: u32 = 1;
 /// Most bytes of a `results.json` that is read.
 pub const MAX_RESULTS: u64 = 1 << 30;
 
-/// Largest count of one problem.
+/// Most samples of one problem.
+const MAX_SAMPLES: usize = 1 << 20;
+/// Largest other count of one problem.
 pub(crate) const MAX_COUNT: usize = 1 << (usize::BITS - 16);
 
 /// One evaluation: a model on one or several sets of problems.
@@ -289,7 +291,9 @@ fn check_tally(tally: &Tally, most: usize) -> Result<()> {
     let (by_rule, wrong) = (sum(rules.values().copied().collect()), sum(wrong.multiplicities()));
     let counts = [samples, unjudged, tokens, thought_tokens, with_logp, &by_rule];
     let of_samples = [correct, &wrong, truncated, went_on, failed, no_answer, thoughts];
-    let is_whole = counts.iter().all(|count| **count <= most)
+    // A chance of a problem is a product of as many factors.
+    let is_whole = *samples <= MAX_SAMPLES
+        && counts.iter().all(|count| **count <= most)
         && of_samples.iter().chain(&[unknown_ends, unknown_lengths]).all(|count| *count <= samples)
         && Level::ALL.iter().all(|level| sum(classes.at(*level).multiplicities()) <= *correct)
         && truncated_correct <= truncated
