@@ -58,7 +58,7 @@ impl<'a> Evaluation<'a> {
         }
         let started = Instant::now();
         let engine = Engine::open(&options, &process.ranks)?;
-        options.check_default(engine.tokenizer())?;
+        options.check_default(engine.model().map(|model| &model.tokenizer))?;
         for dataset in &mut datasets {
             engine.filter(&options.data, options.decoding.max_completion_length, dataset)?;
         }
@@ -67,8 +67,11 @@ impl<'a> Evaluation<'a> {
         options.decoding.max_completion_length = Some(length);
         // Everything is listed before anything is sampled: a dataset that cannot be listed costs nothing.
         let mut listed = BTreeMap::new();
-        for dataset in datasets.iter().filter(|_| options.exact) {
-            listed.insert(dataset.name.clone(), engine.listed(dataset, length)?);
+        if let Some(model) = engine.model().filter(|_| options.exact) {
+            for dataset in &datasets {
+                let answers = listed::problems(dataset, &model.tokenizer, length)?;
+                listed.insert(dataset.name.clone(), answers);
+            }
         }
         Ok(Self { options, existing, process, sets, datasets, engine, length, listed, started })
     }

@@ -74,7 +74,7 @@ pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()>
             "the embedded model `countdown` only plays Countdown (tealight generate '3,7,8,9=24:'); name another model with --model"
         );
     }
-    let model = options.model.load_to_sample()?;
+    let model = options.model.load_to_sample(false)?;
     let asked = GenerateRequest { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),
