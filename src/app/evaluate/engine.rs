@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use tealight_datasets::Dataset;
 use tealight_eval::Solver;
-use tealight_eval::exact::{Exact, ListedProblem};
+use tealight_eval::exact::Exact;
 
 use super::EvalOptions;
 use crate::app::lengths;
@@ -14,7 +14,7 @@ use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
 use tealight_core::ranks::Ranks;
-use tealight_learn::listed::ProblemAnswers;
+use tealight_learn::listed::ListedAnswers;
 use tealight_learn::train::rlvr::LENGTH;
 use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
 use tealight_system::stop::Stop;
@@ -93,18 +93,14 @@ impl Engine {
     /// Measures from a model's own probabilities of listed answers; none of other engines.
     pub(super) fn exact(
         &self,
-        listed: &[ProblemAnswers],
+        listed: &ListedAnswers,
         temperature: f64,
         ks: &[usize],
         stop: &Stop,
     ) -> Result<Option<Exact>> {
         let Some(decoder) = self.model().and_then(Sampled::decoder) else { return Ok(None) };
-        let scored = |problem: &ProblemAnswers| -> Result<ListedProblem> {
-            let logp = problem.answers.logp(decoder, temperature, &mut || stop.check())?;
-            Ok(ListedProblem { logp, total: problem.total })
-        };
-        let scored: Vec<ListedProblem> = listed.iter().map(scored).collect::<Result<_>>()?;
-        Ok(Exact::new(&scored, ks))
+        let logp = listed.logp(decoder, temperature, &mut || stop.check())?;
+        Ok(Exact::new(&listed.problems(&logp), ks))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use tealight_datasets::Dataset;
 use tealight_datasets::suite::SuiteSet;
 use tealight_eval::results::{Results, VERSION};
@@ -16,7 +16,7 @@ use super::request::prepare;
 use super::set::SetEvaluation;
 use crate::app::directory::{Destination, Existing};
 use crate::app::settings;
-use tealight_learn::listed::{self, ProblemAnswers};
+use tealight_learn::listed::{self, ListedAnswers};
 use tealight_system::claim::Claim;
 use tealight_system::process::Process;
 
@@ -34,7 +34,7 @@ pub(super) struct Evaluation<'a> {
     /// Most tokens of a completion.
     length: usize,
     /// For --exact the listed answers to every problem, by the name of the dataset.
-    listed: BTreeMap<String, Vec<ProblemAnswers>>,
+    listed: BTreeMap<String, ListedAnswers>,
     started: Instant,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Evaluation<'a> {
         let (sets, mut datasets) = options.open()?;
         options.check_engine()?;
         if options.exact {
-            listed::check(&datasets)?;
+            listed::check(&datasets).context("--exact")?;
         }
         let started = Instant::now();
         let engine = Engine::open(&options, &process.ranks)?;
@@ -69,7 +69,9 @@ impl<'a> Evaluation<'a> {
         let mut listed = BTreeMap::new();
         if let Some(model) = engine.model().filter(|_| options.exact) {
             for dataset in &datasets {
-                let answers = listed::problems(dataset, &model.tokenizer, length)?;
+                let answers =
+                    ListedAnswers::of_dataset(dataset, (&model.tokenizer, length), usize::MAX)
+                        .context("--exact")?;
                 listed.insert(dataset.name.clone(), answers);
             }
         }

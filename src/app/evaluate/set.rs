@@ -17,7 +17,7 @@ use super::engine::Engine;
 use super::eval_sets::EvalSet;
 use super::outcome;
 use super::progress::EvalBar;
-use tealight_learn::listed::ProblemAnswers;
+use tealight_learn::listed::ListedAnswers;
 use tealight_learn::train::rlvr::LENGTH;
 use tealight_nn::generate::SamplingParams;
 use tealight_system::process::Process;
@@ -30,7 +30,7 @@ pub(super) struct SetEvaluation<'a> {
     /// The directory of the evaluation.
     pub(super) output: &'a Path,
     /// For --exact the listed answers to every problem, by the name of the dataset.
-    pub(super) listed: &'a BTreeMap<String, Vec<ProblemAnswers>>,
+    pub(super) listed: &'a BTreeMap<String, ListedAnswers>,
     /// Whether the directory may hold samples of an earlier call.
     pub(super) is_continued: bool,
 }
