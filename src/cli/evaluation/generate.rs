@@ -18,7 +18,6 @@ use tealight_nn::generate::{Finish, RngKey, SampleRequest, SamplingParams};
 use tealight_nn::tokenizer::{TextStream, Tokenizer};
 use tealight_system::files::read_limited;
 use tealight_system::range::{COUNT, SEED, TOKENS, at_least};
-use tealight_system::stop::Stop;
 use tealight_system::telemetry::{out, print};
 
 /// Largest prompt, in bytes.
@@ -67,7 +66,7 @@ struct GenerateRequest<'a> {
     model: &'a Sampled,
 }
 
-pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
+pub(in crate::cli) fn run(options: &GenerateOptions) -> Result<()> {
     let prompt = options.prompt()?;
     if options.model.model == hub::EMBEDDED && !prompt.as_deref().is_some_and(is_countdown) {
         tracing::warn!(
