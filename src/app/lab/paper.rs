@@ -78,7 +78,7 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
     let claim = directory::fresh(output, existing)?;
     directory::begin(Some(&claim), output, existing)?;
     let page = output.join("paper.html");
-    let document = document(&report, &found, (&world, options), (PAPER, TITLE));
+    let document = document(&report, &found, (&world, options));
     write_atomic(&page, document_page(&document)?.as_bytes())?;
     let text = serde_json::to_string_pretty(&report.json)?;
     write_atomic(&output.join("results.json"), text.as_bytes())?;
@@ -351,7 +351,6 @@ fn document(
     report: &PaperReport,
     claims: &Claims,
     (world, options): (&World, &LabOptions),
-    (PAPER, TITLE): (&str, &str),
 ) -> Document {
     let mut sections = report.tables.each_ref().map(|table| {
         let numbers = Table::new(table.cells.clone()).titled("Numbers", "");
@@ -361,8 +360,8 @@ fn document(
         sections[place] = std::mem::take(&mut sections[place]).charts(vec![chart]);
     }
     Document {
-        title: title.to_owned(),
-        made: format!("arXiv {number}, its claims on the toy world `{}`, tealight lab --paper {number}", world.name),
+        title: TITLE.to_owned(),
+        made: format!("arXiv {PAPER}, its claims on the toy world `{}`, tealight lab --paper {PAPER}", world.name),
         verdict: vec![report.summary.clone()],
         top: vec![effective_along_beta(claims)],
         lead: vec![
