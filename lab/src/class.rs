@@ -10,12 +10,12 @@ use std::fmt;
 use candle_core::{D, Device, Result, Tensor, Var};
 use candle_nn::ops::log_softmax;
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::World;
 
 /// The class of a policy: the context that its next-token distribution depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// The next token depends on no token before.

@@ -58,7 +58,7 @@ impl<'a> Setting<'a> {
         let beta = self.plan.beta();
         let stats = |(prompt, logp): (usize, &[f64])| GroupStats {
             rewards: world.is_right[prompt].iter().map(|right| f64::from(*right)).collect(),
-            classes: world.classes(prompt, &(0..logp.len()).collect::<Vec<_>>()),
+            classes: world.classes(prompt),
             behavior_logp: logp.to_vec(),
             base_logp: world.base.iter().map(|a| a.ln()).collect(),
             lengths: vec![world.length(); logp.len()],

@@ -67,14 +67,11 @@ impl FixedMu {
     }
 }
 
-/// Every base of both series at one target.
+/// Every base of both series at one target, in a world of one prompt.
 ///
 /// # Errors
-/// A target that no beta reaches, a world of several prompts.
+/// A target that no beta reaches.
 pub fn fixed_mu(world: &World, class: Class, mu: f64, validities: &[f64]) -> Result<Vec<FixedMu>> {
-    if world.is_right.len() > 1 {
-        bail!("a world of one prompt is needed: each has a beta of its own at one target validity");
-    }
     if let Some(other) = validities.iter().find(|validity| !(**validity > 0.0 && **validity < mu)) {
         bail!("base validities must be above 0 and below the target {mu}, not {other}");
     }

@@ -16,7 +16,7 @@ use fixed_point::DESCENT;
 
 use super::sampled::{expected_in_groups, off_base};
 use super::{Class, World};
-use tealight_learn::objective::{Objective, Plan};
+use tealight_learn::objective::{Objective, Plan, Rule};
 
 /// Gradients that differ by less than this share are equal: what is left is rounding.
 const ROUNDING: f64 = 1e-7;
@@ -116,7 +116,7 @@ pub fn prove(objective: &Objective, claim: Option<&str>, group: Option<usize>) -
         claim: claim.to_string(),
         group,
         is_unbiased: bias < ROUNDING,
-        is_of_first_step: changes(plan),
+        is_of_first_step: plan.rule.as_ref().is_some_and(Rule::reads_time),
         reads_length: plan.rule.as_ref().is_some_and(|rule| rule.reads("length")),
         bias,
         cosine: dot(&found, &exact) / (norm(&found) * norm(&exact)),
@@ -188,11 +188,6 @@ fn norm(a: &[f64]) -> f64 {
 
 fn less(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
-}
-
-/// Whether the objective of later steps may be another than that of the first.
-fn changes(plan: &Plan) -> bool {
-    plan.rule.as_ref().is_some_and(|rule| rule.reads_time())
 }
 
 #[cfg(test)]

@@ -49,9 +49,8 @@ impl World {
     pub fn ends(length: usize) -> Self {
         let initial = [0.5, 0.3, 0.2];
         let rows = [[0.5, 0.3, 0.2], [0.25, 0.45, 0.3], [0.3, 0.3, 0.4]];
-        Self::markov("ends", length, &initial, &rows.map(|row| row.to_vec()), |y| {
-            y.first() == y.last()
-        })
+        let rows = rows.map(|row| row.to_vec());
+        Self::new("ends", length, &initial, &rows, 1, |_, y| y.first() == y.last())
     }
 
     /// Eight brackets, correct when balanced, under a homogeneous bigram with a start state.
@@ -59,7 +58,7 @@ impl World {
         let sigma = |x: f64| 1.0 / (1.0 + (-x).exp());
         let pair = |open: f64| [open, 1.0 - open];
         let rows = [pair(sigma(0.4)).to_vec(), pair(sigma(-0.2)).to_vec()];
-        Self::markov("dyck", 8, &pair(sigma(0.8)), &rows, |y| {
+        Self::new("dyck", 8, &pair(sigma(0.8)), &rows, 1, |_, y| {
             let mut depth = 0_i32;
             let never_below = y.iter().all(|token| {
                 depth += if *token == 0 { 1 } else { -1 };
@@ -132,16 +131,6 @@ impl World {
         Self { is_right: vec![is_right], ..self.clone() }
     }
 
-    fn markov(
-        name: &str,
-        length: usize,
-        initial: &[f64],
-        rows: &[Vec<f64>],
-        is_right: impl Fn(&[usize]) -> bool,
-    ) -> Self {
-        Self::new(name, length, initial, rows, 1, |_, y| is_right(y))
-    }
-
     /// Sequences of `length` tokens under a bigram base: the chances of the first token, and of each after each; how
     /// many prompts there are, and which outputs are correct on each.
     pub fn new(
@@ -184,9 +173,10 @@ impl World {
         self.mass(prompt, &self.base)
     }
 
-    /// The solution classes of some outputs on a prompt: correct outputs are each a solution of their own.
-    pub fn classes(&self, prompt: usize, outputs: &[usize]) -> Vec<Option<usize>> {
-        outputs.iter().map(|y| self.is_right[prompt][*y].then_some(*y)).collect()
+    /// The solution classes of all outputs on a prompt: correct outputs are each a solution of their own.
+    pub fn classes(&self, prompt: usize) -> Vec<Option<usize>> {
+        let right = self.is_right[prompt].iter().enumerate();
+        right.map(|(y, right)| right.then_some(y)).collect()
     }
 
     /// How many outputs are correct on a prompt.

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, bail};
 use tealight_datasets::{Dataset, Problem, Verdict, judge};
-use tealight_eval::exact::Mode;
+use tealight_eval::exact::{ListedProblem, Mode};
 
 use tealight_nn::model::Decoder;
 use tealight_nn::policy::{Sequence, by_row, token_logp};
@@ -92,14 +92,47 @@ pub struct ListedAnswers {
     rows: Vec<Sequence>,
     /// The answer of each row.
     mode_of: Vec<usize>,
+    /// How many correct answers each problem of a dataset has, listed or not.
+    totals: Vec<Option<u64>>,
 }
 
 impl ListedAnswers {
-    /// Adds the spellings of a problem's answers, those of one class together; completions may have `longest` tokens.
+    /// The answers to all problems of `dataset`, in at most `most` token sequences.
     ///
     /// # Errors
-    /// An answer that the verifier does not accept or that is too long to be sampled.
-    pub fn add(
+    /// A problem with too many answers to be listed: measures of the other problems alone would be those of another
+    /// dataset. An answer that cannot be sampled.
+    pub fn of_dataset(
+        dataset: &Dataset,
+        (tokenizer, longest): (&dyn Tokenizer, usize),
+        most: usize,
+    ) -> Result<Self> {
+        check(std::slice::from_ref(dataset))?;
+        let mut all = Self::default();
+        for problem in &dataset.problems {
+            let at = || format!("problem `{}` of {}", problem.id, dataset.name);
+            let texts = dataset.spellings.and_then(|list| list(problem)).unwrap_or_default();
+            if texts.is_empty() {
+                bail!(
+                    "the correct answers to {} are too many to be listed; choose another dataset",
+                    at()
+                );
+            }
+            all.add(dataset, problem, &texts, (tokenizer, longest)).with_context(at)?;
+            all.totals.push(problem.total);
+            if all.sequences() > most {
+                bail!(
+                    "more than {most} token sequences would be scored at every checkpoint ({} problems are enough for \
+                     that); lower the number of problems",
+                    all.totals.len()
+                );
+            }
+        }
+        Ok(all)
+    }
+
+    /// Adds the spellings of a problem's answers, those of one class together; completions may have `longest` tokens.
+    fn add(
         &mut self,
         dataset: &Dataset,
         problem: &Problem,
@@ -167,6 +200,17 @@ impl ListedAnswers {
         Ok(self.summed(&logp(decoder, &self.rows, temperature, advance)?))
     }
 
+    /// Log-probabilities of all answers to a dataset, problem by problem.
+    pub fn problems(&self, mut logp: &[f64]) -> Vec<ListedProblem> {
+        let by_problem = self.modes.chunk_by(|a, b| a.problem == b.problem);
+        let of_problem = |(modes, total): (&[Mode], &Option<u64>)| {
+            let (own, rest) = logp.split_at(modes.len());
+            logp = rest;
+            ListedProblem { logp: own.to_vec(), total: *total }
+        };
+        by_problem.zip(&self.totals).map(of_problem).collect()
+    }
+
     /// Adds up the probabilities of each answer's sequences.
     fn summed(&self, of_rows: &[f64]) -> Vec<f64> {
         // log sum_s e^(logp_s), the largest of an answer taken out: a long spelling's probability underflows.
@@ -182,42 +226,6 @@ impl ListedAnswers {
     }
 }
 
-/// The listed answers to a problem, before any model has given them probabilities.
-pub struct ProblemAnswers {
-    /// Token sequences of the answers that are listed.
-    pub answers: ListedAnswers,
-    /// How many distinct correct answers there are, listed or not.
-    pub total: Option<u64>,
-}
-
-/// The listed answers to every problem of a dataset.
-///
-/// # Errors
-/// A problem with too many answers to be listed: measures of the other problems alone would be those of another
-/// dataset. An answer that cannot be sampled.
-pub fn problems(
-    dataset: &Dataset,
-    tokenizer: &dyn Tokenizer,
-    longest: usize,
-) -> Result<Vec<ProblemAnswers>> {
-    let listed = |problem: &Problem| {
-        let texts = dataset.spellings.and_then(|list| list(problem)).unwrap_or_default();
-        if texts.is_empty() {
-            bail!(
-                "--exact: the correct answers to problem `{}` of {} are too many to be listed; choose another dataset",
-                problem.id,
-                dataset.name
-            );
-        }
-        let mut answers = ListedAnswers::default();
-        answers
-            .add(dataset, problem, &texts, (tokenizer, longest))
-            .with_context(|| format!("--exact: problem `{}` of {}", problem.id, dataset.name))?;
-        Ok(ProblemAnswers { answers, total: problem.total })
-    };
-    dataset.problems.iter().map(listed).collect()
-}
-
 /// Refuses datasets whose answers cannot be listed, before anything is sampled.
 ///
 /// # Errors
@@ -226,7 +234,7 @@ pub fn check(datasets: &[Dataset]) -> Result<()> {
     match datasets.iter().find(|dataset| dataset.spellings.is_none()) {
         None => Ok(()),
         Some(dataset) => bail!(
-            "--exact: the correct answers to {} cannot be listed; those of countdown can, and those of every task that \
+            "the correct answers to {} cannot be listed; those of countdown can, and those of every task that \
              `tealight tasks` lists",
             dataset.name
         ),

@@ -140,7 +140,8 @@ pub fn presample(
         let header = directory.join("presamples.json");
         let known = match header.exists() {
             true => {
-                let (known, whole) = read(directory, request)?;
+                refuse_other(directory, request)?;
+                let (known, whole) = read(directory)?;
                 drop_unfinished(directory, whole)?;
                 known
             }
@@ -212,7 +213,7 @@ pub fn load(
         return Ok(None);
     }
     let request = continued(directory, request)?;
-    let (known, _) = read(directory, &request)?;
+    let (known, _) = read(directory)?;
     if problems.iter().any(|problem| !known.contains_key(&problem.problem.id)) {
         return Ok(None);
     }
@@ -222,9 +223,6 @@ pub fn load(
 
 /// Refuses a directory that holds samples of another request.
 fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
-    if !is_begun(directory) {
-        return Ok(());
-    }
     let changes =
         changes(&serde_json::json!(stored_request(directory)?), &serde_json::json!(request));
     if !changes.is_empty() {
@@ -238,11 +236,7 @@ fn refuse_other(directory: &Path, request: &PresampleSpec) -> Result<()> {
 }
 
 /// The samples of whole lines, and the bytes that these take.
-fn read(
-    directory: &Path,
-    request: &PresampleSpec,
-) -> Result<(BTreeMap<String, PromptSamples>, u64)> {
-    refuse_other(directory, request)?;
+fn read(directory: &Path) -> Result<(BTreeMap<String, PromptSamples>, u64)> {
     let path = directory.join("presamples.jsonl");
     if !path.exists() {
         return Ok((BTreeMap::new(), 0));

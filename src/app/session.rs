@@ -225,15 +225,6 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// A solver of problems by a decoder.
-    pub(crate) fn solver<'d>(
-        &'d self,
-        decoder: &'d Decoder,
-        draw: &SamplingRequest<'_>,
-    ) -> LocalSolver<'d> {
-        draw.solver(decoder, &self.base.tokenizer)
-    }
-
     /// The base as a model whose log-probabilities are asked.
     pub(crate) fn scorer(&self) -> Scorer<'_> {
         Scorer { decoder: &self.base_decoder, tokenizer: &self.base.tokenizer }

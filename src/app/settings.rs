@@ -126,11 +126,15 @@ impl ModelOptions {
     }
 
     /// Loads the model to sample from it, ours or candle-transformers'.
-    pub(crate) fn load_to_sample(&self) -> Result<Sampled> {
-        match self.load_elsewhere()? {
-            Some(model) => Ok(model),
-            None => Sampled::ours(self.load_for_rollouts()?.0),
+    pub(crate) fn load_to_sample(&self, keeps_fingerprint: bool) -> Result<Sampled> {
+        if let Some(model) = self.load_elsewhere()? {
+            return Ok(model);
         }
+        let (mut model, _) = self.load_for_rollouts()?;
+        if keeps_fingerprint {
+            model.keep_fingerprint()?;
+        }
+        Sampled::ours(model)
     }
 
     /// Loads the model and says what it is and where it runs.

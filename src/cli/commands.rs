@@ -8,6 +8,9 @@ use super::help::{self, Layout};
 use super::ranges;
 use tealight_system::process::Process;
 
+/// A command whose options are read.
+pub(super) type Work<'m> = Box<dyn FnOnce(&Process) -> Result<()> + 'm>;
+
 /// A command.
 pub(super) struct Entry {
     pub(super) name: &'static str,
@@ -16,8 +19,7 @@ pub(super) struct Entry {
     /// The text below the options.
     pub(super) more: &'static str,
     /// Reads its options, and no more.
-    pub(super) check: fn(&ArgMatches) -> Result<()>,
-    pub(super) run: fn(&ArgMatches, &Process) -> Result<()>,
+    pub(super) open: fn(&ArgMatches) -> Result<Work<'_>>,
 }
 
 /// Commands that several processes can do together.

@@ -1,13 +1,14 @@
 //! The commands: for each its options, what `--help` says of it, and what runs it.
 
+use anyhow::Result;
 use clap::Args;
 
-use super::commands::Entry;
+use super::commands::{Entry, Work};
 use super::config_merge::resolve;
 use super::evaluation::{audit, compare, eval, generate, report, verify};
 use super::theory::{gap, lab};
 use super::tools::{bench, doctor, objectives, tasks};
-use super::training::{sft, study, train};
+use super::training::{resume, sft, study, train};
 use crate::app::audit::AuditOptions;
 use crate::app::bench::BenchOptions;
 use crate::app::compare::CompareOptions;
@@ -16,6 +17,15 @@ use crate::app::export::{self, ExportOptions};
 use crate::app::gap::GapOptions;
 use crate::app::lab::LabOptions;
 use crate::app::study::StudyOptions;
+use tealight_system::process::Process;
+
+/// What a command does with its options.
+fn work<'m, T: 'm>(
+    options: T,
+    run: impl FnOnce(T, &Process) -> Result<()> + 'm,
+) -> Result<Work<'m>> {
+    Ok(Box::new(move |process| run(options, process)))
+}
 
 /// All commands, in the order of the help.
 pub(super) const ENTRIES: &[Entry] = &[
@@ -35,8 +45,7 @@ Examples:
   tealight study --task queens
   tealight study --task countdown
   tealight study --seeds 0..9 --plan",
-        check: |m| study::resolve(m).map(drop),
-        run: study::run,
+        open: |m| work(study::resolve(m)?, |options, process| study::run(&options, m, process)),
     },
     Entry {
         name: "train",
@@ -51,8 +60,7 @@ Examples:
   tealight train --use-peft --lora-r 16 --output runs/lora
   tealight train --config recipe:countdown --output runs/countdown
   tealight train --resume runs/js",
-        check: train::check,
-        run: train::run,
+        open: |m| work(resume::resolve(m)?, |run, process| train::run(run, m, process)),
     },
     Entry {
         name: "eval",
@@ -66,8 +74,7 @@ Examples:
 Example:
   tealight eval --model runs/js/final --dataset gsm8k/test.jsonl -n 64 -k 1,4,16,64 \\
       --output runs/js/test",
-        check: |m| resolve::<EvalOptions>(m).map(drop),
-        run: eval::run,
+        open: |m| work(eval::resolve(m)?, |options, process| eval::run(&options, m, process)),
     },
     Entry {
         name: "generate",
@@ -80,8 +87,7 @@ Examples:
   tealight generate --model Qwen/Qwen2.5-0.5B-Instruct 'What is 12 * 7?'
   tealight generate '3,7,8,9=24:' --raw -n 4
   tealight generate --model runs/js/final --file question.txt --json",
-        check: |m| resolve::<generate::GenerateOptions>(m).map(drop),
-        run: |m, process| generate::run(&resolve(m)?, &process.stop),
+        open: |m| work(resolve(m)?, |options, _| generate::run(&options)),
     },
     Entry {
         name: "grade",
@@ -91,8 +97,7 @@ Examples:
 Examples:
   tealight grade completions.jsonl --output graded
   tealight grade batch-output.jsonl --dataset gsm8k/test.jsonl --output graded",
-        check: |m| resolve::<eval::GradeSettings>(m).map(drop),
-        run: eval::grade,
+        open: |m| work(resolve(m)?, |settings, process| eval::grade(settings, m, process)),
     },
     Entry {
         name: "compare",
@@ -101,8 +106,7 @@ Examples:
         more: "\
 Example:
   tealight compare runs/base/test runs/js/test --output runs/comparison",
-        check: |m| resolve::<CompareOptions>(m).map(drop),
-        run: |m, _| compare::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| compare::run(&options)),
     },
     Entry {
         name: "audit",
@@ -116,8 +120,7 @@ Examples:
   tealight audit base.jsonl tuned.jsonl --output audit
   tealight audit samples_gsm8k.jsonl vllm.jsonl --dataset gsm8k/test.jsonl --output audit
   tealight audit base.jsonl tuned.jsonl --second-draw base-seed2.jsonl --output audit",
-        check: |m| resolve::<AuditOptions>(m).map(drop),
-        run: |m, process| audit::run(&resolve(m)?, process),
+        open: |m| work(resolve(m)?, |options, process| audit::run(&options, process)),
     },
     Entry {
         name: "report",
@@ -126,8 +129,7 @@ Examples:
         more: "\
 Example:
   tealight report runs/js",
-        check: |m| resolve::<report::ReportOptions>(m).map(drop),
-        run: |m, _| report::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| report::run(&options)),
     },
     Entry {
         name: "sft",
@@ -137,8 +139,7 @@ Example:
 Example:
   tealight sft --model Qwen/Qwen2.5-0.5B --dataset gsm8k/train.jsonl --learning-rate 1e-5 \\
       --output runs/sft",
-        check: sft::check,
-        run: |m, process| sft::run(m, &process.stop),
+        open: |m| work(resume::resolve(m)?, |run, process| sft::run(run, m, &process.stop)),
     },
     Entry {
         name: "export",
@@ -154,8 +155,7 @@ Example:
 
 Example:
   tealight export --model runs/lora/final --merge --save-dtype bfloat16 --output merged",
-        check: |m| resolve::<ExportOptions>(m).map(drop),
-        run: |m, _| export::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| export::run(&options)),
     },
     Entry {
         name: "gap",
@@ -169,8 +169,7 @@ task whose outputs can be listed, such as --dataset colouring/train --max-sample
 Examples:
   tealight gap runs/kl
   tealight gap runs/kl --ascent-from projection,base --output runs/kl-gap",
-        check: |m| resolve::<GapOptions>(m).map(drop),
-        run: |m, process| gap::run(&resolve(m)?, &process.stop),
+        open: |m| work(resolve(m)?, |options, process| gap::run(&options, &process.stop)),
     },
     Entry {
         name: "lab",
@@ -189,8 +188,7 @@ Examples:
   tealight lab --prove 'grpo:advantage=r-mean(r)' --claim 'E[v]'
   tealight lab --prove kl-k3:0.1 --claim 'E[v] - 0.1 KL(pi||a)'
   tealight lab --prove 'rloo:divergence=f=(t-1)^2/(t+1):beta=0.1'",
-        check: |m| lab::resolve(m).map(drop),
-        run: |m, _| lab::run(m),
+        open: |m| work(lab::resolve(m)?, |options, _| lab::run(&options)),
     },
     Entry {
         name: "verify",
@@ -200,8 +198,7 @@ Examples:
 Examples:
   tealight verify --gold '\\frac{1}{2}' --answer 'The answer is \\boxed{0.5}' --explain
   tealight verify --jsonl answers.jsonl > verdicts.jsonl",
-        check: |m| resolve::<verify::VerifyOptions>(m).map(drop),
-        run: |m, _| verify::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| verify::run(&options)),
     },
     Entry {
         name: "bench",
@@ -211,8 +208,7 @@ Examples:
 Examples:
   tealight bench --model Qwen/Qwen2.5-0.5B --prompts 2 --group 8 --prompt-len 64 --new-tokens 32
   tealight bench --model config.json --dtype bfloat16 --json   # random weights",
-        check: |m| resolve::<BenchOptions>(m).map(drop),
-        run: |m, _| bench::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| bench::run(&options)),
     },
     Entry {
         name: "objectives",
@@ -223,8 +219,7 @@ Examples:
   tealight objectives
   tealight objectives --all
   tealight objectives dph-js",
-        check: |m| resolve::<objectives::ObjectivesOptions>(m).map(drop),
-        run: |m, _| objectives::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| objectives::run(&options)),
     },
     Entry {
         name: "tasks",
@@ -235,8 +230,7 @@ Examples:
   tealight tasks
   tealight tasks colouring -n 3
   tealight tasks paths/test-n7-m10 -n 100 --format reasoning-gym > paths.jsonl",
-        check: |m| resolve::<tasks::TasksOptions>(m).map(drop),
-        run: |m, _| tasks::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| tasks::run(&options)),
     },
     Entry {
         name: "doctor",
@@ -244,7 +238,6 @@ Examples:
         about: "Check this machine and this build",
         more: "\
 Exits with status 1 where a check fails. The checks make no network requests.",
-        check: |m| resolve::<doctor::DoctorOptions>(m).map(drop),
-        run: |m, _| doctor::run(&resolve(m)?),
+        open: |m| work(resolve(m)?, |options, _| doctor::run(&options)),
     },
 ];

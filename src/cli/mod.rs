@@ -172,7 +172,7 @@ pub fn check(arguments: &[String]) -> Result<()> {
         anyhow!("{}", first.unwrap_or(&text))
     })?;
     let (name, matches) = matches.subcommand().context("no command")?;
-    (commands::entry(name).context("no such command")?.check)(matches)
+    (commands::entry(name).context("no such command")?.open)(matches).map(drop)
 }
 
 /// The error and its causes, without repeating what a cause says already. What a library says in several lines (a TOML
@@ -206,7 +206,7 @@ fn run(matches: &ArgMatches) -> Result<()> {
     let ended = Arc::<AtomicUsize>::default();
     let stop = if ranks.is_first() { handle_signals()? } else { ignore_signals(&ended)? };
     let process = Process { stop, ranks };
-    let result = (entry.run)(matches, &process);
+    let result = (entry.open)(matches).and_then(|run| run(&process));
     let ranks = &process.ranks;
     if let (Err(error), true) = (&result, ranks.size() > 1) {
         if !ranks.is_first() {

@@ -83,15 +83,9 @@ fn line(option: &Arg) -> String {
         true => String::new(),
         false => format!(" Default: `{}`.", defaults.join(",")),
     };
-    let choices: Vec<String> = match takes {
-        true => option
-            .get_possible_values()
-            .iter()
-            .filter(|value| !value.is_hide_set())
-            .map(|value| format!("`{}`", value.get_name()))
-            .collect(),
-        false => Vec::new(),
-    };
+    let choices = option.get_possible_values();
+    let choices = choices.iter().filter(|value| takes && !value.is_hide_set());
+    let choices: Vec<_> = choices.map(|value| format!("`{}`", value.get_name())).collect();
     let choices = match choices.is_empty() {
         true => String::new(),
         false => format!(" One of {}.", choices.join(", ")),

@@ -25,6 +25,8 @@ pub struct Sampled {
     pub tokenizer: HubTokenizer,
     /// Most tokens of a prompt and its completion together.
     pub context: usize,
+    /// A checksum of all that decides its samples, where it was kept.
+    pub fingerprint: Option<String>,
     engine: Engine,
 }
 
@@ -38,7 +40,9 @@ impl Sampled {
     pub fn ours(mut model: Pretrained) -> Result<Self> {
         let decoder = Box::new(model.take_sampling_decoder()?);
         let context = model.architecture.max_positions;
-        Ok(Self { tokenizer: model.tokenizer, context, engine: Engine::Ours(decoder) })
+        let (fingerprint, tokenizer) =
+            (model.kept_fingerprint().map(str::to_owned), model.tokenizer);
+        Ok(Self { tokenizer, context, fingerprint, engine: Engine::Ours(decoder) })
     }
 
     /// A model in Hub layout whose family candle-transformers knows and we do not; none where it is of another kind.
@@ -107,7 +111,7 @@ impl Sampled {
         let tokenizer = HubTokenizer::load(tokenizer)?;
         model.limit(tokenizer.id_end());
         let context = model.max_positions();
-        Ok(Self { tokenizer, context, engine: Engine::Candle(model) })
+        Ok(Self { tokenizer, context, fingerprint: None, engine: Engine::Candle(model) })
     }
 
     /// The same with chats rendered in another way.
@@ -124,6 +128,14 @@ impl Sampled {
         match &self.engine {
             Engine::Ours(_) => None,
             Engine::Candle(model) => Some(model),
+        }
+    }
+
+    /// Our decoder, which gives log-probabilities.
+    pub fn decoder(&self) -> Option<&Decoder> {
+        match &self.engine {
+            Engine::Ours(decoder) => Some(decoder),
+            Engine::Candle(_) => None,
         }
     }
 

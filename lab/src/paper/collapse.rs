@@ -51,13 +51,6 @@ pub struct EqualValidity {
     pub effective_valid: [f64; 2],
 }
 
-impl EqualValidity {
-    /// How many times as many effective correct outputs the divergence to p* has.
-    pub fn ratio(&self) -> f64 {
-        self.effective_valid[0] / self.effective_valid[1]
-    }
-}
-
 /// The claims (f): a falling beta collapses a restricted class, divergences to p* keep coverage.
 #[derive(Debug, Clone, Serialize)]
 pub struct Collapse {

@@ -4,10 +4,10 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::claim::Claim;
-use super::{ROUNDING, ascent, changes, less, norm};
+use super::{ROUNDING, ascent, less, norm};
 use crate::sampled::off_base;
 use crate::{Class, Descent, Measures, Point, Search, Setting, Table, World};
-use tealight_learn::objective::{Divergence, Plan};
+use tealight_learn::objective::{Divergence, Plan, Rule};
 
 /// Steps of the descent where no optimum is known.
 pub(super) const DESCENT: usize = 6000;
@@ -53,7 +53,7 @@ pub fn fixed_point(plan: &Plan) -> Result<Option<FixedPoint>> {
 /// The policy that the plan leads to, and whether it is known to be the optimum.
 fn reached(world: &World, search: &Search<'_>, plan: &Plan) -> Result<Option<(Measures, bool)>> {
     let Ok(setting) = Setting::new(world, plan) else { return Ok(None) };
-    if changes(plan) {
+    if plan.rule.as_ref().is_some_and(Rule::reads_time) {
         return Ok(None);
     }
     // A beta that is too small to search at is left to the descent.

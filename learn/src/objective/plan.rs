@@ -7,6 +7,8 @@
 
 mod check;
 
+use clap::ValueEnum;
+
 use super::Divergence;
 use super::advantage::Baseline;
 use super::loss::{LossType, TrustRegion};
@@ -68,7 +70,7 @@ pub struct Regulariser {
 
 /// Which prompts are rehearsed on the base's samples and which are explored by rollouts (DPH-RL's
 /// D_pef and D_exp).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Split {
     /// Prompts with at least this share of correct completions are rehearsed.
     pub pef_threshold: f64,
@@ -76,8 +78,8 @@ pub struct Split {
     pub pef_samples: usize,
     /// Rehearse only those whose one further sample is correct too.
     pub extra_check: bool,
-    /// Explore rehearsed prompts too.
-    pub explore_all: bool,
+    /// Explore the prompts that are not rehearsed, instead of all.
+    pub explores_rest: bool,
     /// Explore no prompt that the base never solved.
     pub drop_unsolved: bool,
     /// Store one sample of a prompt, as DPH-RL does, instead of all there are.
@@ -127,7 +129,7 @@ pub struct Matching {
 }
 
 /// Whose completions an estimator reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SampleSource {
     /// The policy's own, fresh each step.
     Policy,
@@ -146,7 +148,7 @@ pub enum SampleSource {
 /// | k3 | [`Plan::loss`] |
 /// | full | [`Plan::loss`], and the advantage of earlier tokens, `advantage.rs` |
 /// | generator, definition | [`Plan::stored_loss`], on samples of the base |
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Estimator {
     /// Subtracted from the advantage of whole completions: the exact gradient.
     Score,
@@ -165,24 +167,14 @@ pub enum Estimator {
 }
 
 impl Estimator {
-    /// Each with its name, and whether it reads samples of the policy; the others read the base's.
-    pub(super) const ALL: [(&'static str, Self, bool); 6] = [
-        ("score", Self::Score, true),
-        ("full", Self::Full, true),
-        ("k2", Self::K2, true),
-        ("k3", Self::K3, true),
-        ("generator", Self::Generator, false),
-        ("definition", Self::Definition, false),
-    ];
-
-    /// The names of those that read the policy's samples, or the base's.
-    fn names(of_policy: bool) -> Vec<&'static str> {
-        Self::ALL.iter().filter(|row| row.2 == of_policy).map(|row| row.0).collect()
+    /// Whether it reads samples of the policy; the others read the base's.
+    pub(super) fn is_of_policy(self) -> bool {
+        !matches!(self, Self::Generator | Self::Definition)
     }
 }
 
 /// The estimate of Z, the base's validity on a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Partition {
     /// The base's pre-samples, once: `(c + 1/2) / (n + 1)`.
     Fixed,

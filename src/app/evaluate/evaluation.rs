@@ -1,22 +1,30 @@
 //! One evaluation: opened, which writes and samples nothing, then set by set.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use tealight_core::names;
 use tealight_datasets::Dataset;
 use tealight_datasets::suite::SuiteSet;
-use tealight_eval::results::{Results, VERSION};
+use tealight_eval::evaluate::EvalJob;
+use tealight_eval::number::counted;
+use tealight_eval::results::{Question, Results, SetResult, VERSION};
+use tealight_eval::rules::Rules;
+use tealight_eval::store::{Index, SampleStore};
+use tealight_eval::{Summary, Tally};
 
 use super::EvalOptions;
 use super::engine::Engine;
 use super::eval_sets::{EvalSet, eval_sets};
 use super::outcome::{self, Judged};
+use super::progress::EvalBar;
 use super::request::prepare;
-use super::set::SetEvaluation;
 use crate::app::directory::{Destination, Existing};
 use crate::app::settings;
-use tealight_learn::listed::{self, ProblemAnswers};
+use tealight_learn::listed::{self, ListedAnswers};
+use tealight_nn::generate::SamplingParams;
 use tealight_system::claim::Claim;
 use tealight_system::process::Process;
 
@@ -34,7 +42,7 @@ pub(super) struct Evaluation<'a> {
     /// Most tokens of a completion.
     length: usize,
     /// For --exact the listed answers to every problem, by the name of the dataset.
-    listed: BTreeMap<String, Vec<ProblemAnswers>>,
+    listed: BTreeMap<String, ListedAnswers>,
     started: Instant,
 }
 
@@ -54,11 +62,11 @@ impl<'a> Evaluation<'a> {
         let (sets, mut datasets) = options.open()?;
         options.check_engine()?;
         if options.exact {
-            listed::check(&datasets)?;
+            listed::check(&datasets).context("--exact")?;
         }
         let started = Instant::now();
         let engine = Engine::open(&options, &process.ranks)?;
-        options.check_default(engine.tokenizer())?;
+        options.check_default(engine.model().map(|model| &model.tokenizer))?;
         for dataset in &mut datasets {
             engine.filter(&options.data, options.decoding.max_completion_length, dataset)?;
         }
@@ -67,15 +75,20 @@ impl<'a> Evaluation<'a> {
         options.decoding.max_completion_length = Some(length);
         // Everything is listed before anything is sampled: a dataset that cannot be listed costs nothing.
         let mut listed = BTreeMap::new();
-        for dataset in datasets.iter().filter(|_| options.exact) {
-            listed.insert(dataset.name.clone(), engine.listed(dataset, length)?);
+        if let Some(model) = engine.model().filter(|_| options.exact) {
+            for dataset in &datasets {
+                let answers =
+                    ListedAnswers::of_dataset(dataset, (&model.tokenizer, length), usize::MAX)
+                        .context("--exact")?;
+                listed.insert(dataset.name.clone(), answers);
+            }
         }
         Ok(Self { options, existing, process, sets, datasets, engine, length, listed, started })
     }
 
     /// Draws the missing samples, judges all, and writes the results.
     pub(super) fn run(self) -> Result<Judged> {
-        let Self { options, process, engine, .. } = &self;
+        let Self { options, process, .. } = &self;
         let ranks = &process.ranks;
         let sets = eval_sets(&self.sets, &self.datasets, &options.decoding.temperature)?;
         let destination = Destination::resolve(options.output.as_deref(), &process.stop)?;
@@ -83,7 +96,7 @@ impl<'a> Evaluation<'a> {
         let mut claim = None;
         let is_continued = ranks.first(|| {
             let taken = claim.insert(Claim::take(output)?);
-            let request = options.request(&sets, self.length, engine)?;
+            let request = options.request(&sets, self.length, &self.engine)?;
             let is_continued = prepare(taken, output, request, self.existing)?;
             if destination.is_saved() {
                 settings::record_config(options, output)?;
@@ -91,10 +104,8 @@ impl<'a> Evaluation<'a> {
             Ok(is_continued)
         })?;
         process.stop.saves();
-        let listed = &self.listed;
-        let evaluated = |set: &EvalSet<'_>| {
-            SetEvaluation { set, options, engine, process, output, listed, is_continued }.result()
-        };
+        let evaluated =
+            |set: &EvalSet<'_>| SetEvaluation { of: &self, set, output, is_continued }.result();
         let results = Results {
             schema_version: VERSION,
             tealight: format!("{} {}", env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION")),
@@ -111,4 +122,117 @@ impl<'a> Evaluation<'a> {
         let doubt = outcome::doubt(&results, verifiers, &reasons, options.max_unjudged);
         Ok(Judged { results, doubt })
     }
+}
+
+/// One set of an evaluation: samples that are known judged again, the others drawn, all of them to estimates.
+struct SetEvaluation<'a> {
+    of: &'a Evaluation<'a>,
+    set: &'a EvalSet<'a>,
+    /// The directory of the evaluation.
+    output: &'a Path,
+    /// Whether the directory may hold samples of an earlier call.
+    is_continued: bool,
+}
+
+/// The samples at the set's temperature, or the one at temperature 0.
+#[derive(Clone, Copy, PartialEq)]
+enum Pass {
+    Sampled,
+    Greedy,
+}
+
+impl SetEvaluation<'_> {
+    /// Evaluates the set.
+    fn result(&self) -> Result<SetResult> {
+        let (set, of) = (self.set, self.of);
+        let options = &of.options;
+        let mut tallies = self.tallies(Pass::Sampled)?;
+        if !options.no_greedy && set.temperature > 0.0 {
+            for (tally, greedy) in tallies.iter_mut().zip(self.tallies(Pass::Greedy)?) {
+                // A server may refuse temperature 0.
+                tally.greedy = (greedy.samples > 0).then_some(greedy.correct > 0);
+            }
+        }
+        let summary = outcome::summary(&tallies, &options.k, || self.first_reason())
+            .with_context(|| set.name.clone())?;
+        let exact = match of.listed.get(&set.dataset.name) {
+            Some(listed) => {
+                of.engine.exact(listed, set.temperature, &options.k, &of.process.stop)?
+            }
+            None => None,
+        };
+        Ok(SetResult {
+            name: set.name.clone(),
+            dataset: source(&set.set.dataset),
+            domain: set.set.domain.map(|domain| format!("{domain:?}").to_lowercase()),
+            verifier: set.dataset.verifier.name().into(),
+            temperature: Some(set.temperature),
+            summary: Summary { exact, ..summary },
+            questions: Question::all(set.dataset),
+            problems: tallies,
+            unusable: set.dataset.unusable.clone(),
+            samples: Some(format!("samples/{}.jsonl", set.file)),
+        })
+    }
+
+    /// The first reason why completions of the set could not be judged, where its samples say so.
+    fn first_reason(&self) -> Option<String> {
+        let samples = self.output.join("samples");
+        let path = names::inside(&samples, &format!("{}.jsonl", self.set.file)).ok()?;
+        outcome::reasons(&Index::open(&path).ok()?).ok()?.into_iter().next()
+    }
+
+    fn tallies(&self, pass: Pass) -> Result<Vec<Tally>> {
+        let (set, options, process) = (self.set, &self.of.options, self.of.process);
+        let ranks = &process.ranks;
+        let (n, params, file, label) = match pass {
+            Pass::Sampled => {
+                (options.n, self.params(set.temperature), set.file.clone(), set.name.clone())
+            }
+            Pass::Greedy => {
+                let file = format!("{}.greedy", set.file);
+                (1, self.params(0.0), file, format!("{} greedy", set.name))
+            }
+        };
+        params.check()?;
+        let path = names::inside(&self.output.join("samples"), &format!("{file}.jsonl"))?;
+        let problems = &set.dataset.problems;
+        let store = match self.is_continued {
+            true => SampleStore::open(&path, problems, ranks)?,
+            false => SampleStore::create(&path, ranks)?,
+        };
+        store.notes.iter().for_each(|note| tracing::info!("  {note}"));
+        let uncounted = store.uncounted(problems, n);
+        if uncounted > 0 {
+            tracing::info!(
+                "  {} of an earlier call in {} are not counted: the results are of the first {n} samples of each of {}",
+                counted(uncounted, "sample"),
+                path.display(),
+                counted(problems.len(), "problem")
+            );
+        }
+        let solver = self.of.engine.solver(&options.draw(n, &params));
+        let job = EvalJob {
+            problems,
+            n,
+            solver: &*solver,
+            judge: &*set.dataset.verifier,
+            rules: Rules { truncated: options.truncated, failed: options.failed },
+            ranks,
+            store,
+            progress: Box::new(EvalBar::new(label, &process.stop)),
+        };
+        job.run()
+    }
+
+    fn params(&self, temperature: f64) -> SamplingParams {
+        self.of.options.decoding.params(temperature, self.of.length)
+    }
+}
+
+/// Where a set's problems are, the same from every folder: a file's whole path.
+fn source(dataset: &str) -> String {
+    let path = Path::new(dataset);
+    let whole = path.canonicalize().ok().filter(|whole| whole.is_file());
+    whole.map_or_else(|| dataset.to_owned(), |whole| whole.display().to_string())
 }

@@ -11,7 +11,6 @@ pub(crate) mod outcome;
 pub(crate) mod p_star;
 pub(crate) mod progress;
 pub(crate) mod request;
-mod set;
 
 use anyhow::Result;
 

@@ -159,9 +159,10 @@ impl EvalOptions {
     ) -> Result<EvaluationSpec> {
         let spec =
             |set: &EvalSet<'_>| Ok((set.file.clone(), SetSpec::new(set.dataset, set.temperature)?));
+        let model = engine.model();
         Ok(EvaluationSpec {
             model: self.model.shown(),
-            model_checksum: engine.model_checksum(),
+            model_checksum: model.and_then(|model| model.fingerprint.clone()),
             engine: self.remote.engine.clone(),
             engine_model: self.remote.kwargs()?.model,
             precision: match self.remote.engine {
@@ -173,7 +174,7 @@ impl EvalOptions {
             seed: self.seed,
             prompts: self.data.prompts.record()?,
             chat_template: self.model.template.text()?,
-            template_date: engine.date_in_prompts(),
+            template_date: model.and_then(|model| model.tokenizer.date_in_prompts()),
             template_kwargs: self.model.template.variables()?,
             sets: sets.iter().map(spec).collect::<Result<_>>()?,
         })

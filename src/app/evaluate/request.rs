@@ -130,8 +130,7 @@ fn changes(before: &EvaluationSpec, now: &EvaluationSpec) -> Result<Vec<String>>
     let (mut was, mut is) = (serde_json::to_value(before)?, serde_json::to_value(now)?);
     // A server's address is not what makes its samples.
     let is_moved = before.engine.is_some() && now.engine.is_some();
-    let has_no_sum = was["model_checksum"].is_null();
-    let no_setting = [("sets", true), ("engine", is_moved), ("model_checksum", has_no_sum)];
+    let no_setting = [("sets", true), ("engine", is_moved)];
     let is_setting = |key: &String| !no_setting.iter().any(|(out, is_out)| *is_out && key == out);
     for one in [&mut was, &mut is].into_iter().filter_map(Value::as_object_mut) {
         one.retain(|key, _| is_setting(key));

@@ -1,7 +1,6 @@
 //! The gap between a run and the best value of its objective, in two parts: what the model class cannot reach, and what
 //! the optimisation did not. [`tealight_learn::gap`] has the computation.
 
-mod policies;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +15,6 @@ use crate::app::directory::{self, Destination, Existing};
 use crate::app::folder_settings;
 use crate::app::settings::defaults;
 use crate::app::training::TrainOptions;
-use policies::Policies;
 use tealight_learn::gap::{Beta, Measures, Outputs};
 use tealight_system::files::write_atomic;
 use tealight_system::range::{LIMIT_OR_ZERO, above, at_least};
@@ -154,9 +152,8 @@ pub fn run(options: &GapOptions, stop: &Stop) -> Result<Gap> {
     if let Some(output) = output {
         directory::begin(claim.as_ref(), output, existing)?;
     }
-    let (policies, rows) =
-        (Policies { options, settings: &settings, base: &base, device }, Vec::new());
-    let mut work = Work { policies, problems, beta: Beta(beta), stop, rows };
+    let (settings, base, beta, rows) = (&settings, &base, Beta(beta), Vec::new());
+    let mut work = Work { options, settings, base, device, problems, beta, stop, rows };
     work.measure_all()?;
     let gap = work.into_gap();
     if let Some(output) = output {

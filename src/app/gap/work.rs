@@ -1,12 +1,21 @@
 //! The policies of a run to rows of measures, and the two gaps between them.
 
-use anyhow::Result;
+use std::path::Path;
 
-use super::policies::{Movable, Policies};
-use super::{AscentFrom, Gap, GapRow};
+use anyhow::Result;
+use candle_core::Device;
+
+use super::{AscentFrom, Gap, GapOptions, GapRow};
+use crate::app::training::TrainOptions;
+use crate::app::training::fine_tune::new_adapter;
+use tealight_core::run_folder::{self, FINAL};
+use tealight_formats::adapter::Adapter;
+use tealight_formats::pretrained::Pretrained;
 use tealight_learn::gap::{Aim, Beta, Climb, Measures, Outputs};
 use tealight_learn::listed;
+use tealight_learn::train::checkpoint;
 use tealight_nn::model::Decoder;
+use tealight_nn::policy::Policy;
 use tealight_system::stop::Stop;
 use tealight_system::telemetry::Progress;
 
@@ -15,11 +24,20 @@ const RUN: &str = "run";
 
 /// The policies that are measured, on all outputs of the run's problems.
 pub(super) struct Work<'a> {
-    pub(super) policies: Policies<'a>,
+    pub(super) options: &'a GapOptions,
+    pub(super) settings: &'a TrainOptions,
+    pub(super) base: &'a Pretrained,
+    pub(super) device: Device,
     pub(super) problems: Vec<Outputs>,
     pub(super) beta: Beta,
     pub(super) stop: &'a Stop,
     pub(super) rows: Vec<(String, Measures)>,
+}
+
+/// A policy of the run's model class, which can be moved.
+struct Movable {
+    policy: Policy,
+    adapter: Option<Adapter>,
 }
 
 impl Work<'_> {
@@ -29,20 +47,20 @@ impl Work<'_> {
             self.problems.iter().map(|outputs| outputs.base.clone()).collect();
         let of_base = Measures::new(&self.problems, &of_base, self.beta);
         self.rows.push(("base".into(), of_base));
-        for (name, folder) in self.policies.checkpoints() {
-            let decoder = self.policies.decoder(&folder)?;
-            self.measure(&name, &decoder)?;
+        let options = self.options;
+        for (step, folder) in checkpoint::all(&options.run).into_iter().rev() {
+            let decoder = self.base.tuned(&folder, &self.device)?;
+            self.measure(&run_folder::checkpoint(step), &decoder)?;
         }
-        let trained = self.policies.trained();
-        let decoder = self.policies.decoder(&trained)?;
+        let trained = options.run.join(FINAL);
+        let decoder = self.base.tuned(&trained, &self.device)?;
         self.measure(RUN, &decoder)?;
-        let options = self.policies.options;
-        let projection = self.policies.movable(None)?;
+        let projection = self.movable(None)?;
         let (steps, rate) = (options.projection_steps, options.projection_learning_rate);
         if steps > 0 {
             self.climb(&projection, Aim::Projection, (steps, rate))?;
             let reached = self.measure("projection", projection.policy.decoder())?.objective;
-            self.policies.save(&projection, "projection")?;
+            self.save(&projection, "projection")?;
             if reached < of_base.objective {
                 tracing::warn!(
                     "J of the projection is below the base's: use more --projection-steps, or another \
@@ -60,21 +78,45 @@ impl Work<'_> {
         let mut projection = Some(projection);
         for from in from {
             let (name, start) = match from {
-                AscentFrom::Base => ("base", Some(self.policies.movable(None)?)),
-                AscentFrom::Run => ("run", Some(self.policies.movable(Some(&trained))?)),
+                AscentFrom::Base => ("base", Some(self.movable(None)?)),
+                AscentFrom::Run => ("run", Some(self.movable(Some(&trained))?)),
                 AscentFrom::Projection => ("projection", projection.take()),
             };
             let Some(start) = start else { continue };
             let ascent = (options.ascent_steps, options.ascent_learning_rate);
             self.climb(&start, Aim::Objective, ascent)?;
             self.measure(&format!("ascent from {name}"), start.policy.decoder())?;
-            self.policies.save(&start, &format!("ascent-from-{name}"))?;
+            self.save(&start, &format!("ascent-from-{name}"))?;
         }
         Ok(())
     }
 
+    /// A policy of the run's class: all weights, or an adapter of the run's rank on the base; at the base, or at what
+    /// was saved in a folder.
+    fn movable(&self, folder: Option<&Path>) -> Result<Movable> {
+        let rlvr = &self.settings.rlvr;
+        let adapter = new_adapter(&rlvr.settings.lora, self.base, rlvr.seed, &self.device)?;
+        let policy = self.base.policy(adapter.as_ref())?;
+        if let Some(folder) = folder {
+            policy.restore(&self.base.trained_weights(
+                adapter.is_some(),
+                folder,
+                &self.device,
+            )?)?;
+        }
+        Ok(Movable { policy, adapter })
+    }
+
+    /// Writes a policy to a folder of the output, where there is one.
+    fn save(&self, movable: &Movable, name: &str) -> Result<()> {
+        let Some(output) = &self.options.output else { return Ok(()) };
+        let folder = output.join(name);
+        tealight_system::files::writable_subfolder(&folder)?;
+        self.base.save_trained(movable.adapter.as_ref(), &movable.policy.tensors(), &folder)
+    }
+
     fn climb(&self, movable: &Movable, aim: Aim, (steps, rate): (usize, f64)) -> Result<()> {
-        let temperature = self.policies.settings.rlvr.settings.temperature;
+        let temperature = self.settings.rlvr.settings.temperature;
         let climb = Climb { aim, beta: self.beta, temperature, steps, learning_rate: rate };
         let label = match aim {
             Aim::Projection => "projection of p_beta",
@@ -88,7 +130,7 @@ impl Work<'_> {
     }
 
     fn measure(&mut self, name: &str, decoder: &Decoder) -> Result<Measures> {
-        let temperature = self.policies.settings.rlvr.settings.temperature;
+        let temperature = self.settings.rlvr.settings.temperature;
         let of_problem = |outputs: &Outputs| {
             listed::logp(decoder, &outputs.rows, temperature, &mut || self.stop.check())
         };
@@ -113,8 +155,8 @@ impl Work<'_> {
         let rows: Vec<GapRow> = self.rows.into_iter().map(row).collect();
         let of_run = rows.iter().find(|row| row.policy == RUN);
         Gap {
-            run: self.policies.options.run.display().to_string(),
-            objective: self.policies.settings.rlvr.objective.to_string(),
+            run: self.options.run.display().to_string(),
+            objective: self.settings.rlvr.objective.to_string(),
             beta: self.beta.0,
             problems: self.problems.len(),
             outputs: self.problems.iter().map(|outputs| outputs.rows.len()).sum(),

@@ -4,8 +4,8 @@ pub mod paper;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use anyhow::Result;
+use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -27,8 +27,8 @@ pub struct LabOptions {
     #[arg(default_value = "ends", help = worlds())]
     pub world: String,
     /// Class of policies. Default: bigram; unigram for the world strategies.
-    #[arg(long)]
-    pub class: Option<String>,
+    #[arg(long, value_enum, ignore_case = true)]
+    pub class: Option<Class>,
     /// Maximise mean reward - beta KL(q || base) for each of these betas. With --divergence the target is p_beta
     /// instead.
     #[arg(long, value_delimiter = ',', add = above(0.0).at_most(1e6))]
@@ -172,44 +172,29 @@ fn object(
         Some(Divergence::ForwardKl) => Some(0.0),
         _ => None,
     };
-    for (key, own) in [
-        ("world", json!(world.name)),
-        ("class", json!(class)),
-        ("beta", json!(beta)),
-        ("alpha", json!(alpha)),
-        ("divergence", json!(divergence.map(|divergence| divergence.to_string()))),
-        ("objective", json!(optimum.value)),
-        ("objective_closed_form", json!(optimum.closed_form)),
-        ("objective_from_base", json!(optimum.from_base.as_ref().map(|(value, _)| value))),
-        (
-            "is_from_base_converged",
-            json!(optimum.from_base.as_ref().map(|_| optimum.is_from_base_settled)),
-        ),
-        ("base", json!(base)),
-        ("pstar", json!(pstar)),
-    ] {
-        if !own.is_null() {
-            value[key] = own;
-        }
-    }
+    let own = json!({
+        "world": world.name,
+        "class": class,
+        "beta": beta,
+        "alpha": alpha,
+        "divergence": divergence.map(|divergence| divergence.to_string()),
+        "objective": optimum.value,
+        "objective_closed_form": optimum.closed_form,
+        "objective_from_base": optimum.from_base.as_ref().map(|(value, _)| value),
+        "is_from_base_converged": optimum.from_base.as_ref().map(|_| optimum.is_from_base_settled),
+        "base": base,
+        "pstar": pstar,
+    });
+    let own = own.as_object().into_iter().flatten().filter(|(_, own)| !own.is_null());
+    own.for_each(|(key, own)| value[key] = own.clone());
     Ok(value)
 }
 
 /// The world and the class of policies that are asked for.
 fn world_and_class(options: &LabOptions) -> Result<(World, Class)> {
     let world = World::named(&options.world)?;
-    let class = match &options.class {
-        Some(name) => named_class(name)?,
-        None if world.name == "strategies" => Class::Unigram,
-        None => Class::Bigram,
-    };
-    Ok((world, class))
-}
-
-fn named_class(text: &str) -> Result<Class> {
-    Class::from_str(text, true).or_else(|_| {
-        bail!("--class `{text}` is not one of unigram, bigram, trigram, full");
-    })
+    let default = if world.name == "strategies" { Class::Unigram } else { Class::Bigram };
+    Ok((world, options.class.unwrap_or(default)))
 }
 
 fn points(options: &LabOptions) -> Result<Vec<Point>> {

@@ -14,11 +14,11 @@ use tealight_lab::fixed_mu::{FixedMu, Series};
 use tealight_lab::paper::{Claims, Request, Row, claims};
 use tealight_system::files::write_atomic;
 
-/// The papers whose claims are shown, with their titles.
-const PAPERS: [(&str, &str); 1] = [(
-    "2605.02375",
-    "Binary Rewards and Reinforcement Learning: Fundamental Challenges (Marc Dymetman, 2026)",
-)];
+/// The paper whose claims are shown.
+const PAPER: &str = "2605.02375";
+/// Its title.
+const TITLE: &str =
+    "Binary Rewards and Reinforcement Learning: Fundamental Challenges (Marc Dymetman, 2026)";
 
 /// One claim for the terminal and the page.
 pub struct ClaimTable {
@@ -45,11 +45,9 @@ pub struct PaperReport {
 /// # Errors
 /// A number that is not known, a world of several prompts, a folder that holds files.
 pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
-    let Some((number, title)) = PAPERS.iter().find(|(known, _)| *known == number) else {
-        let known: Vec<String> =
-            PAPERS.iter().map(|(number, title)| format!("{number}, {title}")).collect();
-        bail!("--paper `{number}` is not known; choose one of: {}", known.join("; "))
-    };
+    if number != PAPER {
+        bail!("--paper `{number}` is not known; there is {PAPER}, {TITLE}");
+    }
     let (world, class) = world_and_class(options)?;
     let default = PathBuf::from(format!("paper-{number}"));
     let output = options.output.as_ref().unwrap_or(&default);
@@ -67,7 +65,7 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
         tables: tables(&found),
         json: json!({
             "paper": number,
-            "title": title,
+            "title": TITLE,
             "world": world.name,
             "class": class,
             "base_validity": world.base_validity(0),
@@ -80,7 +78,7 @@ pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
     let claim = directory::fresh(output, existing)?;
     directory::begin(Some(&claim), output, existing)?;
     let page = output.join("paper.html");
-    let document = document(&report, &found, (&world, options), (number, title));
+    let document = document(&report, &found, (&world, options));
     write_atomic(&page, document_page(&document)?.as_bytes())?;
     let text = serde_json::to_string_pretty(&report.json)?;
     write_atomic(&output.join("results.json"), text.as_bytes())?;
@@ -353,7 +351,6 @@ fn document(
     report: &PaperReport,
     claims: &Claims,
     (world, options): (&World, &LabOptions),
-    (number, title): (&str, &str),
 ) -> Document {
     let mut sections = report.tables.each_ref().map(|table| {
         let numbers = Table::new(table.cells.clone()).titled("Numbers", "");
@@ -363,8 +360,8 @@ fn document(
         sections[place] = std::mem::take(&mut sections[place]).charts(vec![chart]);
     }
     Document {
-        title: title.to_owned(),
-        made: format!("arXiv {number}, its claims on the toy world `{}`, tealight lab --paper {number}", world.name),
+        title: TITLE.to_owned(),
+        made: format!("arXiv {PAPER}, its claims on the toy world `{}`, tealight lab --paper {PAPER}", world.name),
         verdict: vec![report.summary.clone()],
         top: vec![effective_along_beta(claims)],
         lead: vec![

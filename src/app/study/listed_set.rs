@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use tealight_core::names;
-use tealight_eval::exact::{ListedProblem, Mode};
+use tealight_eval::exact::Mode;
 
 use super::sets::{Model, StudySet};
 use crate::app::session::Session;
@@ -29,9 +29,7 @@ const MOST_BYTES: u64 = 256 << 20;
 pub(crate) struct ListedSet {
     pub(crate) dataset: String,
     file: String,
-    answers: ListedAnswers,
-    /// How many correct answers each problem has, listed or not.
-    totals: Vec<Option<u64>>,
+    pub(crate) answers: ListedAnswers,
 }
 
 /// A line of a checkpoint's file.
@@ -46,38 +44,11 @@ impl ListedSet {
     /// The answers to the problems of a set; completions may have `longest` tokens.
     pub(crate) fn new(set: &StudySet, tokenizer: &dyn Tokenizer, longest: usize) -> Result<Self> {
         let dataset = &*set.dataset;
-        let Some(list) = dataset.spellings else {
-            bail!(
-                "the correct answers to {} cannot be listed; those of countdown can (--task countdown), and those of \
-                 every task that `tealight tasks` lists",
-                dataset.name
-            );
-        };
-        let mut all = Self {
+        Ok(Self {
             dataset: dataset.name.clone(),
             file: format!("answers-{}.jsonl", names::file_name(&dataset.name)),
-            answers: ListedAnswers::default(),
-            totals: Vec::new(),
-        };
-        for problem in &dataset.problems {
-            let texts = list(problem).filter(|texts| !texts.is_empty()).with_context(|| {
-                format!(
-                    "the correct answers to problem `{}` of {} are too many to be listed; choose another held-out set",
-                    problem.id, dataset.name
-                )
-            })?;
-            let added = all.answers.add(dataset, problem, &texts, (tokenizer, longest));
-            added.with_context(|| format!("problem `{}` of {}", problem.id, dataset.name))?;
-            all.totals.push(problem.total);
-            if all.sequences() > MOST_SEQUENCES {
-                bail!(
-                    "more than {MOST_SEQUENCES} token sequences would be scored at every checkpoint ({} problems are \
-                     enough for that); lower the number of problems",
-                    all.totals.len()
-                );
-            }
-        }
-        Ok(all)
+            answers: ListedAnswers::of_dataset(dataset, (tokenizer, longest), MOST_SEQUENCES)?,
+        })
     }
 
     /// Token sequences that are scored.
@@ -86,7 +57,7 @@ impl ListedSet {
     }
 
     /// The answers, those of a problem together.
-    pub(crate) fn modes(&self) -> &[Mode] {
+    fn modes(&self) -> &[Mode] {
         &self.answers.modes
     }
 
@@ -119,18 +90,6 @@ impl ListedSet {
             .collect::<std::result::Result<_, _>>()?;
         write_atomic(&path, (lines.join("\n") + "\n").as_bytes())?;
         Ok(logp)
-    }
-
-    /// The same problem by problem.
-    pub(crate) fn problems(&self, logp: &[f64]) -> Vec<ListedProblem> {
-        let mut from = 0;
-        let of_problem = |(modes, total): (&[Mode], &Option<u64>)| {
-            let own = logp[from..from + modes.len()].to_vec();
-            from += modes.len();
-            ListedProblem { logp: own, total: *total }
-        };
-        let by_problem = self.modes().chunk_by(|a, b| a.problem == b.problem);
-        by_problem.zip(&self.totals).map(of_problem).collect()
     }
 
     /// The lines of a file that is there; one of other answers is an error.

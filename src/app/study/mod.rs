@@ -36,7 +36,7 @@ use configuration::Configuration;
 use listed_set::ListedSet;
 use objectives::Objectives;
 pub use plan::{Plan, dry_run, planned};
-use seeds::{Seeds, distinct, read_seeds, seeds};
+use seeds::{Seeds, distinct, seeds};
 use sets::{SetOptions, StudySet};
 use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
@@ -84,11 +84,9 @@ pub struct StudyOptions {
     pub objectives: Vec<Objectives>,
     /// Seeds, with one run of each objective for each seed. A..B stands for all seeds from A to B, both included.
     #[arg(long, value_delimiter = ',', default_value = "0", value_parser = seeds, help_heading = "Optimizer")]
-    #[serde(deserialize_with = "read_seeds")]
     pub seeds: Vec<Seeds>,
     /// Seeds of the tuning runs, disjoint from --seeds.
     #[arg(long, value_delimiter = ',', default_value = "100,101", value_parser = seeds, help_heading = "Optimizer")]
-    #[serde(deserialize_with = "read_seeds")]
     pub tuning_seeds: Vec<Seeds>,
     /// Mean Pass@1 on --eval-dataset that a configuration must reach. Of those that do, the one with the most distinct
     /// correct answers is chosen; if none does, the one with the largest Pass@1.

@@ -86,7 +86,7 @@ fn scored(
     at: (f64, &Path),
 ) -> Result<Vec<ListedProblem>> {
     session.ranks.first(|| listed.scored(session, model, at).map(drop))?;
-    Ok(listed.problems(&listed.scored(session, model, at)?))
+    Ok(listed.answers.problems(&listed.scored(session, model, at)?))
 }
 
 impl<'a> PathSet<'a> {

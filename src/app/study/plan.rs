@@ -256,7 +256,7 @@ impl Prepared {
         let params = self.options.sets.sampling(&self.options.settings, &self.base.tokenizer);
         let max_num_seqs = self.options.settings.max_num_seqs;
         let draw = SamplingRequest { n: self.options.n, params: &params, seed: 0, max_num_seqs };
-        let solver = session.solver(&session.base_decoder, &draw);
+        let solver = draw.solver(&session.base_decoder, &session.base.tokenizer);
         let job = EvalJob {
             progress: Box::new(EvalBar::silent("plan".into(), session.stop)),
             ..EvalJob::new(&some, draw.n, &solver)

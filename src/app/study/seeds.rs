@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use anyhow::{Result, bail};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A seed, or a range of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "SeedEntry")]
 pub struct Seeds(std::ops::RangeInclusive<u64>);
 
 /// Most seeds of a study.
@@ -56,23 +57,24 @@ impl Serialize for Seeds {
     }
 }
 
-/// Seeds in a file: numbers, or ranges as text.
-pub(super) fn read_seeds<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<Seeds>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum SeedEntry {
-        Number(u64),
-        Text(String),
+/// Seeds in a file: a number, or a range as text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SeedEntry {
+    Number(u64),
+    Text(String),
+}
+
+impl TryFrom<SeedEntry> for Seeds {
+    type Error = String;
+
+    fn try_from(entry: SeedEntry) -> Result<Self, String> {
+        let read = match entry {
+            SeedEntry::Number(number) => seeds(&number.to_string()),
+            SeedEntry::Text(text) => seeds(&text),
+        };
+        read.map_err(|error| format!("{error:#}"))
     }
-    let entries = Vec::<SeedEntry>::deserialize(deserializer)?;
-    let one = |entries| match entries {
-        SeedEntry::Number(number) => seeds(&number.to_string()),
-        SeedEntry::Text(text) => seeds(&text),
-    };
-    let all: Result<Vec<Seeds>> = entries.into_iter().map(one).collect();
-    all.map_err(|error| serde::de::Error::custom(format!("{error:#}")))
 }
 
 #[cfg(test)]

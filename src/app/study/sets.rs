@@ -276,7 +276,7 @@ impl StudySet {
         label: String,
         path: &Path,
     ) -> Result<Vec<Tally>> {
-        let solver = session.solver(decoder, draw);
+        let solver = draw.solver(decoder, &session.base.tokenizer);
         let store = SampleStore::open(path, &self.dataset.problems, &session.ranks)?;
         store.notes.iter().for_each(|note| tracing::info!("  {note}"));
         let job = EvalJob {

@@ -158,7 +158,7 @@ impl HeldOutSet {
         let n = self.options.eval_num_samples;
         let draw = SamplingRequest { n, ..*draw };
         let label = format!("step {step} on {}", self.dataset.name);
-        let (ranks, solver) = (&session.ranks, session.solver(decoder, &draw));
+        let (ranks, solver) = (&session.ranks, draw.solver(decoder, &session.base.tokenizer));
         let job = EvalJob {
             ranks,
             rules: Rules { truncated: self.truncated, ..Rules::default() },

@@ -253,15 +253,12 @@ impl TrainOptions {
         let plan = self.rlvr.plan()?;
         let rounds = self.model.precision.rollout_dtype.is_some();
         self.engine.check(rounds)?;
-        if self.engine.remote.engine.is_some() && !plan.is_on_policy() {
+        let of_rollouts =
+            [("--engine", self.engine.remote.engine.is_some()), ("--rollout-dtype", rounds)];
+        let given = of_rollouts.iter().find(|(_, is_given)| *is_given);
+        if let (Some((option, _)), false) = (given, plan.is_on_policy()) {
             bail!(
-                "objective `{}` samples nothing while it trains: --engine has no effect",
-                self.rlvr.objective
-            );
-        }
-        if rounds && !plan.is_on_policy() {
-            bail!(
-                "objective `{}` samples nothing while it trains: --rollout-dtype has no effect",
+                "objective `{}` samples nothing while it trains: {option} has no effect",
                 self.rlvr.objective
             );
         }
@@ -295,21 +292,6 @@ impl TrainOptions {
         Ok((dataset, held_out))
     }
 
-    /// Leaves out the problems that are too long, where that is asked for.
-    fn filter(
-        &self,
-        dataset: &mut Dataset,
-        held_out: Option<&mut HeldOutSet>,
-        base: &Pretrained,
-    ) -> Result<()> {
-        let requested = self.rlvr.settings.max_completion_length;
-        self.data.filter(dataset, requested, base.tokenizer_and_context())?;
-        match held_out.and_then(HeldOutSet::dataset_mut) {
-            Some(held_out) => self.data.filter(held_out, requested, base.tokenizer_and_context()),
-            None => Ok(()),
-        }
-    }
-
     /// With the length of completions that is used: beside the longest prompt, held out or not. Prompts that are too
     /// long are left out first, where that is asked for.
     fn with_length(
@@ -318,12 +300,15 @@ impl TrainOptions {
         mut held_out: Option<&mut HeldOutSet>,
         base: &Pretrained,
     ) -> Result<Self> {
-        self.filter(dataset, held_out.as_deref_mut(), base)?;
-        let mut options = self.clone();
+        let (mut options, limits) = (self.clone(), base.tokenizer_and_context());
         let asked = &mut options.rlvr.settings.max_completion_length;
+        self.data.filter(dataset, *asked, limits)?;
+        if let Some(held_out) = held_out.as_deref_mut().and_then(HeldOutSet::dataset_mut) {
+            self.data.filter(held_out, *asked, limits)?;
+        }
         let held_out = held_out.iter().map(|set| &**set.dataset());
         let datasets = std::iter::once(&*dataset).chain(held_out);
-        *asked = Some(lengths::completion_length(*asked, datasets, base.tokenizer_and_context())?);
+        *asked = Some(lengths::completion_length(*asked, datasets, limits)?);
         Ok(options)
     }
 }

@@ -42,14 +42,23 @@ impl Flags {
     }
 }
 
-pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
+/// The options of `eval`.
+pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<EvalOptions> {
     // A file may be a pipe, which can be read once.
     let files = config_merge::files(matches)?;
     let mut options: EvalOptions = config_merge::resolve_with(matches, None, &files)?;
     let given = config_merge::given::<EvalOptions>(matches, &files)?;
     options.is_default_dataset = given.contains("model") && !given.contains("dataset");
+    Ok(options)
+}
+
+pub(in crate::cli) fn run(
+    options: &EvalOptions,
+    matches: &ArgMatches,
+    process: &Process,
+) -> Result<()> {
     let existing = Flags::existing(matches)?;
-    let judged = evaluate::run(&options, existing, process).inspect_err(|error| {
+    let judged = evaluate::run(options, existing, process).inspect_err(|error| {
         if let (true, Some(output)) = (error.is::<Interrupted>(), &options.output) {
             let output = output.display();
             tracing::info!("saved the samples in {output}; continue with the same command");
@@ -58,8 +67,11 @@ pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()>
     show(judged?, options.json)
 }
 
-pub(in crate::cli) fn grade(matches: &ArgMatches, process: &Process) -> Result<()> {
-    let GradeSettings { file, grade: options } = config_merge::resolve(matches)?;
+pub(in crate::cli) fn grade(
+    GradeSettings { file, grade: options }: GradeSettings,
+    matches: &ArgMatches,
+    process: &Process,
+) -> Result<()> {
     let file = file.context("name the FILE of completions, or -")?;
     show(grade::run(&options, &file, Flags::existing(matches)?, &process.stop)?, options.json)
 }

@@ -18,7 +18,6 @@ use tealight_nn::generate::{Finish, RngKey, SampleRequest, SamplingParams};
 use tealight_nn::tokenizer::{TextStream, Tokenizer};
 use tealight_system::files::read_limited;
 use tealight_system::range::{COUNT, SEED, TOKENS, at_least};
-use tealight_system::stop::Stop;
 use tealight_system::telemetry::{out, print};
 
 /// Largest prompt, in bytes.
@@ -67,14 +66,14 @@ struct GenerateRequest<'a> {
     model: &'a Sampled,
 }
 
-pub(in crate::cli) fn run(options: &GenerateOptions, _stop: &Stop) -> Result<()> {
+pub(in crate::cli) fn run(options: &GenerateOptions) -> Result<()> {
     let prompt = options.prompt()?;
     if options.model.model == hub::EMBEDDED && !prompt.as_deref().is_some_and(is_countdown) {
         tracing::warn!(
             "the embedded model `countdown` only plays Countdown (tealight generate '3,7,8,9=24:'); name another model with --model"
         );
     }
-    let model = options.model.load_to_sample()?;
+    let model = options.model.load_to_sample(false)?;
     let asked = GenerateRequest { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),

@@ -13,7 +13,7 @@ use tealight_core::Prompt;
 use tealight_core::guard::caught;
 use tealight_core::lines::Lines;
 use tealight_datasets::verify::math::{self, Mode, Outcome};
-use tealight_datasets::{Verdict, Verifier, judge};
+use tealight_datasets::{Verdict, judge};
 
 use crate::app::verdicts::{Judge, Judged, judged_by, math_line};
 use tealight_system::telemetry::{out, print};
@@ -70,7 +70,8 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
             Judge::Math(mode) => (one(gold, answer, mode, options.explain)?, 1),
             Judge::Other(ref verifier) => {
                 let prompt = options.prompt.clone().map(Prompt::Text);
-                (other(&**verifier, gold, answer, (prompt, options.explain))?, 1)
+                let verdict = judged_by(&**verifier, gold.clone(), answer, (prompt, None));
+                (print_verdict(verdict, verifier.name(), gold, options.explain)?, 1)
             }
         },
         (None, None, Some(file)) if file == "-" => {
@@ -82,7 +83,9 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
         }
         _ => bail!("give --gold G --answer A, or --jsonl FILE"),
     };
-    warn_of(&judge);
+    if let Some(complaint) = judge.complaint() {
+        tracing::warn!("the verifier failed: {complaint}");
+    }
     if all == 0 {
         bail!("{}: no pair: there is nothing to judge", options.jsonl.as_deref().unwrap_or("-"));
     }
@@ -90,24 +93,6 @@ pub(in crate::cli) fn run(options: &VerifyOptions) -> Result<()> {
         bail!("{} of {all} answers are not correct", all - correct);
     }
     Ok(())
-}
-
-/// Says what went wrong with the verifier itself.
-fn warn_of(judge: &Judge) {
-    if let Some(complaint) = judge.complaint() {
-        tracing::warn!("the verifier failed: {complaint}");
-    }
-}
-
-/// Prints the verdict of another verifier than that of mathematics; whether it is correct.
-fn other(
-    verifier: &dyn Verifier,
-    gold: &str,
-    answer: &str,
-    (prompt, explain): (Option<Prompt>, bool),
-) -> Result<usize> {
-    let verdict = judged_by(verifier, gold.to_owned(), answer, (prompt, None));
-    print_verdict(verdict, verifier.name(), gold, explain)
 }
 
 /// Prints a verdict that has no place in the answer; whether it is correct.

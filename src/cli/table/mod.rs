@@ -39,36 +39,26 @@ fn summary(summary: &Summary) -> String {
     }
     let largest = summary.pass_at_k.keys().next_back().copied().unwrap_or(summary.n);
     let more: String = lines(summary).iter().map(|line| format!("{line}\n")).collect();
-    let unjudged = match summary.unjudged {
-        0 => String::new(),
-        count => {
-            format!(
-                "\n{} left out, which could not be judged",
-                with_verb(count, "completion", "are")
-            )
-        }
-    };
-    let mut cut = match summary.truncated_correct {
-        0 => String::new(),
-        count => format!(" ({count} of them with a correct answer)"),
-    };
-    if summary.unknown_ends > 0 {
-        cut += &format!(" (no finish reason: {})", summary.unknown_ends);
-    }
-    let failed = match summary.failed {
-        0 => String::new(),
-        count => format!(
-            "\n{} counted as incorrect, without an answer (refused, filtered, failed, no text)",
-            with_verb(count, "completion", "are")
-        ),
-    };
+    let completions = |count| with_verb(count, "completion", "are");
+    let unjudged = unless_zero(summary.unjudged, |count| {
+        format!("\n{} left out, which could not be judged", completions(count))
+    });
+    let cut = unless_zero(summary.truncated_correct, |count| {
+        format!(" ({count} of them with a correct answer)")
+    });
+    let unknown =
+        unless_zero(summary.unknown_ends, |count| format!(" (no finish reason: {count})"));
+    let failed = unless_zero(summary.failed, |count| {
+        let why = "without an answer (refused, filtered, failed, no text)";
+        format!("\n{} counted as incorrect, {why}", completions(count))
+    });
     format!(
         "{table}{}{failed}{unjudged}\n{more}{}, {} each; {}, {:.1} % without a readable answer, {}",
         by_level(summary, largest),
         counted(summary.problems, "problem"),
         with_noun(&summary.samples_each(), "sample"),
         summary.truncated.map_or("number of truncated completions unknown".into(), |s| format!(
-            "{:.1} % truncated{cut}",
+            "{:.1} % truncated{cut}{unknown}",
             s * 100.0
         )),
         summary.no_answer * 100.0,
@@ -96,6 +86,11 @@ fn by_level(summary: &Summary, k: usize) -> String {
     }
     let groups = groups.iter().map(|(value, names)| format!("{value} {}", names.join(" or ")));
     format!("\ndistinct correct among {k}: {}", groups.collect::<Vec<_>>().join(", "))
+}
+
+/// What is said of a count, where it is not zero.
+fn unless_zero(count: usize, said: impl FnOnce(usize) -> String) -> String {
+    if count == 0 { String::new() } else { said(count) }
 }
 
 /// Measures besides Pass@k and distinct answers, a line each.

@@ -42,8 +42,7 @@ pub(in crate::cli) fn resolve(matches: &ArgMatches) -> Result<LabOptions> {
     Ok(options)
 }
 
-pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
-    let options = resolve(matches)?;
+pub(in crate::cli) fn run(options: &LabOptions) -> Result<()> {
     if let Some(objective) = &options.prove {
         let mut proof = prove(objective, options.claim.as_deref(), options.num_generations)?;
         proof.fixed_point = fixed_point(&objective.plan)?;
@@ -53,7 +52,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
         })?);
     }
     if let Some(number) = &options.paper {
-        let report = paper::run(&options, number)?;
+        let report = paper::run(options, number)?;
         if options.json {
             return Ok(print(&report.json)?);
         }
@@ -63,7 +62,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches) -> Result<()> {
         }
         return Ok(print(&report.summary)?);
     }
-    let printed = lab::run(&options)?;
+    let printed = lab::run(options)?;
     if options.json {
         return Ok(printed.json.iter().try_for_each(print)?);
     }

@@ -1,7 +1,7 @@
 //! Commands that make models.
 
 mod foreign;
-mod resume;
+pub(super) mod resume;
 pub(super) mod sft;
 pub(super) mod study;
 pub(super) mod train;

@@ -45,7 +45,7 @@ pub(in crate::cli) struct RunFlags {
 }
 
 /// The settings of a run and its directory, where one is named.
-pub(super) fn resolve<S>(matches: &ArgMatches) -> Result<(S, Option<RunDirectory>)>
+pub(in crate::cli) fn resolve<S>(matches: &ArgMatches) -> Result<(S, Option<RunDirectory>)>
 where
     S: Args + FromArgMatches + Serialize + DeserializeOwned,
 {

@@ -215,20 +215,24 @@ impl Flags {
     }
 }
 
-pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
-    let (options, flags) = (resolve(matches)?, Flags::from_arg_matches(matches)?);
+pub(in crate::cli) fn run(
+    options: &StudyOptions,
+    matches: &ArgMatches,
+    process: &Process,
+) -> Result<()> {
+    let flags = Flags::from_arg_matches(matches)?;
     if flags.plan {
-        return Ok(print(table::plan(&study::planned(&options, process)?))?);
+        return Ok(print(table::plan(&study::planned(options, process)?))?);
     }
     if flags.dry_run {
-        return Ok(print(study::dry_run(&options, process)?)?);
+        return Ok(print(study::dry_run(options, process)?)?);
     }
     let start = match (flags.resume.is_some(), flags.overwrite) {
         (true, _) => Start::Resume(String::new()),
         (false, true) => Start::Replace,
         (false, false) => Start::New,
     };
-    let Some(done) = study::run(&options, &start, process)? else { return Ok(()) };
+    let Some(done) = study::run(options, &start, process)? else { return Ok(()) };
     print(table::study(&done.study))?;
     let page = done.output.join("report.html");
     tracing::info!("{:.0} s; open {}", done.study.seconds, page.display());

@@ -1,10 +1,4 @@
 //! `tealight train`: which folder a run is in, what is printed, `--dry-run`.
-//!
-//! Its options are fields of `TrainOptions` (`src/app/training/mod.rs`), most of them of settings that are flattened
-//! there: `learn/src/train/rlvr/settings.rs` has those of the training itself, `learn/src/train/` those of the
-//! optimizer, `src/app/settings.rs` those of the model and the data. A field's comment is its help. Whether an option
-//! changes the result of a run is in `learn/src/train/rlvr/config.rs` (`RlvrConfig::identity`); whether a run's folder
-//! may set it on `--resume`, in `src/app/folder_settings.rs`.
 
 use std::io::Write;
 
@@ -14,6 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::resume::{self, RunFlags, RunSettings};
 use crate::app::data_file;
+use crate::app::directory::RunDirectory;
 use crate::app::training::held_out::HeldOutOptions;
 use crate::app::training::{self, DryRun, TrainOptions};
 use tealight_eval::number::counted;
@@ -26,13 +21,11 @@ pub(in crate::cli) type Settings = RunSettings<TrainOptions>;
 /// The flags of this command.
 pub(in crate::cli) type Flags = RunFlags;
 
-/// Reads the options, and no more.
-pub(in crate::cli) fn check(matches: &ArgMatches) -> Result<()> {
-    resume::resolve::<TrainOptions>(matches).map(drop)
-}
-
-pub(in crate::cli) fn run(matches: &ArgMatches, process: &Process) -> Result<()> {
-    let (options, directory) = resume::resolve::<TrainOptions>(matches)?;
+pub(in crate::cli) fn run(
+    (options, directory): (TrainOptions, Option<RunDirectory>),
+    matches: &ArgMatches,
+    process: &Process,
+) -> Result<()> {
     idle(&options, matches)?.iter().for_each(|warning| tracing::warn!("{warning}"));
     if Flags::from_arg_matches(matches)?.dry_run {
         return show(&training::dry_run(&options, &process.ranks)?);

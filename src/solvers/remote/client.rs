@@ -1,5 +1,6 @@
 //! One request to a server, tried until it is answered.
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -46,9 +47,9 @@ pub(super) struct Client {
     /// The fields that it refuses.
     fields: Fields,
     /// Whether it was said that another model answers than was asked for.
-    is_warned: AtomicBool,
+    model_warned: Once,
     /// Whether a finish reason was named that nobody here knows.
-    is_unknown_named: AtomicBool,
+    end_named: Once,
 }
 
 /// A prompt for a server to complete.
@@ -100,8 +101,8 @@ impl Client {
             dialect: Dialect::Openai,
             most: usize::MAX,
             fields: Fields::default(),
-            is_warned: AtomicBool::new(false),
-            is_unknown_named: AtomicBool::new(false),
+            model_warned: Once::new(),
+            end_named: Once::new(),
         };
         client.address = address.probed(&client);
         client.dialect = match kwargs.dialect {
@@ -255,23 +256,23 @@ impl Client {
 
     fn warn_of_ends(&self, unknown: &[String]) {
         let Some(name) = unknown.first() else { return };
-        if !self.is_unknown_named.swap(true, Ordering::Relaxed) {
+        self.end_named.call_once(|| {
             tracing::warn!(
                 "{}: the finish reason `{name}` is unknown and is treated as a normal end",
                 self.address()
             );
-        }
+        });
     }
 
     /// Some servers sample from what they have, whatever they are asked for; others know a model by several names.
     fn warn_of_model(&self, requested: &str, answered: Option<String>) {
         let Some(other) = answered.filter(|name| name != requested) else { return };
-        if !self.is_warned.swap(true, Ordering::Relaxed) {
+        self.model_warned.call_once(|| {
             tracing::warn!(
                 "{} samples from the model `{other}`, by its own account, where `{requested}` was asked for",
                 self.address()
             );
-        }
+        });
     }
 
     fn written(&self, request: Request<'_>, n: usize) -> (&'static str, Value) {

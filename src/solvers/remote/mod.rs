@@ -23,7 +23,8 @@ mod served;
 mod server_info;
 mod workers;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -76,7 +77,7 @@ pub struct Remote {
     retries: usize,
     seed: u64,
     /// Whether a sample without a text was reported.
-    is_failure_named: AtomicBool,
+    failure_named: Once,
 }
 
 impl Remote {
@@ -99,8 +100,7 @@ impl Remote {
         }
         let EngineKwargs { model: name, concurrency, retries, .. } = kwargs;
         let model = name.unwrap_or_else(|| model.to_owned());
-        let is_failure_named = AtomicBool::new(false);
-        Ok(Self { client, model, concurrency, retries, seed, is_failure_named })
+        Ok(Self { client, model, concurrency, retries, seed, failure_named: Once::new() })
     }
 
     /// How the server is spoken to.
@@ -217,12 +217,12 @@ impl RemoteSolver<'_> {
     /// Says of the first sample without an answer why it has none.
     fn name_failure(&self, request: &ProblemRequest<'_>, answer: &Completion) {
         let Some(why) = &answer.failure else { return };
-        if !self.remote.is_failure_named.swap(true, Ordering::Relaxed) {
+        self.remote.failure_named.call_once(|| {
             tracing::warn!(
                 "problem `{}`: a sample without an answer: {why}; --failed decides how such samples are counted",
                 request.problem.id
             );
-        }
+        });
     }
 }
 

@@ -159,7 +159,7 @@ Keys, for any objective as NAME:key=value:...
   mask-truncated    true: truncated completions are left out of the loss, not incorrect";
 
 /// Meanings of keys that [`KEYS`] explains with others.
-const FURTHER: [(&str, &str); 7] = [
+const FURTHER: [(&str, &str); 6] = [
     ("epsilon", "importance ratios are clipped from below at 1 - epsilon"),
     (
         "epsilon-high",
@@ -175,10 +175,6 @@ const FURTHER: [(&str, &str); 7] = [
         "largest reduction of the reward, for the most likely correct completion of a group",
     ),
     ("target-entropy", "entropy per token, in nats, at which the bonus keeps the policy"),
-    (
-        "rehearsal-mean",
-        "own: stored completions have a separate mean; joint: they share one mean with the rollouts",
-    ),
 ];
 
 /// An objective for a reader: what it optimises, its keys and its papers.

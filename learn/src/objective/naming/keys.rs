@@ -25,13 +25,6 @@ KL of its paper), reverse-kl or forward-kl (tealight objectives)";
 /// Largest number that a key takes.
 const LARGEST: f64 = 1e6;
 
-/// Whose completions an estimator reads.
-const SAMPLERS: [(&str, SampleSource); 3] = [
-    ("policy", SampleSource::Policy),
-    ("stored", SampleSource::Stored),
-    ("filtered", SampleSource::Filtered),
-];
-
 /// Settings by name, each known to come from the user or from a preset.
 pub(super) struct Keys {
     values: BTreeMap<String, (String, bool)>,
@@ -123,6 +116,18 @@ impl Keys {
         bail!("`{key}`: `{text}` is not known; choose one of {}", names.join(", "))
     }
 
+    /// One of the values of `T`, by its name.
+    fn value<T: ValueEnum>(&mut self, key: &str, default: T) -> Result<T> {
+        let Some(text) = self.take(key) else { return Ok(default) };
+        let known = |one: &T| {
+            one.to_possible_value().is_some_and(|name| {
+                name.get_name().replace('_', "-") == text.replace('_', "-").to_lowercase()
+            })
+        };
+        let value = T::value_variants().iter().find(|one| known(one)).cloned();
+        value.ok_or_else(|| anyhow!("`{key}`: `{text}` is not one of {}", names::<T>()))
+    }
+
     fn flag(&mut self, key: &str) -> Result<bool> {
         self.choice(key, false, &[("true", true), ("false", false)])
     }
@@ -131,18 +136,12 @@ impl Keys {
     pub(super) fn plan(mut self) -> Result<Plan> {
         let anchor = self.anchor()?;
         let rule = self.rule()?;
-        let loss_type = match self.take("loss-type") {
-            None => LossType::Dapo,
-            Some(text) => LossType::from_str(&text.replace('-', "_"), true).map_err(|_| {
-                anyhow!("`loss-type`: `{text}` is not one of {}", names::<LossType>())
-            })?,
-        };
         let plan = Plan {
             anchor,
             rule,
             baseline: self.baseline()?,
             trust_region: self.trust_region()?,
-            loss_type,
+            loss_type: self.value("loss-type", LossType::Dapo)?,
             num_iterations: self.number("num-iterations", 1)?,
             steps_per_generation: self.number("steps-per-generation", 1)?,
             entropy: Entropy {
@@ -196,16 +195,11 @@ impl Keys {
             (Some(_), None) => bail!("a target needs a `divergence`"),
             (None, Some(divergence)) => self.regulariser(divergence).map(Anchor::Base),
             (Some(target), Some(divergence)) => {
-                let sampler = self.choice("sampler", SampleSource::Policy, &SAMPLERS)?;
-                let partitions = [
-                    ("fixed", Partition::Fixed),
-                    ("online", Partition::Online),
-                    ("cumulative", Partition::Cumulative),
-                ];
+                let sampler = self.value("sampler", SampleSource::Policy)?;
                 let (mut max_reward, mut partition) = (f64::INFINITY, Partition::Fixed);
                 if sampler == SampleSource::Policy {
                     max_reward = self.number("max-reward", f64::INFINITY)?;
-                    partition = self.choice("partition", Partition::Fixed, &partitions)?;
+                    partition = self.value("partition", Partition::Fixed)?;
                 }
                 let beta = match target {
                     Target::Tilted => self.number("beta", 0.0)?,
@@ -225,7 +219,7 @@ impl Keys {
 
     /// The divergence from the base, with its estimator.
     fn regulariser(&mut self, divergence: Divergence) -> Result<Regulariser> {
-        let sampler = self.choice("sampler", SampleSource::Policy, &SAMPLERS)?;
+        let sampler = self.value("sampler", SampleSource::Policy)?;
         let default = match sampler {
             SampleSource::Policy => Estimator::Score,
             SampleSource::Stored | SampleSource::Filtered => Estimator::Generator,
@@ -235,28 +229,20 @@ impl Keys {
                 "the expected gradient of k1 in the loss is 0; estimator=score subtracts k1 from the reward instead"
             );
         }
-        let estimator =
-            self.choice("estimator", default, &Estimator::ALL.map(|row| (row.0, row.1)))?;
+        let estimator = self.value("estimator", default)?;
         let beta = self.number("beta", 0.05)?;
         let split = self.split(sampler)?;
         Ok(Regulariser { divergence, beta, sampler, estimator, split })
     }
 
     fn split(&mut self, sampler: SampleSource) -> Result<Split> {
-        let mut split = Split {
-            pef_threshold: 0.0,
-            pef_samples: 0,
-            extra_check: false,
-            explore_all: true,
-            drop_unsolved: false,
-            one_sample: false,
-            is_joint_mean: false,
-        };
+        let mut split = Split::default();
         if sampler != SampleSource::Policy {
             split.pef_threshold = self.number("pef-threshold", 0.0)?;
             split.pef_samples = self.number("pef-samples", 0)?;
             split.extra_check = self.flag("extra-check")?;
-            split.explore_all = self.choice("explore", true, &[("all", true), ("rest", false)])?;
+            let explored = [("all", false), ("rest", true)];
+            split.explores_rest = self.choice("explore", false, &explored)?;
             split.drop_unsolved = self.flag("drop-unsolved")?;
             let samples = [("all", false), ("one", true)];
             split.one_sample = self.choice("rehearsal-samples", false, &samples)?;

@@ -67,17 +67,14 @@ impl Plan {
         if !(0.0..=1.0).contains(&split.pef_threshold) {
             bail!("`pef-threshold` must be between 0 and 1");
         }
-        let on_policy = Estimator::ALL.iter().any(|row| row.1 == *estimator && row.2);
-        match (sampler, on_policy) {
+        match (sampler, estimator.is_of_policy()) {
             (SampleSource::Policy, false) => bail!(
                 "the generator needs samples of the base: set sampler=filtered or stored, or an \
-                 estimator for the policy's own ({})",
-                Estimator::names(true).join(", ")
+                 estimator for the policy's own (score, full, k2, k3)"
             ),
-            (SampleSource::Stored | SampleSource::Filtered, true) => bail!(
-                "samples of the base are read by estimator={}",
-                Estimator::names(false).join(" or ")
-            ),
+            (SampleSource::Stored | SampleSource::Filtered, true) => {
+                bail!("samples of the base are read by estimator=generator or definition")
+            }
             _ => {}
         }
         let is_k = matches!(estimator, Estimator::K2 | Estimator::K3);

@@ -195,7 +195,7 @@ fn divide(presamples: &Presamples, rule: &Split, sampler: SampleSource) -> Divis
         }
         if correct == 0 && rule.drop_unsolved {
             division.dropped.extend((!rehearsed).then_some(index));
-        } else if !rehearsed || rule.explore_all {
+        } else if !(rehearsed && rule.explores_rest) {
             division.explore.push(index);
         }
     }
@@ -249,17 +249,14 @@ mod tests {
         unchecked.prompts.iter_mut().for_each(|prompt| prompt.check = None);
         let rule = Split {
             pef_threshold: 7.0 / 8.0,
-            pef_samples: 0,
             extra_check: true,
-            explore_all: false,
-            drop_unsolved: false,
-            one_sample: false,
-            is_joint_mean: false,
+            explores_rest: true,
+            ..Split::default()
         };
         let divide = |rule: &Split| divide(&presamples, rule, SampleSource::Filtered);
         let split = divide(&rule);
         assert_eq!((split.rehearse, split.explore, split.unconfirmed), (vec![0], vec![1, 2, 3], 1));
-        let split = divide(&Split { explore_all: true, drop_unsolved: true, ..rule });
+        let split = divide(&Split { explores_rest: false, drop_unsolved: true, ..rule });
         assert_eq!((split.explore, split.dropped), (vec![0, 1, 2], vec![3]));
         let none = divide(&Split { pef_threshold: 0.0, ..rule });
         assert_eq!(
