@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::{Message, Prompt};
-use tealight_datasets::read::why_no_answer;
+use tealight_datasets::read::{said, why_no_answer};
 use tealight_datasets::{json, python_list};
 
 use crate::completion::{Content, reason, role_of};
@@ -184,9 +184,12 @@ fn verdict(found: &Value) -> Option<f64> {
         Value::Bool(is_correct) => *is_correct,
         Value::Number(number) => number.as_f64()? >= 0.5,
         Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
-            "correct" | "true" | "c" | "yes" | "right" => true,
-            "incorrect" | "wrong" | "false" | "i" | "no" | "no_answer" => false,
-            number => number.parse::<f64>().ok().filter(|number| number.is_finite())? >= 0.5,
+            "c" => true,
+            "i" | "no_answer" => false,
+            text => match text.parse::<f64>().ok().filter(|number| number.is_finite()) {
+                Some(number) => number >= 0.5,
+                None => said(text)?,
+            },
         },
         _ => return None,
     };
@@ -205,9 +208,9 @@ pub(super) fn verdicts(found: &Value, completions: usize) -> Vec<Option<f64>> {
 
 /// Yes or no, also as tables have them.
 pub(super) fn truth(value: &Value) -> Option<bool> {
-    match text_of(value).unwrap_or_default().to_lowercase().as_str() {
-        "true" | "1" | "1.0" | "yes" => Some(true),
-        "false" | "0" | "0.0" | "no" => Some(false),
-        _ => value.as_bool(),
+    match text_of(value).unwrap_or_default().as_str() {
+        "1" | "1.0" => Some(true),
+        "0" | "0.0" => Some(false),
+        text => value.as_bool().or_else(|| said(text)),
     }
 }

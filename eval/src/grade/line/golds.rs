@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 use tealight_core::Prompt;
-use tealight_datasets::judge;
+use tealight_core::names::list;
 use tealight_datasets::read::VERDICTS;
 use tealight_datasets::verify::math;
 
+use super::super::problems::compared;
 use super::choices::letter_of;
 use super::fields::{first_golds, get, golds, printed_list};
 use super::names::{GOLDS, SURE_GOLDS};
@@ -15,18 +16,9 @@ use super::words::{self, Kind};
 /// What a `label` says that is a verdict on the answer beside it.
 const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
 /// Objects of what else is known of a record.
-const INNER: [&str; 10] = [
-    "metadata",
-    "meta",
-    "extra_info",
-    "extra_env_info",
-    "verification_info",
-    "reward_spec",
-    "info",
-    "doc",
-    "example",
-    "data",
-];
+const INNER: [&str; 10] = list(
+    "metadata|meta|extra_info|extra_env_info|verification_info|reward_spec|info|doc|example|data",
+);
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
 const MOST_WORDS: usize = 8;
 
@@ -67,21 +59,9 @@ fn is_prose(text: &str) -> bool {
     math::gold(text) == text.trim() && text.split_whitespace().filter(is_word).count() > MOST_WORDS
 }
 
-/// Whether one answer is the other, or another one; none where the verifier of mathematics cannot say.
-fn is_same(one: &str, other: &str) -> Option<bool> {
-    if one.trim() == other.trim() {
-        return Some(true);
-    }
-    match judge::check(other, &math::gold(one), math::Mode::Flexible).ok()?.outcome {
-        math::Outcome::Correct => Some(true),
-        math::Outcome::Wrong => Some(false),
-        _ => None,
-    }
-}
-
 /// Whether two lists have an answer in common; none where that is not known.
 fn share(one: &[String], other: &[String]) -> Option<bool> {
-    let mut all = one.iter().flat_map(|one| other.iter().map(|other| is_same(one, other)));
+    let mut all = one.iter().flat_map(|one| other.iter().map(|other| compared(one, other)));
     let known: Vec<Option<bool>> = all.by_ref().take(64).collect();
     if known.contains(&Some(true)) {
         Some(true)
