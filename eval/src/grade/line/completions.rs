@@ -66,9 +66,7 @@ impl<'v> CompletionKeys<'v> {
     }
 
     /// Takes the longer text that an answer was taken out of, where the record has both.
-    ///
-    /// # Errors
-    /// An answer beside a text that may be its working or all of the completion.
+    /// An error where that may be its working as well.
     fn take_whole(&mut self, value: &'v Value) -> Result<()> {
         let null = ONE.into_iter().find(|key| get(value, key).is_some_and(Value::is_null));
         let Some(key) = self.one.or(self.several).or(null) else { return Ok(()) };

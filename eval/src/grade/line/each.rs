@@ -2,33 +2,20 @@
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use tealight_core::names::list;
 
 use super::fields::{get, printed_list, text_of, truth};
 use super::names::CLASSES;
 use crate::completion::Ending;
 use crate::number::counted;
 
-/// Keys that say whether a completion ended by itself, and what they say then.
-const ENDS: [(&str, bool); 18] = [
-    ("is_finished", true),
-    ("finished", true),
-    ("is_truncated", false),
-    ("truncated", false),
-    ("was_truncated", false),
-    ("stopped_limit", false),
-    ("hit_limit", false),
-    ("hit_max_tokens", false),
-    ("is_complete", true),
-    ("completed", true),
-    ("is_reasoning_complete", true),
-    ("has_eos", true),
-    ("ended_with_eos", true),
-    ("cut_off", false),
-    ("clipped", false),
-    ("is_clipped", false),
-    ("hit_length_limit", false),
-    ("reached_max_tokens", false),
-];
+/// Keys that say whether a completion ended by itself, and whether it was cut off.
+const ENDED: [&str; 7] =
+    list("is_finished|finished|is_complete|completed|is_reasoning_complete|has_eos|ended_with_eos");
+const CUT: [&str; 11] = list(
+    "is_truncated|truncated|was_truncated|stopped_limit|hit_limit|hit_max_tokens|cut_off|clipped|is_clipped|\
+    hit_length_limit|reached_max_tokens",
+);
 
 /// A value for all completions, or one for each.
 enum Of {
@@ -37,8 +24,6 @@ enum Of {
 }
 
 impl Of {
-    /// # Errors
-    /// A list of another length.
     fn read(value: &Value, (what, of): (&str, &str), completions: usize) -> Result<Self> {
         let printed = value.as_str().filter(|text| text.trim_start().starts_with('['));
         let printed = printed.and_then(|text| {
@@ -86,8 +71,6 @@ pub(super) struct Each {
 }
 
 impl Each {
-    /// # Errors
-    /// A list with more or fewer values than completions.
     pub(super) fn of(value: &Value, completions: usize) -> Result<Self> {
         let read = |value: &Value, what: (&str, &str)| Of::read(value, what, completions);
         let of_key = |value: &Value, key: &str| read(value, ("value", &format!(" of `{key}`")));
@@ -95,8 +78,9 @@ impl Each {
         let reasons = Ending::reasons(value);
         // llama.cpp says by `truncated` that the prompt was cut.
         let is_of_prompt = |key: &str| key == "truncated" && there("stop_type").is_some();
-        let ends = ENDS.iter().filter(|(key, _)| !is_of_prompt(key));
-        let ends = ends.filter_map(|(key, when)| Some((key, there(key)?, *when)));
+        let ends = ENDED.map(|key| (key, true)).into_iter().chain(CUT.map(|key| (key, false)));
+        let ends = ends.filter(|(key, _)| !is_of_prompt(key));
+        let ends = ends.filter_map(|(key, when)| Some((key, there(key)?, when)));
         let class = CLASSES.iter().find_map(|key| Some((key, there(key)?)));
         // One class of several completions is the topic of their problem.
         let class = class.map(|(key, class)| of_key(class, key)).transpose()?;

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use tealight_core::names::list;
 use tealight_datasets::json;
 
 use super::fields::{get, printed_list};
@@ -45,9 +46,6 @@ pub(super) fn flatten<'v>(found: &'v Value, all: &mut Vec<&'v Value>) {
 
 /// The list that stands in a text, as tables have it; where a record says that it has one completion, a list of
 /// several.
-///
-/// # Errors
-/// A list as numpy or Python prints it, which is not read.
 pub(super) fn list_in_text(line: &mut Line, found: &Value, several: bool) -> Result<Option<Value>> {
     let Some(text) = found.as_str().map(str::trim) else { return Ok(None) };
     // A tuple of Python's is a list as well.
@@ -136,17 +134,9 @@ fn numbered_name(key: &str) -> Option<(&str, u64)> {
 /// keys that speak of each completion. The one without a number is the first.
 pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)> {
     /// Keys that speak of each completion.
-    const OF_EACH: [&str; 9] = [
-        "finish_reason",
-        "stop_reason",
-        "is_truncated",
-        "truncated",
-        "finished",
-        "class",
-        "is_correct",
-        "model",
-        "model_name",
-    ];
+    const OF_EACH: [&str; 9] = list(
+        "finish_reason|stop_reason|is_truncated|truncated|finished|class|is_correct|model|model_name",
+    );
     let map = value.as_object()?;
     if !map.keys().any(|key| key.ends_with(|last: char| last.is_ascii_digit())) {
         return None;
@@ -226,9 +216,6 @@ pub(super) fn refuse_answers(line: &mut Line, value: &Value) -> Result<()> {
 }
 
 /// A record whose completion, or list of them, stands under the key that the user names.
-///
-/// # Errors
-/// A record without it.
 pub(super) fn with_completion(value: &Value, name: &str) -> Result<Value> {
     let Some(found) = get(value, name).cloned() else {
         bail!("no key `{}` (--completion-key): the record has {}", short(name), keys_of(value));

@@ -129,9 +129,6 @@ impl Line {
     }
 
     /// The completions of a response.
-    ///
-    /// # Errors
-    /// An object without any.
     fn push_response(&mut self, response: &Value) -> Result<()> {
         match completions_of(response).map_err(anyhow::Error::msg)? {
             Some(all) => all.into_iter().for_each(|reading| self.push(reading)),
@@ -168,13 +165,13 @@ pub fn plausible_logp(logp: f64) -> Option<f64> {
 
 /// The keys of a record that the user names.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Keys<'a> {
+pub struct Keys<'a> {
     /// That of the gold answer.
-    pub(super) gold: Option<&'a str>,
-    /// That of another judge's verdict.
-    pub(super) verdict: Option<&'a str>,
+    pub gold: Option<&'a str>,
+    /// That of another judge's verdict on a completion, which its sample then carries.
+    pub verdict: Option<&'a str>,
     /// That of the completion or the list of them.
-    pub(super) completion: Option<&'a str>,
+    pub completion: Option<&'a str>,
 }
 
 /// The lines of a record: one, or those of a whole document; none of an empty record.

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use tealight_core::Prompt;
+use tealight_core::display::one_spaced;
 use tealight_datasets::read::{IDS, VERDICTS};
 
 use super::choices;
@@ -207,7 +208,7 @@ pub(super) fn keys_of(value: &Value) -> String {
 fn asked(value: &Value) -> Option<Prompt> {
     let mut prompts = PROMPTS.iter().filter_map(|key| prompt_of(get(value, key)?));
     let mut first = prompts.find(|prompt| !prompt.plain().trim().is_empty())?;
-    let words = |prompt: &Prompt| prompt.plain().split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = |prompt: &Prompt| one_spaced(&prompt.plain());
     for other in prompts {
         let (Prompt::Text(text), one, two) = (&other, words(&first), words(&other)) else {
             continue;

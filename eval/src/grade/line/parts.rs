@@ -1,6 +1,7 @@
 //! What tells a record's problem apart beside its id and its prompt, and how its sample was made.
 
 use serde_json::Value;
+use tealight_core::names::list;
 
 use super::choices::is_response;
 use super::fields::{first_id, get, text_of};
@@ -17,25 +18,11 @@ const MOST: usize = 200;
 
 /// The id that names the problem where `id` numbers the records.
 pub(super) fn group_of(value: &Value) -> Option<String> {
-    let names = [
-        "prompt_id",
-        "doc_id",
-        "group_id",
-        "item_id",
-        "instance_id",
-        "query_id",
-        "qid",
-        "prompt_idx",
-        "prompt_index",
-        "question_idx",
-        "question_index",
-        "problem_index",
-        "doc_idx",
-        "group_idx",
-        "group",
-        "uid",
-    ];
-    first_id(value, &names)
+    const NAMES: [&str; 16] = list(
+        "prompt_id|doc_id|group_id|item_id|instance_id|query_id|qid|prompt_idx|prompt_index|question_idx|question_index|\
+        problem_index|doc_idx|group_idx|group|uid",
+    );
+    first_id(value, &NAMES)
 }
 
 /// Whether a value is what a completion says, or has it.
