@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
+use tealight_core::display::one_spaced;
 use tealight_datasets::{Dataset, Problem, choice_list, thinking};
 
 use super::line::{Line, hash};
@@ -306,10 +307,9 @@ fn shows(prompt: &Prompt, problem: &Problem) -> bool {
 
 /// Where the last place of a problem's question in a prompt ends, however white space stands in it.
 fn place(prompt: &Prompt, problem: &Problem) -> Option<usize> {
-    let folded = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown = folded(&prompt.plain());
+    let shown = one_spaced(&prompt.plain());
     let end = |question: &str| {
-        let question = folded(question);
+        let question = one_spaced(question);
         shown.rfind(&question).filter(|_| !question.is_empty()).map(|at| at + question.len())
     };
     // The dataset's own prompt may have an instruction behind the question.

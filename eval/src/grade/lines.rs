@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
         if line.filter.is_none() {
             return self.of_run(line, place, work);
         }
-        let lines = self.filters.add(document(&line), line, &mut self.notes);
+        let lines = self.filters.add(document(&line), line);
         lines.into_iter().try_for_each(|line| self.of_run(line, place, work))
     }
 
@@ -258,15 +258,10 @@ impl<'a> Lines<'a> {
     /// The completions that were held back until the end of the file.
     pub(super) fn last(&mut self) -> Result<Work> {
         if let (Some(filter), 0) = (self.job.filter, self.filters.lines) {
-            self.filters.names().for_each(|name| self.notes.other_filter(name));
-            let there = match self.notes.has_filters() {
-                true => format!("the filters are {}", self.notes.filters()),
-                false => "only samples of lm-evaluation-harness have filters".into(),
-            };
-            bail!("{}: no line has the filter `{filter}`; {there}", self.name);
+            bail!("{}: no line has the filter `{filter}`; {}", self.name, self.filters.known());
         }
         let mut work = Work::default();
-        for line in self.filters.release(&mut self.notes) {
+        for line in self.filters.release() {
             let read = self.of_run(line, &Place::End, &mut work);
             read.with_context(|| self.name.clone())?;
         }
@@ -327,44 +322,37 @@ impl<'a> Lines<'a> {
             return Err(error);
         }
         self.problems.check_ids().with_context(|| self.name.clone())?;
-        let several = self
-            .problems
-            .several_golds(self.job.gold_key.is_some())
-            .with_context(|| self.name.clone())?;
-        several.into_iter().for_each(|note| self.notes.say(note));
-        if self.with_prompts > 0 {
+        let of_golds = self.problems.several_golds(self.job.keys.gold.is_some());
+        let of_golds = of_golds.with_context(|| self.name.clone())?;
+        let prompts = (self.with_prompts > 0).then(|| {
             let completions = with_verb(self.with_prompts, "completion", "begin");
-            self.notes.say(format!("{completions} with the prompt, which is cut off"));
-        }
-        if self.with_turns > 0 {
-            self.notes.say(format!(
+            format!("{completions} with the prompt, which is cut off")
+        });
+        let turns = (self.with_turns > 0).then(|| {
+            format!(
                 "{} further turns of the assistant behind the end of the first, which alone is judged: of rollouts of \
                  several turns give the last one",
                 with_verb(self.with_turns, "completion", "have")
-            ));
-        }
-        self.thoughts.sentence(&self.name).into_iter().for_each(|note| self.notes.say(note));
-        self.repeats.sentences().into_iter().for_each(|note| self.notes.say(note));
-        self.notes.repeated = self.runs.repeated;
-        self.notes.joined = self.runs.joined;
-        let classes = self.notes.classes;
+            )
+        });
         let models: Vec<String> = self.models.into_iter().collect();
-        if models.len() > 1 {
-            self.notes.say(several_models(&models));
-        }
+        let of_models = (models.len() > 1).then(|| several_models(&models));
         // What a problem has once may be a sample of another one.
-        if self.job.dataset.is_none() && self.counts.iter().all(|count| *count == 1) {
-            self.problems.seem_samples().into_iter().for_each(|note| self.notes.say(note));
-        }
-        let sampling = self.sampling;
-        if self.problems.has_groups {
-            let names = "`prompt_id`, `doc_id` or the like names their problems";
-            self.notes
-                .say(format!("every record has its own id, so ids number the records: {names}"));
-        }
-        self.settings.sentence().into_iter().for_each(|note| self.notes.say(note));
-        self.filters.sentence().into_iter().for_each(|note| self.notes.say(note));
-        let notes = self.notes.sentences(&self.problems, self.filters.name.as_deref(), self.job);
+        let are_single = self.job.dataset.is_none() && self.counts.iter().all(|count| *count == 1);
+        let seem = are_single.then(|| self.problems.seem_samples()).flatten();
+        let groups = self.problems.has_groups.then(|| {
+            "every record has its own id, so ids number the records: `prompt_id`, `doc_id` or the like names their \
+             problems"
+                .to_owned()
+        });
+        let of_file = of_golds.into_iter().chain(prompts).chain(turns);
+        let of_file = of_file.chain(self.thoughts.sentence(&self.name));
+        let of_file = of_file.chain(self.repeats.sentences()).chain(of_models).chain(seem);
+        let of_file = of_file.chain(groups).chain(self.settings.sentence());
+        let of_filters = self.filters.sentences();
+        of_file.chain(of_filters).for_each(|note| self.notes.say(note));
+        let (sampling, classes) = (self.sampling, self.notes.classes);
+        let notes = self.notes.sentences(&self.problems, &self.runs, self.job);
         Ok(Graded {
             problems: self.problems.finish(),
             classes,

@@ -90,8 +90,11 @@ impl Case {
         let job = GradeJob {
             dataset: dataset.as_ref(),
             filter: self.filter.as_deref(),
-            gold_key: self.gold_key.as_deref(),
-            completion_key: self.completion_key.as_deref(),
+            keys: Keys {
+                gold: self.gold_key.as_deref(),
+                completion: self.completion_key.as_deref(),
+                verdict: None,
+            },
             starts_inside: self.starts_inside,
             requires_gold: self.requires_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
