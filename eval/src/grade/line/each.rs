@@ -2,20 +2,12 @@
 
 use anyhow::{Result, bail};
 use serde_json::Value;
-use tealight_core::names::list;
 
 use super::fields::{get, printed_list, text_of, truth};
 use super::names::CLASSES;
-use crate::completion::Ending;
+use super::words::{self, Kind};
+use crate::completion::{Completion, Ending, TEXTS};
 use crate::number::counted;
-
-/// Keys that say whether a completion ended by itself, and whether it was cut off.
-const ENDED: [&str; 7] =
-    list("is_finished|finished|is_complete|completed|is_reasoning_complete|has_eos|ended_with_eos");
-const CUT: [&str; 11] = list(
-    "is_truncated|truncated|was_truncated|stopped_limit|hit_limit|hit_max_tokens|cut_off|clipped|is_clipped|\
-    hit_length_limit|reached_max_tokens",
-);
 
 /// A value for all completions, or one for each.
 enum Of {
@@ -62,6 +54,18 @@ fn flatten(value: &Value, all: &mut Vec<Value>) {
     }
 }
 
+/// The finish reasons in a list of objects, one for each completion, such as SGLang's `meta_info`.
+fn of_details(value: &Value, completions: usize) -> Option<Value> {
+    let is_one = |all: &&Vec<Value>| {
+        let is_details = |one: &Value| TEXTS.iter().all(|key| one.get(*key).is_none());
+        all.len() == completions
+            && all.iter().all(is_details)
+            && all.iter().any(|one| Ending::reasons(one).is_some())
+    };
+    let all = value.as_object()?.values().filter_map(Value::as_array).find(is_one)?;
+    Some(all.iter().map(|one| Ending::reasons(one).cloned().unwrap_or_default()).collect())
+}
+
 /// What a record says of its completions.
 pub(super) struct Each {
     reasons: Option<Of>,
@@ -75,18 +79,23 @@ impl Each {
         let read = |value: &Value, what: (&str, &str)| Of::read(value, what, completions);
         let of_key = |value: &Value, key: &str| read(value, ("value", &format!(" of `{key}`")));
         let there = |key: &str| get(value, key).filter(|found| !found.is_null());
-        let reasons = Ending::reasons(value);
+        let reasons = Ending::reasons(value).cloned().or_else(|| of_details(value, completions));
         // llama.cpp says by `truncated` that the prompt was cut.
         let is_of_prompt = |key: &str| key == "truncated" && there("stop_type").is_some();
-        let ends = ENDED.map(|key| (key, true)).into_iter().chain(CUT.map(|key| (key, false)));
-        let ends = ends.filter(|(key, _)| !is_of_prompt(key));
-        let ends = ends.filter_map(|(key, when)| Some((key, there(key)?, when)));
+        let ends = value.as_object().into_iter().flatten().filter_map(|(key, found)| {
+            let when = match words::kind(key) {
+                Kind::Ended => true,
+                Kind::Cut if !is_of_prompt(key) => false,
+                _ => return None,
+            };
+            (!found.is_null()).then_some((key, found, when))
+        });
         let class = CLASSES.iter().find_map(|key| Some((key, there(key)?)));
         // One class of several completions is the topic of their problem.
         let class = class.map(|(key, class)| of_key(class, key)).transpose()?;
         let is_topic = |class: &Of| completions != 1 && matches!(class, Of::All(_));
         Ok(Self {
-            reasons: reasons.map(|found| read(found, ("finish reason", ""))).transpose()?,
+            reasons: reasons.map(|found| read(&found, ("finish reason", ""))).transpose()?,
             ends: ends
                 .map(|(key, found, when)| Ok((of_key(found, key)?, when)))
                 .collect::<Result<_>>()?,
@@ -108,6 +117,20 @@ impl Each {
             (Some(false), Ending::Normal | Ending::Unknown | Ending::Other(_)) => Ending::Truncated,
             (Some(true), Ending::Unknown) => Ending::Normal,
             _ => ending,
+        }
+    }
+
+    /// Puts the ends into completions that do not say theirs, as harnesses write no end and users add one.
+    pub(super) fn end(&self, answers: &mut [Completion]) {
+        let answers = answers.iter_mut().enumerate();
+        for (index, answer) in answers.filter(|(_, one)| one.is_end_unknown) {
+            match self.ending(index, Ending::Unknown) {
+                Ending::Unknown => continue,
+                Ending::Truncated => answer.is_finished = false,
+                Ending::Failed(why) => answer.failure = answer.failure.take().or(Some(why)),
+                Ending::Normal | Ending::Other(_) => {}
+            }
+            answer.is_end_unknown = false;
         }
     }
 

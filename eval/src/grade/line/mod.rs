@@ -177,7 +177,7 @@ pub struct Keys<'a> {
 /// The lines of a record: one, or those of a whole document; none of an empty record.
 pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
     let mut has_lost = false;
-    let (value, key) = match content {
+    let (mut value, key) = match content {
         Content::Row(row) => (Value::Object(row), None),
         Content::Json(bytes, key) => {
             let text = std::str::from_utf8(&bytes).context("not UTF-8")?.trim();
@@ -189,6 +189,9 @@ pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
             (value, key)
         }
     };
+    if let Value::Object(map) = &mut value {
+        golds::open_objects(map);
+    }
     let mut lines = match &value {
         Value::Object(map) => match document(&value, map, keys)? {
             Some(lines) => lines,
@@ -316,6 +319,14 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
         Some(_) => own::own(value, key)?,
         None => Format::read(value, key)?,
     };
+    if !line.format.is_own() {
+        each::Each::of(value, line.answers.len())
+            .with_context(|| line.shown())?
+            .end(&mut line.answers);
+        line.sample = line.sample.or_else(|| own::sample_of(value));
+        let model = origin::model_of(value, parts::models_in(value));
+        line.model = model.or(line.model);
+    }
     if let Some((_, name)) = &joined {
         line.remarks.push((NUMBERED, format!("`{}` of {}", short(name), line.shown())));
     }

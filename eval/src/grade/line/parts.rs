@@ -49,6 +49,14 @@ pub(super) fn models_of(object: &Value) -> impl Iterator<Item = String> {
     named.into_iter().filter_map(|(_, found)| text_of(found))
 }
 
+/// The model that a record names, also in an object of its settings: its path and its version are parts of its name.
+pub(super) fn models_in(value: &Value) -> Option<String> {
+    let inner = ["config", "metadata"].iter().filter_map(|key| text_of(&get(value, key)?["model"]));
+    let mut models: Vec<String> = models_of(value).chain(inner).collect();
+    models.dedup();
+    (!models.is_empty()).then(|| models.join(", "))
+}
+
 /// Notes what tells the problem of a line apart, and its model: of one without an id every part of the question, of
 /// others what the problem belongs to. `is_question` says that its id is its question, `completion` is the key of its
 /// completions.
@@ -88,10 +96,7 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
             _ => {}
         }
     }
-    // Its path and its version are parts of its name.
-    let mut models: Vec<String> = models_of(value).collect();
-    models.dedup();
-    line.model = model_of(value, (!models.is_empty()).then(|| models.join(", ")));
+    line.model = model_of(value, models_in(value));
     let sampling = line.sampling.iter().filter(|(key, _)| get(value, key).is_none());
     line.conditions.extend(sampling.map(|(key, value)| ((*key).to_owned(), value.clone())));
     let joined = |all: &mut [String]| {
