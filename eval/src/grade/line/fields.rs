@@ -122,10 +122,9 @@ fn without_ends(text: &str) -> &str {
 
 /// Those of the first of these keys that holds any; a dot descends into an object.
 pub(super) fn first_golds(value: &Value, names: &[&str]) -> Vec<String> {
-    let at = |name: &str| name.split('.').try_fold(value, get);
     names
         .iter()
-        .map(|name| at(name).map(golds).unwrap_or_default())
+        .map(|name| nested(value, name).map(golds).unwrap_or_default())
         .find(|golds| !golds.is_empty())
         .unwrap_or_default()
 }
@@ -212,5 +211,23 @@ pub(super) fn truth(value: &Value) -> Option<bool> {
         "1" | "1.0" => Some(true),
         "0" | "0.0" => Some(false),
         text => value.as_bool().or_else(|| said(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_known_by_the_words_that_datasets_have() {
+        for (words, expected) in [
+            ("correct passed pass valid yes C accepted 1 0.7", Some(1.0)),
+            ("incorrect failed FAIL invalid no I no_answer 0 0.2", Some(0.0)),
+            ("maybe nan", None),
+        ] {
+            for word in words.split(' ') {
+                assert_eq!(verdict(&Value::from(word)), expected, "{word}");
+            }
+        }
     }
 }

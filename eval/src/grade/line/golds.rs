@@ -1,10 +1,11 @@
 //! The gold answers of a record, and what its other keys say against them.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tealight_core::Prompt;
 use tealight_core::names::list;
 use tealight_datasets::read::VERDICTS;
 use tealight_datasets::verify::math;
+use tealight_datasets::{json, python_list};
 
 use super::super::problems::compared;
 use super::choices::letter_of;
@@ -85,6 +86,18 @@ fn is_verdict(label: &Value) -> bool {
     }
 }
 
+/// Reads the objects that stand in texts, as JSON or as Python prints them, where known keys have objects.
+pub(super) fn open_objects(record: &mut Map<String, Value>) {
+    let is_one = |key: &str| INNER.contains(&key) || matches!(key, "reward_model" | "env_extras");
+    for (_, found) in record.iter_mut().filter(|(key, _)| is_one(key)) {
+        let text = found.as_str().filter(|text| text.starts_with('{'));
+        let read = |text: &str| json::parse(text).ok().or_else(|| python_list::value(text));
+        if let Some(object) = text.and_then(read).filter(Value::is_object) {
+            *found = object;
+        }
+    }
+}
+
 /// The gold answers of a record that has none under a key that says so: the `labels` of ms-swift, beside its `response`
 /// and `messages`, or a hint.
 fn unsure(value: &Value) -> Golds {
@@ -134,7 +147,8 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
     let is_answer = key == "answer" && !about.is_judged;
     let is_solution = key == "solution";
     let maybe = (is_answer || is_solution).then(|| worded(value, Kind::MaybeGold));
-    let maybe = maybe.into_iter().flatten();
+    let label = is_answer.then(|| label_like(value, &golds[0])).flatten();
+    let maybe = maybe.into_iter().flatten().chain(label);
     let maybe = maybe.filter(|(name, _)| *name != "key" || get(value, "id").is_some());
     let mut maybe = maybe.peekable();
     // A dataset's solution with the answer that it leads to.
@@ -186,6 +200,16 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
         golds.push(letter);
     }
     Golds { is_answer, golds, conflict, ..Golds::default() }
+}
+
+/// A `label` that may be the gold answer beside `answer`: another number or letter, and no verdict.
+fn label_like(value: &Value, answer: &str) -> Option<(&'static str, Vec<String>)> {
+    let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
+    let is_letter = |text: &str| matches!(text.trim().as_bytes(), [b'A'..=b'Z']);
+    let is_like =
+        |one: &String| is_number(one) && is_number(answer) || is_letter(one) && is_letter(answer);
+    let label = get(value, "label").filter(|label| !is_verdict(label)).map(golds)?;
+    label.iter().any(is_like).then_some(("label", label))
 }
 
 /// The gold answers under keys that are of this kind by their words, and none of the known ones, also in an object of
