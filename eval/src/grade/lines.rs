@@ -20,8 +20,8 @@ use super::settings::Settings;
 use super::source::{Place, Record};
 use super::thoughts::Thoughts;
 use super::{GradeJob, Graded};
-use crate::Tally;
 use crate::number::with_verb;
+use crate::{Completion, Tally};
 
 /// A record that was parsed: where it stood, whether it was whole, its lines.
 pub(super) type Parsed = (Place, bool, Result<Vec<Line>>);
@@ -53,6 +53,8 @@ pub(super) struct Lines<'a> {
     /// Failed requests, until it is known whether another one answered; of batches, the requests of each problem that
     /// did.
     failed: Vec<Task>,
+    /// Samples with a number and without an answer, until it is known whether the number comes with one.
+    silent: Vec<(u64, Task)>,
     answered: HashMap<usize, usize>,
     /// Completions that began with their prompts, and those with several turns.
     with_prompts: usize,
@@ -79,6 +81,7 @@ impl<'a> Lines<'a> {
             thoughts: Thoughts::new(job.starts_inside),
             runs: Runs::default(),
             failed: Vec::new(),
+            silent: Vec::new(),
             answered: HashMap::new(),
             with_prompts: 0,
             with_turns: 0,
@@ -164,14 +167,13 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    fn line(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
+    fn line(&mut self, mut line: Line, place: &Place, work: &mut Work) -> Result<()> {
         line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
         line.remarks.iter().for_each(|(kind, which)| self.notes.remark(kind, which));
         self.with_prompts += line.with_prompts;
         self.with_turns += line.with_turns;
         if line.answers.is_empty() {
-            self.notes.empty += 1;
-            return Ok(());
+            line.answers.push(Completion::failed("an empty list of completions".into()));
         }
         self.note_verdict(&line)?;
         let at = || place.in_file(&self.name);
@@ -217,17 +219,18 @@ impl<'a> Lines<'a> {
         let number = line.sample.or_else(|| by_id().map(|id| hash([id])));
         for (index, mut answer) in line.answers.into_iter().enumerate() {
             answer.starts_inside |= self.thoughts.start_inside;
-            let named = match number {
-                Some(sample) => {
-                    self.repeats.numbered += 1;
-                    self.repeats.problems = self.counts.len();
-                    let name = sample.wrapping_add(index as u64);
-                    self.seen.name(problem, name, fnv(answer.text.bytes()))?
+            let target = self.problems.list[problem].clone();
+            let is_silent = answer.failure.is_some() || answer.text.trim().is_empty();
+            let task = Task { problem, target, number: 0, answer };
+            let name = number.map(|sample| sample.wrapping_add(index as u64));
+            let named = match name {
+                Some(name) if is_silent && !is_batch && self.silent.len() < MAX_FAILED => {
+                    self.silent.push((name, task));
+                    continue;
                 }
+                Some(name) => self.named(name, &task)?,
                 None => Named::First,
             };
-            let target = self.problems.list[problem].clone();
-            let task = Task { problem, target, number: 0, answer };
             if let Named::Again { is_changed } = named {
                 for task in self.repeats.add(task, is_changed) {
                     self.count(task, work);
@@ -242,6 +245,13 @@ impl<'a> Lines<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Notes the sample of a number, which may have come before.
+    fn named(&mut self, name: u64, task: &Task) -> Result<Named> {
+        self.repeats.numbered += 1;
+        self.repeats.problems = self.counts.len();
+        self.seen.name(task.problem, name, fnv(task.answer.text.bytes()))
     }
 
     /// Counts a completion as the next one of its problem, to be judged.
@@ -270,6 +280,14 @@ impl<'a> Lines<'a> {
         }
         for task in self.repeats.release() {
             self.count(task, &mut work);
+        }
+        for (name, task) in std::mem::take(&mut self.silent) {
+            match self.named(name, &task)? {
+                Named::Again { .. } if !self.repeats.means_nothing() => {
+                    self.notes.answered_again += 1
+                }
+                _ => self.count(task, &mut work),
+            }
         }
         work.tasks.extend(self.failed());
         Ok(work)
