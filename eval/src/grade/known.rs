@@ -6,9 +6,10 @@ use std::ops::Bound;
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
 use tealight_core::display::one_spaced;
+use tealight_core::names::list;
 use tealight_datasets::{Dataset, Problem, choice_list, thinking};
 
-use super::line::{Line, hash};
+use super::line::{Format, Line, hash};
 use super::notes::Noted;
 
 /// Most places of a prompt at which a question may begin: the last ones.
@@ -32,6 +33,9 @@ pub(super) struct Known<'a> {
     /// The largest of its ids, where all are numbers, and whether a record without a prompt named the next one.
     last: Option<u64>,
     names_next: bool,
+    /// Records that a number alone names, and those of them that name no problem.
+    numbers: usize,
+    others: usize,
     /// What followed a question on its line, by a hash, and the first question that something else followed.
     tail: Option<u64>,
     pub(super) longer_prompt: Option<String>,
@@ -47,9 +51,18 @@ pub(super) struct Known<'a> {
 
 /// What stands before the number of a sample in an id: `p7` of `p7-3`, `p7_sample_3`, `p7/run-3`.
 pub(super) fn before_number(id: &str) -> Option<&str> {
-    const WORDS: [&str; 9] =
-        ["sample", "completion", "attempt", "repeat", "rep", "run", "try", "seed", "n"];
-    let is_joint = |letter: char| "-_:/#.@ ".contains(letter);
+    const WORDS: [&str; 12] =
+        list("sample|completion|attempt|repeat|rep|run|try|seed|gen|generation|n|s");
+    let is_joint = |letter: char| "-_:/#.@ (".contains(letter);
+    // `s3/p7`
+    let is_first = |(first, _): &(&str, &str)| {
+        let word = first.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        word.len() < first.len() && WORDS[..11].contains(&word)
+    };
+    if let Some((_, behind)) = id.split_once(is_joint).filter(is_first) {
+        return Some(behind);
+    }
+    let id = id.strip_suffix(')').unwrap_or(id);
     let stem = id.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let joined = stem.trim_end_matches(is_joint);
     let word = WORDS.iter().find_map(|word| joined.strip_suffix(word)?.strip_suffix(is_joint));
@@ -129,6 +142,10 @@ impl<'a> Known<'a> {
                     .filter(|_| line.prompt.is_none())
                     .and_then(|last| last.checked_add(1));
                 self.names_next |= next.is_some_and(|next| id.parse() == Ok(next));
+                let is_batch = matches!(line.format, Format::Batch | Format::AnthropicBatch);
+                let is_number = is_batch && line.prompt.is_none() && id.parse::<u64>().is_ok();
+                self.numbers += usize::from(is_number);
+                self.others += usize::from(is_number && of_id.is_none());
                 if let (Some(prompt), Some(problem)) = (&line.prompt, of_id) {
                     self.check_prompt(prompt, problem)?;
                 }
@@ -235,6 +252,15 @@ impl<'a> Known<'a> {
             bail!(
                 "ids in this file count from 1, and those of {} from 0: give the records the ids of the dataset, or their \
                  prompts",
+                self.name
+            );
+        }
+        if self.others > 3 && 2 * self.others > self.numbers && self.last.is_some() {
+            bail!(
+                "{} of the {} numbers that name problems in this file name none of {}, so they seem to number requests: \
+                 give the records the ids of the dataset, or their prompts",
+                self.others,
+                self.numbers,
                 self.name
             );
         }

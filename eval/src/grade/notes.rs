@@ -22,8 +22,6 @@ pub(super) struct Notes {
     /// Records of lm-eval whose verdict is that of the first completion, and those with the mean of several.
     pub(super) first_verdicts: usize,
     pub(super) mean_verdicts: usize,
-    /// Lists without a completion.
-    pub(super) empty: usize,
     /// Completions whose solution class the file names.
     pub(super) classes: usize,
     /// Failed requests that another one answered.
@@ -186,10 +184,6 @@ impl Notes {
                 )
             })
         });
-        let empty = some(self.empty, |count| {
-            let lines = with_verb(count, "line", "are");
-            format!("{lines} left out, with an empty list of completions")
-        });
         let [what, rule] = match job.missing {
             Missing::LeftOut => ["left out", "--missing wrong counts them as incorrect"],
             Missing::Wrong => ["incorrect", "--missing left-out excludes them"],
@@ -217,7 +211,7 @@ impl Notes {
                  they may ask something else"
             )
         });
-        let of_file = [other_golds, other_prompts, contradictions, empty, missing];
+        let of_file = [other_golds, other_prompts, contradictions, missing];
         let of_dataset = [numbered, by_number, longer];
         let all = of_file.into_iter().chain(of_dataset).flatten();
         of_ids(problems).into_iter().flatten().chain(all).collect()
@@ -225,7 +219,7 @@ impl Notes {
 }
 
 /// What tells problems apart.
-fn of_ids(problems: &Problems<'_>) -> [Option<String>; 3] {
+fn of_ids(problems: &Problems<'_>) -> [Option<String>; 4] {
     let shared = problems.shared_ids.say(|count, (id, own)| {
         format!(
             "{} shared by several problems, which their prompts distinguish: another problem `{id}` is renamed `{own}` \
@@ -240,6 +234,14 @@ fn of_ids(problems: &Problems<'_>) -> [Option<String>; 3] {
             with_verb(count, "problem", "have")
         )
     });
+    let by_beginning = problems.by_beginning.say(|count, shown| {
+        format!(
+            "the prompts of {} end as that of another record, with its gold answer, and begin in another way (a system \
+             prompt, examples), such as {shown}: each counts as a problem of its own; if it is none, give each record the \
+             \"id\" of its problem",
+            counted(count, "problem")
+        )
+    });
     let grouped = some(problems.grouped, |count| {
         let ids = match problems.has_sample_ids {
             true => "each id comes with every prompt, so ids number the samples",
@@ -247,7 +249,7 @@ fn of_ids(problems: &Problems<'_>) -> [Option<String>; 3] {
         };
         format!("{ids}; {} grouped by prompt", with_verb(count, "record", "are"))
     });
-    [shared, by_parts, grouped]
+    [shared, by_parts, by_beginning, grouped]
 }
 
 /// A sentence of a count, unless that is 0.
