@@ -67,6 +67,9 @@ pub fn no_text(start: &[u8]) -> Option<&'static str> {
     let lower = start.trim_ascii_start().to_ascii_lowercase();
     let is_it =
         |magic: &[u8]| start.starts_with(magic) || magic[0] == b'<' && lower.starts_with(magic);
+    if start.get(257..262) == Some(b"ustar") {
+        return Some("a tar archive: unpack it");
+    }
     NO_TEXT.iter().find(|(magic, _)| is_it(magic)).map(|(_, what)| *what)
 }
 

@@ -106,7 +106,7 @@ impl<'a> CsvRecords<'a> {
         let mut seen = HashSet::new();
         if let Some(twice) = header.iter().find(|name| !name.is_empty() && !seen.insert(*name)) {
             let twice = twice.escape_debug();
-            return Err(format!("column `{twice}` occurs twice in the header: rename one"));
+            return Err(format!("the column `{twice}` occurs twice in the header: rename one"));
         }
         let records = reader.into_records();
         Ok(Self { records, separator, header, commas, line, left, headers: 0 })

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::each::Each;
 use super::fields::{get, text_of, tokens};
-use super::lists::{flatten, is_message, list_in_text, note_turns, refuse_tokens};
+use super::lists::{flatten, is_message, list_in_text, note_turns, refuse_pieces, refuse_tokens};
 use super::names::{BESIDE, EXTRACTED, ONE, ONE_ELSE, SEVERAL, SEVERAL_ELSE};
 use super::own::keys_of;
 use super::parts::models_of;
@@ -36,7 +36,21 @@ impl<'v> CompletionKeys<'v> {
         let is_there = |key: &&str| get(value, key).is_some_and(|found| !found.is_null());
         let (mut one, mut several) =
             (ONE.into_iter().find(is_there), SEVERAL.into_iter().find(is_there));
-        if let (Some(one), Some(several)) = (one, several) {
+        // Of words that mean other things as well, a list that has the one completion.
+        let is_list = |(name, found): &(&String, &Value)| {
+            let texts = found.as_array().map(Vec::as_slice).unwrap_or_default();
+            let is_sure =
+                matches!(name.as_str(), "samples" | "rollouts") || words::is_written(name);
+            let text = one.and_then(|one| get(value, one)?.as_str()).unwrap_or_default();
+            let has_it = || texts.iter().filter_map(Value::as_str).any(|one| one.contains(text));
+            texts.len() > 1
+                && texts.iter().all(Value::is_string)
+                && (is_sure || SEVERAL_ELSE.contains(&name.as_str()) && has_it())
+        };
+        let is_single = one.is_some_and(|one| get(value, one).is_some_and(Value::is_string));
+        let mut entries = value.as_object().filter(|_| is_single).into_iter().flatten();
+        let list = entries.find(is_list).map(|(name, _)| name.as_str());
+        if let (Some(one), Some(several)) = (one, several.or(list)) {
             bail!(
                 "`{one}` beside `{several}`: name the one with the completions with --completion-key"
             );
@@ -180,6 +194,12 @@ pub(super) fn read_answers(
             }
         ),
     }
+    // TGI's other samples: the first is the best of them.
+    let details = found.filter(|found| found.is_object()).unwrap_or(value);
+    for other in details["details"]["best_of_sequences"].as_array().into_iter().flatten() {
+        let ending = Ending::reasons(other).map_or(Ending::Unknown, Ending::from_reason);
+        line.push(Reading::new(content(other)?, ending));
+    }
     Ok(())
 }
 
@@ -222,8 +242,12 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         line.remarks.push((MESSAGES, line.shown()));
     }
     refuse_tokens(line, found, several)?;
+    if !several {
+        refuse_pieces(line, &items)?;
+    }
     note_turns(line, &items);
-    let of_each = Each::of(value, items.len()).with_context(|| line.shown())?;
+    let count_of_items = items.len();
+    let of_each = Each::of(value, count_of_items).with_context(|| line.shown())?;
     for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
         let object = item.as_str().and_then(printed);
         let item = object.as_ref().unwrap_or(item);
@@ -237,6 +261,10 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         let own = Ending::reasons(item).map_or(Ending::Unknown, Ending::from_reason);
         let mut reading = match completions_of(item).map_err(anyhow::Error::msg)?.as_deref_mut() {
             Some([reading]) => std::mem::take(reading),
+            Some(several) if several.len() > 1 && count_of_items == 1 => {
+                several.iter_mut().for_each(|reading| line.push(std::mem::take(reading)));
+                continue;
+            }
             Some(several) => {
                 bail!("{}: a response of {} completions in a list", line.shown(), several.len())
             }
@@ -260,7 +288,10 @@ fn number(value: &Value) -> Option<f64> {
 
 /// The conversation that a record is.
 fn chat_of(value: &Value) -> &Value {
-    get(value, "messages").or(get(value, "conversations")).unwrap_or(&Value::Null)
+    ["messages", "conversations", "conversation"]
+        .iter()
+        .find_map(|key| get(value, key))
+        .unwrap_or(&Value::Null)
 }
 
 /// Whether a conversation ends with a turn of the assistant.
