@@ -18,7 +18,7 @@ use tealight_core::regular;
 use tealight_datasets::read::{CsvRecords, ParquetRecords, parquet_records};
 use tealight_datasets::unpack;
 
-use crate::number::counted;
+use crate::number::with_verb;
 use archive::Archive;
 use document::Document;
 
@@ -201,8 +201,8 @@ impl<'a> Source<'a> {
             Records::Document(document, _) => document.unfinished.clone(),
             Records::Archive(archive) => archive.unfinished.clone(),
             Records::Csv(csv) if csv.headers > 0 => Some(format!(
-                "{} that repeats the header of the table, as where tables were joined, is left out",
-                counted(csv.headers, "row")
+                "{} the header of the table, as where tables were joined, and count as no problem",
+                with_verb(csv.headers, "row", "repeat")
             )),
             _ => self.remark.clone(),
         }
