@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tealight_datasets::{Dataset, Rewards, Verifier, verify};
-use tealight_eval::grade::{GradeJob, Graded, JudgedChunk, Source};
+use tealight_eval::grade::{GradeJob, Graded, JudgedChunk, Keys, Source};
 use tealight_eval::number::counted;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing, Rules};

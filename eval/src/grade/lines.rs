@@ -173,7 +173,11 @@ impl<'a> Lines<'a> {
         self.with_prompts += line.with_prompts;
         self.with_turns += line.with_turns;
         if line.answers.is_empty() {
-            line.answers.push(Completion::failed("an empty list of completions".into()));
+            line.answers.push(Completion {
+                is_end_unknown: true,
+                is_finished: true,
+                ..Completion::failed("an empty list of completions".into())
+            });
         }
         self.note_verdict(&line)?;
         let at = || place.in_file(&self.name);

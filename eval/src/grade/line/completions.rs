@@ -38,14 +38,14 @@ impl<'v> CompletionKeys<'v> {
             (ONE.into_iter().find(is_there), SEVERAL.into_iter().find(is_there));
         // Of words that mean other things as well, a list that has the one completion.
         let is_list = |(name, found): &(&String, &Value)| {
-            let texts = found.as_array().map(Vec::as_slice).unwrap_or_default();
-            let is_sure =
-                matches!(name.as_str(), "samples" | "rollouts") || words::is_written(name);
+            let texts =
+                found.as_array().filter(|all| all.len() > 1 && all.iter().all(Value::is_string));
+            let Some(texts) = texts else { return false };
             let text = one.and_then(|one| get(value, one)?.as_str()).unwrap_or_default();
-            let has_it = || texts.iter().filter_map(Value::as_str).any(|one| one.contains(text));
-            texts.len() > 1
-                && texts.iter().all(Value::is_string)
-                && (is_sure || SEVERAL_ELSE.contains(&name.as_str()) && has_it())
+            let mut texts = texts.iter().filter_map(Value::as_str);
+            matches!(name.as_str(), "samples" | "rollouts")
+                || words::is_written(name)
+                || SEVERAL_ELSE.contains(&name.as_str()) && texts.any(|one| one.contains(text))
         };
         let is_single = one.is_some_and(|one| get(value, one).is_some_and(Value::is_string));
         let mut entries = value.as_object().filter(|_| is_single).into_iter().flatten();

@@ -201,7 +201,7 @@ impl<'a> Source<'a> {
             Records::Document(document, _) => document.unfinished.clone(),
             Records::Archive(archive) => archive.unfinished.clone(),
             Records::Csv(csv) if csv.headers > 0 => Some(format!(
-                "{} the header of the table, as where tables were joined, and count as no problem",
+                "{} the header of the table, which seems to be joined from parts: left out",
                 with_verb(csv.headers, "row", "repeat")
             )),
             _ => self.remark.clone(),
