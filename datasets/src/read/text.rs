@@ -36,7 +36,6 @@ pub(super) fn text(path: &Path) -> Result<Box<dyn BufRead>> {
 mod tests {
     use std::io::Read;
 
-    use super::*;
     use crate::read::Columns;
 
     #[test]

@@ -13,8 +13,8 @@ use super::remarks::{MESSAGES, OF_PYTHON, PRINTED_OBJECT};
 use super::words::{self, Kind};
 use super::{Line, MAX_ANSWERS, plausible_logp, short};
 use crate::completion::{
-    Completion, Content, Ending, Reading, TEXTS, choices_of, completions_of, is_of_python,
-    last_answer, printed, reason, role_of,
+    Completion, Content, Ending, Reading, TEXTS, choices_of, completions_of, is_empty,
+    is_of_python, last_answer, printed, reason, role_of,
 };
 
 /// Most bytes of an answer that was taken out of a completion.
@@ -41,11 +41,14 @@ impl<'v> CompletionKeys<'v> {
             let texts =
                 found.as_array().filter(|all| all.len() > 1 && all.iter().all(Value::is_string));
             let Some(texts) = texts else { return false };
+            // The choices of a question may have a short one as well.
             let text = one.and_then(|one| get(value, one)?.as_str()).unwrap_or_default();
-            let mut texts = texts.iter().filter_map(Value::as_str);
+            let is_long = text.contains("\\boxed") || text.split_whitespace().nth(3).is_some();
             matches!(name.as_str(), "samples" | "rollouts")
                 || words::is_written(name)
-                || SEVERAL_ELSE.contains(&name.as_str()) && texts.any(|one| one.contains(text))
+                || SEVERAL_ELSE.contains(&name.as_str())
+                    && is_long
+                    && texts.iter().any(|one| *one == text)
         };
         let is_single = one.is_some_and(|one| get(value, one).is_some_and(Value::is_string));
         let mut entries = value.as_object().filter(|_| is_single).into_iter().flatten();
@@ -219,16 +222,6 @@ fn error_of(value: &Value) -> Option<&Value> {
 /// How many completions a request that failed was to have.
 fn requests(found: &Value) -> usize {
     found.as_array().map_or(1, Vec::len).clamp(1, MAX_ANSWERS)
-}
-
-/// Whether there is no text where a completion would be.
-fn is_empty(found: &Value) -> bool {
-    match found {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.iter().all(is_empty),
-        _ => false,
-    }
 }
 
 /// The completions in `found`, a list of them where the record says `several`; else one, or a list.

@@ -169,14 +169,7 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
             short(&other[0])
         )
     });
-    let is_verdict = key == "label" && get(value, "label").is_some_and(is_verdict);
-    let label = is_verdict.then(|| {
-        format!(
-            "`label` (`{}`) is a verdict on the completion or a class: name the gold answer's key with --gold-key (--gold-key \
-             label if it is the gold answer), or the dataset with --dataset",
-            short(&golds[0])
-        )
-    });
+    let label = verdict_label(value, key, &golds[0]);
     if let Some(why) = refusal.chain(choice_index(about, key, &golds)).chain(label).next() {
         return Golds { refusal: Some(why), ..Golds::default() };
     }
@@ -200,6 +193,18 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
         golds.push(letter);
     }
     Golds { is_answer, golds, conflict, ..Golds::default() }
+}
+
+/// Why a `label` is no gold answer that may be a verdict.
+fn verdict_label(value: &Value, key: &str, gold: &str) -> Option<String> {
+    let is_verdict = key == "label" && get(value, "label").is_some_and(is_verdict);
+    is_verdict.then(|| {
+        format!(
+            "`label` (`{}`) is a verdict on the completion or a class: name the gold answer's key with --gold-key (--gold-key \
+             label if it is the gold answer), or the dataset with --dataset",
+            short(gold)
+        )
+    })
 }
 
 /// A `label` that may be the gold answer beside `answer`: another number or letter, and no verdict.
