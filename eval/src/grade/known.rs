@@ -6,11 +6,11 @@ use std::ops::Bound;
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
 use tealight_core::display::one_spaced;
-use tealight_core::names::list;
 use tealight_datasets::{Dataset, Problem, choice_list, thinking};
 
 use super::line::{Format, Line, hash};
 use super::notes::Noted;
+use super::sample_ids::before_number;
 
 /// Most places of a prompt at which a question may begin: the last ones.
 const MAX_STARTS: usize = 256;
@@ -47,28 +47,6 @@ pub(super) struct Known<'a> {
     pub(super) numbered: Noted<(String, String)>,
     /// The id under which each prompt came that shows no question of the dataset.
     prompts: HashMap<u64, String>,
-}
-
-/// What stands before the number of a sample in an id: `p7` of `p7-3`, `p7_sample_3`, `p7/run-3`.
-pub(super) fn before_number(id: &str) -> Option<&str> {
-    const WORDS: [&str; 12] =
-        list("sample|completion|attempt|repeat|rep|run|try|seed|gen|generation|n|s");
-    let is_joint = |letter: char| "-_:/#.@ (".contains(letter);
-    // `s3/p7`
-    let is_first = |(first, _): &(&str, &str)| {
-        let word = first.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        word.len() < first.len() && WORDS[..11].contains(&word)
-    };
-    if let Some((_, behind)) = id.split_once(is_joint).filter(is_first) {
-        return Some(behind);
-    }
-    let id = id.strip_suffix(')').unwrap_or(id);
-    let stem = id.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let joined = stem.trim_end_matches(is_joint);
-    let word = WORDS.iter().find_map(|word| joined.strip_suffix(word)?.strip_suffix(is_joint));
-    let before = word.unwrap_or(joined).trim_end_matches(is_joint);
-    let is_numbered = stem.len() < id.len() && before.len() < stem.len();
-    (is_numbered && !before.is_empty()).then_some(before)
 }
 
 impl<'a> Known<'a> {

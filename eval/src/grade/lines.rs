@@ -11,7 +11,7 @@ use tealight_datasets::judge;
 use super::filters::Filters;
 use super::judge::{Task, Work};
 use super::line::{Format, Keys, Line, PartialVerdict, hash, parse};
-use super::notes::Notes;
+use super::notes::{Notes, several_models};
 use super::problems::Problems;
 use super::repeats::Repeats;
 use super::runs::Runs;
@@ -384,15 +384,6 @@ impl<'a> Lines<'a> {
             ..Graded::default()
         })
     }
-}
-
-/// That records are of several models.
-pub fn several_models(models: &[String]) -> String {
-    let names: Vec<String> = models.iter().map(|name| format!("`{name}`")).collect();
-    format!(
-        "records are of several models or steps ({}), which count as one: give each a file of its own",
-        names.join(", ")
-    )
 }
 
 /// A hash of a line's document.

@@ -252,6 +252,15 @@ fn of_ids(problems: &Problems<'_>) -> [Option<String>; 4] {
     [shared, by_parts, by_beginning, grouped]
 }
 
+/// That records are of several models.
+pub fn several_models(models: &[String]) -> String {
+    let names: Vec<String> = models.iter().map(|name| format!("`{name}`")).collect();
+    format!(
+        "records are of several models or steps ({}), which count as one: give each a file of its own",
+        names.join(", ")
+    )
+}
+
 /// A sentence of a count, unless that is 0.
 fn some(count: usize, text: impl FnOnce(usize) -> String) -> Option<String> {
     (count > 0).then(|| text(count))

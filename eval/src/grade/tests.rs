@@ -4,7 +4,7 @@ mod formats;
 mod layouts;
 mod overlap;
 
-use super::known::before_number;
+use super::sample_ids::before_number;
 use super::*;
 use std::fmt::Debug;
 
