@@ -77,6 +77,11 @@ pub fn shortened(text: &str, most: usize) -> String {
     }
 }
 
+/// A text with one blank where it has white space.
+pub fn one_spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// A text in a table or a line of Markdown: neither HTML, nor a link or picture, nor the end of a cell.
 pub fn markdown(text: &str) -> String {
     let text = escaped(text).replace(['\n', '\r'], " ").replace('|', "\\|").replace("](", "]\\(");

@@ -1,4 +1,4 @@
-//! Names that come from files and servers to paths: the only place where one becomes the other.
+//! Names that come from files and servers to paths: the only place where one becomes the other. Lists of names.
 //!
 //! A repository, a dataset or a server may name `../../.ssh/authorized_keys`. [`inside`] takes plain relative
 //! names alone, so that the result never leaves its folder; [`file_name`] turns any text into one plain name.
@@ -16,6 +16,23 @@ const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 1024;
 /// Longest file name that is made from a text, in bytes.
 const MAX_MADE: usize = 80;
+
+/// The names of a list `a|b|c`, as many as its type says: a table without a line a name.
+pub const fn list<const N: usize>(list: &'static str) -> [&'static str; N] {
+    let (mut names, mut at, mut rest) = ([""; N], 0, list);
+    while at < N {
+        let mut end = 0;
+        while end < rest.len() && rest.as_bytes()[end] != b'|' {
+            end += 1;
+        }
+        let (name, behind) = rest.split_at(end);
+        names[at] = name;
+        at += 1;
+        assert!(behind.is_empty() == (at == N), "as many names as the type says");
+        rest = if behind.is_empty() { behind } else { behind.split_at(1).1 };
+    }
+    names
+}
 
 /// A name that must not become a path, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -47,6 +47,18 @@ pub fn check<'a>(gold: &str, text: &'a str, mode: Mode) -> Result<Checked<'a>, V
     caught(|| math::check(gold, text, mode)).map_err(|panic| panicked("math", &panic))
 }
 
+/// Whether a text gives a gold answer; none where the verifier of mathematics cannot say.
+pub fn same(gold: &str, text: &str) -> Option<bool> {
+    if gold.trim() == text.trim() {
+        return Some(true);
+    }
+    match check(gold, text, Mode::Flexible).ok()?.outcome {
+        math::Outcome::Correct => Some(true),
+        math::Outcome::Wrong => Some(false),
+        _ => None,
+    }
+}
+
 /// Why a gold answer cannot be compared with, where that can be seen without an answer.
 pub fn refuse_gold(verifier: &dyn Verifier, gold: &str) -> Option<String> {
     caught(|| verifier.refuse_gold(gold))

@@ -2,7 +2,7 @@
 //! huge one is refused.
 
 use std::cell::Cell;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
@@ -13,8 +13,65 @@ const FREE: u64 = 4 << 20;
 /// and generated rows that differ in a number a hundred.
 const MAX_RATIO: u64 = 200;
 
-/// The reason why a packed file in a packed file is refused.
-pub const TWICE: &str = "packed twice: unpack it once";
+/// Bytes of the start of a file that say what it is.
+const START: u64 = 512;
+/// The first bytes of files that are no text, what they are, and how they become readable.
+const NO_TEXT: [(&[u8], &str); 14] = [
+    (b"BZh", "compressed with bzip2: unpack it with bunzip2"),
+    (b"\xfd7zXZ", "compressed with xz: unpack it with unxz"),
+    (b"\xff\xfe", "UTF-16: save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16: save it as UTF-8"),
+    (b"ARROW1", ARROW),
+    (b"\xff\xff\xff\xff", ARROW),
+    (b"\x80\x02", PICKLE),
+    (b"\x80\x03", PICKLE),
+    (b"\x80\x04", PICKLE),
+    (b"\x80\x05", PICKLE),
+    (b"\x93NUMPY", "an array of numpy: write it as JSON lines, CSV or Parquet"),
+    (b"<!doctype html", PAGE),
+    (b"<html", PAGE),
+    (b"<?xml", PAGE),
+];
+const ARROW: &str = "an Arrow file: write it as JSON lines, CSV or Parquet";
+const PICKLE: &str =
+    "a pickle of Python, which may run code: write it as JSON lines, CSV or Parquet";
+const PAGE: &str = "a page of the web (HTML or XML), as a server sends it for an error or a login: fetch the file itself";
+
+/// A text that was opened: its start, and all of it.
+pub type Opened<'a> = (Vec<u8>, Box<dyn BufRead + 'a>);
+
+/// Opens a text, packed or not, without a byte-order mark; inside, why it is refused.
+pub fn opened<'a>(reader: impl BufRead + 'a) -> io::Result<Result<Opened<'a>, &'static str>> {
+    let (mut start, mut rest) = peeked(Box::new(reader))?;
+    if let Some(packing) = Packing::detect(&start) {
+        (start, rest) = peeked(packing.unpack(Cursor::new(start).chain(rest))?)?;
+        if Packing::detect(&start).is_some() {
+            return Ok(Err("packed twice: unpack it once"));
+        }
+    }
+    if start.starts_with(b"\xef\xbb\xbf") {
+        start.drain(..3);
+    }
+    Ok(Ok((start.clone(), Box::new(Cursor::new(start).chain(rest)))))
+}
+
+/// The start of a text, and what follows it.
+fn peeked<'a>(mut reader: Box<dyn BufRead + 'a>) -> io::Result<Opened<'a>> {
+    let mut start = Vec::new();
+    reader.by_ref().take(START).read_to_end(&mut start)?;
+    Ok((start, reader))
+}
+
+/// What a file is that begins so and is no text, and what to do.
+pub fn no_text(start: &[u8]) -> Option<&'static str> {
+    let lower = start.trim_ascii_start().to_ascii_lowercase();
+    let is_it =
+        |magic: &[u8]| start.starts_with(magic) || magic[0] == b'<' && lower.starts_with(magic);
+    if start.get(257..262) == Some(b"ustar") {
+        return Some("a tar archive: unpack it");
+    }
+    NO_TEXT.iter().find(|(magic, _)| is_it(magic)).map(|(_, what)| *what)
+}
 
 /// A kind of packing, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

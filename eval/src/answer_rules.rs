@@ -31,11 +31,7 @@ pub fn describe(summary: &Summary) -> Option<String> {
         format!("{name} {:.1} %", 100.0 * *count as f64 / all as f64)
     };
     let shares: Vec<String> = rules.iter().map(share).collect();
-    // An evaluation of an earlier version does not know how many there were.
-    let found = match completions < all {
-        true => counted(all, "completion"),
-        false => format!("{all} of {}", counted(completions, "completion")),
-    };
+    let found = format!("{all} of {}", counted(completions, "completion"));
     // Completions without a readable answer are those without any and those whose answer is no mathematics.
     let silent = (summary.no_answer * completions as f64).round() as usize;
     let unreadable = match (silent + all).saturating_sub(completions) {

@@ -99,22 +99,12 @@ impl Level {
 
     /// The definition of one answer, in words.
     pub fn description(self) -> &'static str {
-        match self {
-            Level::Text => "exact texts",
-            Level::Folded => "texts ignoring white space",
-            Level::Solution => "solutions",
-            Level::Value => "final answers",
-        }
+        ["exact texts", "texts ignoring white space", "solutions", "final answers"][self as usize]
     }
 
     /// The name that results carry.
     pub fn name(self) -> &'static str {
-        match self {
-            Level::Text => "text",
-            Level::Folded => "folded",
-            Level::Solution => "solution",
-            Level::Value => "value",
-        }
+        ["text", "folded", "solution", "value"][self as usize]
     }
 }
 

@@ -6,7 +6,6 @@
 
 use anyhow::Result;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 use tealight_core::ranks::{Ranks, Sink};
 use tealight_datasets::{Dataset, Problem, Verifier};
 
@@ -74,30 +73,20 @@ pub struct EvalJob<'a> {
 /// Follows an evaluation; an error ends it, and the store keeps the samples so far.
 pub trait EvalProgress {
     /// Samples are missing for this number of `problems`; those of `known` ones are there.
-    ///
-    /// # Errors
-    /// A reason to end the evaluation.
-    fn begin(&mut self, known: usize, problems: usize) -> Result<()>;
+    fn begin(&mut self, _known: usize, _problems: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// The missing samples of one more problem are there.
-    ///
-    /// # Errors
-    /// A reason to end the evaluation.
-    fn advance(&mut self, samples: &[Sample]) -> Result<()>;
+    fn advance(&mut self, _samples: &[Sample]) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Follows nothing.
 pub struct Silent;
 
-impl EvalProgress for Silent {
-    fn begin(&mut self, _: usize, _: usize) -> Result<()> {
-        Ok(())
-    }
-
-    fn advance(&mut self, _: &[Sample]) -> Result<()> {
-        Ok(())
-    }
-}
+impl EvalProgress for Silent {}
 
 /// The answers to a request as samples.
 fn judged(
@@ -110,15 +99,6 @@ fn judged(
     let judged =
         |(number, answer)| Sample::judged(problem, judge, known + number, answer).under(rules);
     answers.into_par_iter().enumerate().map(judged).collect()
-}
-
-/// The judged samples of one problem, by its index.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SampleBatch {
-    /// Index of the problem.
-    pub index: usize,
-    /// Judged samples, in order.
-    pub samples: Vec<Sample>,
 }
 
 impl<'a> EvalJob<'a> {
@@ -144,7 +124,8 @@ impl<'a> EvalJob<'a> {
         let known: Vec<usize> = tallies.iter().map(Tally::num_samples).collect();
         let missing: Vec<usize> = (0..problems.len()).filter(|index| known[*index] < n).collect();
         self.progress.begin(problems.len() - missing.len(), missing.len())?;
-        let mut solve = |share: &[usize], sink: &mut Sink<'_, SampleBatch>| {
+        // The judged samples of one problem, by its index.
+        let mut solve = |share: &[usize], sink: &mut Sink<'_, (usize, Vec<Sample>)>| {
             let request = |index: &usize| ProblemRequest {
                 problem: &problems[*index],
                 key: *index as u64,
@@ -153,7 +134,7 @@ impl<'a> EvalJob<'a> {
             let requests: Vec<ProblemRequest<'_>> = share.iter().map(request).collect();
             solver.solve(&requests, n, &mut |place, answers| {
                 let samples = judged(judge, rules, &requests[place], answers);
-                sink(SampleBatch { index: share[place], samples })
+                sink((share[place], samples))
             })
         };
         ranks.divide(&missing, n, &mut solve, &mut |batch| self.receive(batch, &mut tallies))?;
@@ -179,8 +160,11 @@ impl<'a> EvalJob<'a> {
         self.problems.iter().map(count).collect()
     }
 
-    fn receive(&mut self, batch: SampleBatch, tallies: &mut [Tally]) -> Result<()> {
-        let SampleBatch { index, samples } = batch;
+    fn receive(
+        &mut self,
+        (index, samples): (usize, Vec<Sample>),
+        tallies: &mut [Tally],
+    ) -> Result<()> {
         samples.iter().for_each(|sample| tallies[index].add(sample));
         self.store.append(&samples)?;
         self.progress.advance(&samples)
@@ -222,10 +206,6 @@ mod tests {
     struct SampleCounter<'a>(&'a mut Vec<usize>);
 
     impl EvalProgress for SampleCounter<'_> {
-        fn begin(&mut self, _: usize, _: usize) -> Result<()> {
-            Ok(())
-        }
-
         fn advance(&mut self, samples: &[Sample]) -> Result<()> {
             self.0.extend(samples.iter().map(|sample| sample.sample));
             Ok(())

@@ -15,7 +15,6 @@ pub mod completion;
 pub mod contrast;
 pub mod crossing;
 pub mod curve;
-mod error;
 pub mod evaluate;
 pub mod exact;
 pub mod export;
@@ -45,7 +44,6 @@ use tealight_datasets::Problem;
 
 pub use classes::{Classes, Counts, Level};
 pub use completion::Completion;
-pub use error::SummaryError;
 pub use interval::Estimate;
 pub use measure::pass_at_k;
 pub use rules::Truncated;

@@ -52,7 +52,6 @@ pub struct SetResult {
     /// The dataset: its name, or the whole path of its file.
     pub dataset: String,
     /// `in` or `out` of the training domain, where a suite says so.
-    #[serde(default)]
     pub domain: Option<String>,
     /// The verifier's name.
     pub verifier: String,
@@ -61,12 +60,10 @@ pub struct SetResult {
     /// The numbers.
     pub summary: Summary,
     /// The prompt and the answer of each problem, for a person to read.
-    #[serde(default)]
     pub questions: Vec<Question>,
     /// The counts of each problem, in the dataset's order.
     pub problems: Vec<Tally>,
     /// Problems that were left out, and why.
-    #[serde(default)]
     pub unusable: Vec<Unusable>,
     /// The file of samples, relative to this one; none where they were not kept.
     pub samples: Option<String>,
@@ -80,7 +77,7 @@ pub struct Question {
     /// The gold answer.
     pub answer: String,
     /// The text of the right choice, where the gold answer is its letter and each file has an order of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<String>,
     /// The messages of a prompt that is a conversation of several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -106,18 +103,6 @@ impl Question {
     /// Of each problem of a dataset.
     pub fn all(dataset: &Dataset) -> Vec<Self> {
         dataset.problems.iter().map(Self::from_problem).collect()
-    }
-}
-
-impl From<Problem> for Question {
-    fn from(problem: Problem) -> Self {
-        match problem.prompt {
-            Prompt::Text(prompt) => {
-                let Problem { answer, choice, .. } = problem;
-                Self { prompt, answer, choice, turns: Vec::new() }
-            }
-            Prompt::Chat(_) => Self::from_problem(&problem),
-        }
     }
 }
 
@@ -166,9 +151,6 @@ impl Results {
     }
 
     /// Reads `results.json`, or the one in a directory.
-    ///
-    /// # Errors
-    /// No such file, one that is not of this schema, another version of it.
     pub fn load(path: &Path) -> Result<Self> {
         let is_file = path.extension().is_some_and(|extension| extension == "json");
         if path.is_file() && !is_file {

@@ -10,6 +10,7 @@ use tealight_datasets::verify::math::{Location, Rule};
 use tealight_datasets::{Grade, Problem, Verdict, Verifier};
 
 use crate::rules::{Failed, Rules};
+use crate::sample_line::Fields;
 use crate::{Classes, Completion, Counts, Truncated};
 
 /// Most reasons that are kept of completions that could not be judged.
@@ -39,6 +40,7 @@ pub struct Thoughts {
 
 /// One judged answer: a line of a samples file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Fields")]
 pub struct Sample {
     /// The problem's id.
     pub problem: String,
@@ -50,39 +52,39 @@ pub struct Sample {
     #[serde(flatten)]
     pub verdict: Verdict,
     /// The reward that the verifier granted, where the verdict does not say it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reward: Option<f64>,
     /// Where its answer was found, and by which rule, where the verifier of mathematics judged it.
     /// A verdict has a text `found` of its own, so in files this is `answer_location`.
-    #[serde(rename = "answer_location", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "answer_location", skip_serializing_if = "Option::is_none")]
     pub found: Option<Location>,
     /// Whether it ended by itself.
     pub is_finished: bool,
     /// Whether it is unknown how it ended; `is_finished` is then true.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_end_unknown: bool,
     /// How many tokens it took; 0 where that is not known.
     pub tokens: usize,
     /// Log-probability of the completion, in nats, where it is known.
     pub logp: Option<f64>,
     /// Why there is no answer (a refusal, a filter, a tool call); such a sample is judged by no verifier.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// Whether nothing was sampled, since the server refused the request: it is unjudged under every rule.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_missing: bool,
     /// The verdict of another judge, where a column has one: 1 for correct; a share where the column has no more than
     /// the mean of several completions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub other_verdict: Option<f64>,
     /// The verdict that its record brought itself, while a file is graded.
     #[serde(skip)]
     pub file_verdict: Option<f64>,
     /// Its thought, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<Thinking>,
     /// What it counts as where it was truncated.
-    #[serde(default, skip_serializing_if = "Truncated::is_wrong")]
+    #[serde(skip_serializing_if = "Truncated::is_wrong")]
     pub truncated: Truncated,
 }
 
@@ -126,6 +128,13 @@ impl Sample {
             logp: answer.logp,
             truncated: Truncated::default(),
         }
+    }
+
+    /// Its line of a samples file, with the line feed.
+    pub(crate) fn line(&self) -> anyhow::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        Ok(line)
     }
 
     /// The same under other rules.
@@ -185,17 +194,16 @@ pub struct Tally {
     /// Number of correct samples.
     pub correct: usize,
     /// Sum of the rewards of all judged answers, where the verdicts of some do not say theirs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reward: Option<f64>,
     /// How often each distinct correct answer was drawn.
     pub classes: Classes,
     /// How often each distinct incorrect answer was given, where the verifier reports the answer.
-    #[serde(default)]
     pub wrong: Counts,
     /// Answers that were cut off.
     pub truncated: usize,
     /// Truncated answers that went on after an end of turn, and the first such end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end_of_turn: Option<(usize, String)>,
     /// Those of them that the verifier calls correct, whether they count or not.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -212,7 +220,6 @@ pub struct Tally {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rules: BTreeMap<Rule, usize>,
     /// Answers that could not be judged; they are not among `samples`.
-    #[serde(default)]
     pub unjudged: usize,
     /// Tokens drawn.
     pub tokens: usize,
@@ -220,19 +227,16 @@ pub struct Tally {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unknown_lengths: usize,
     /// Thoughts among them.
-    #[serde(default)]
     pub thoughts: Thoughts,
     /// Log-probabilities of all answers whose own is known, in nats, and how many those are.
-    #[serde(default)]
     pub logp: (f64, usize),
     /// Whether the answer at temperature 0 is correct, where it was sampled.
-    #[serde(default)]
     pub greedy: Option<bool>,
     /// How many distinct correct answers there are, where that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
     /// `KL(p* || model)` in nats, where all correct answers are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_pstar: Option<f64>,
 }
 

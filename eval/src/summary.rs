@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use tealight_datasets::verify::math::Rule;
@@ -12,10 +13,11 @@ use crate::interval::{self, ByK, Estimate, mean, share};
 use crate::measure::pass_at_k::{self, pass_all_k, pass_at_k};
 use crate::measure::rarefaction::unique_correct;
 use crate::measure::votes::{is_counted, plurality_at_k};
+use crate::number::counted;
 pub use crate::richness::Richness;
 use crate::sample::is_zero;
 use crate::thinking::ThinkingShare;
-use crate::{Level, SummaryError, Tally};
+use crate::{Level, Tally};
 
 /// Validities for which the share of prompts that reach them is reported.
 const COVERED: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 1.0];
@@ -29,55 +31,47 @@ pub struct Summary {
     /// Samples a problem; the fewest where problems have different numbers.
     pub n: usize,
     /// The most samples of a problem, where problems have different numbers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
     /// Unbiased Pass@k, by k.
     #[serde(rename = "pass@k")]
     pub pass_at_k: ByK,
     /// Mean reward, where rewards are graded: where they are all 0 or 1 it is Pass@1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_reward: Option<Estimate>,
     /// Expected distinct correct answers among k samples, by k.
     #[serde(rename = "unique_correct@k")]
     pub unique_correct: ByK,
     /// The same at every level of sameness, by its name: `text`, `folded`, `solution`, `value`.
-    #[serde(default)]
     pub unique_by_level: BTreeMap<String, ByK>,
     /// Distinct correct answers among k samples over all that could be, `U_k / min(k, total)`, where every
     /// problem's total is known.
-    #[serde(default, rename = "coverage@k")]
+    #[serde(rename = "coverage@k")]
     pub coverage: ByK,
     /// Chance that all of k samples are correct.
-    #[serde(default, rename = "pass^k")]
+    #[serde(rename = "pass^k")]
     pub pass_all_k: ByK,
     /// Chance that the majority of k samples is correct, for the k that are counted exactly.
-    #[serde(default, rename = "maj@k")]
+    #[serde(rename = "maj@k")]
     pub majority: ByK,
     /// Pass@1 at temperature 0, where it was drawn.
-    #[serde(default)]
     pub greedy: Option<Estimate>,
     /// Hill numbers of orders 1 and 2, Chao's lower bound and the unseen share of correct answers, over
     /// prompts with enough correct answers.
-    #[serde(default)]
     pub richness: Option<Richness>,
     /// Share of prompts whose validity is at least tau.
-    #[serde(default, rename = "cover@tau")]
+    #[serde(rename = "cover@tau")]
     pub cover: BTreeMap<String, Estimate>,
     /// Nats a completion, `- mean log pi(y)`, where log-probabilities are known.
-    #[serde(default)]
     pub sequence_entropy: Option<Estimate>,
     /// Nats a token, likewise.
-    #[serde(default)]
     pub token_entropy: Option<f64>,
     /// `KL(p* || model)` in nats, where every problem's correct answers are known.
-    #[serde(default)]
     pub kl_pstar: Option<Estimate>,
     /// Completions that could not be judged: no part of any estimate. Of a problem with fewer judged samples than k,
     /// Pass@k is Pass at that number, which is at most as high.
-    #[serde(default)]
     pub unjudged: usize,
     /// Problems none of whose completions could be judged: they are not among `problems`.
-    #[serde(default)]
     pub unjudged_problems: usize,
     /// Share of completions that were cut off; one that does not say how it ended was not. None where none says it.
     pub truncated: Option<f64>,
@@ -93,7 +87,6 @@ pub struct Summary {
     /// Share of completions without a readable answer.
     pub no_answer: f64,
     /// Judged completions.
-    #[serde(default)]
     pub completions: usize,
     /// Completions by the rule that found their answer, where the verifier of mathematics judged them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -101,10 +94,10 @@ pub struct Summary {
     /// Mean tokens in a completion, among those whose length is known; none where no length is.
     pub mean_length: Option<f64>,
     /// The same from the model's probabilities of all listed correct answers, where that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub exact: Option<Exact>,
     /// Thoughts, where there are any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<ThinkingShare>,
 }
 
@@ -130,12 +123,16 @@ impl Summary {
     /// assert_eq!(summary.pass_at_k[&1].value, 0.5);
     /// # anyhow::Ok(())
     /// ```
-    pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self, SummaryError> {
-        let Some(least) = Tally::with_fewest(tallies) else { return Err(SummaryError::NoProblem) };
+    pub fn new(tallies: &[Tally], ks: &[usize]) -> Result<Self> {
+        let least = Tally::with_fewest(tallies).context("no problem was evaluated")?;
         let n = least.num_samples();
         let most = tallies.iter().map(Tally::num_samples).max().unwrap_or(n);
         if let Some(k) = ks.iter().find(|k| **k > n && n < most) {
-            return Err(SummaryError::Uneven { k: *k, problem: least.problem.clone(), n, most });
+            bail!(
+                "pass@{k} cannot be estimated: problem `{}` has {} (others up to {most}); choose k up to {n}",
+                least.problem,
+                counted(n, "sample")
+            );
         }
         pass_at_k::check(n, ks)?;
         let judged: Cow<'_, [Tally]> = match tallies.iter().all(|tally| tally.samples > 0) {
@@ -143,7 +140,7 @@ impl Summary {
             false => tallies.iter().filter(|tally| tally.samples > 0).cloned().collect(),
         };
         if judged.is_empty() {
-            return Err(SummaryError::NothingJudged);
+            bail!("no completion could be judged");
         }
         let mut summary = Self::estimated(&judged, n, ks);
         summary.most = Some(most).filter(|most| *most > n);

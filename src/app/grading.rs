@@ -11,7 +11,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tealight_datasets::{Dataset, Rewards, Verifier, verify};
-use tealight_eval::grade::{GradeJob, Graded, JudgedChunk, Source};
+use tealight_eval::grade::{GradeJob, Graded, JudgedChunk, Keys, Source};
 use tealight_eval::number::counted;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::{Failed, Missing, Rules};
@@ -140,9 +140,11 @@ impl GradingOptions {
             dataset: to_grade.dataset,
             starts_inside: self.prefilled_thinking,
             filter: self.filter.as_deref(),
-            gold_key: self.gold_key.as_deref(),
-            completion_key: self.completion_key.as_deref(),
-            verdict_key: to_grade.verdict_key,
+            keys: Keys {
+                gold: self.gold_key.as_deref(),
+                verdict: to_grade.verdict_key,
+                completion: self.completion_key.as_deref(),
+            },
             requires_gold: self.require_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
             missing: self.missing,
@@ -189,7 +191,7 @@ impl GradingOptions {
             verifier: to_grade.verifier.name().into(),
             temperature: None,
             summary: outcome::summary(&graded.tallies, &ks, || graded.unjudged.first().cloned())?,
-            questions: graded.problems.into_iter().map(Question::from).collect(),
+            questions: graded.problems.iter().map(Question::from_problem).collect(),
             problems: graded.tallies,
             unusable: to_grade.dataset.map(|all| all.unusable.clone()).unwrap_or_default(),
             samples: to_grade.samples,

@@ -5,7 +5,6 @@ use super::known_columns::ANSWERS;
 use super::layout::{AnswerColumn, Layout};
 use super::{Row, names, nested};
 use crate::judge;
-use crate::verify::math;
 
 /// Columns that hold an answer in some datasets, and a category, a source or a verdict in others.
 pub(super) const WEAK_ANSWERS: [&str; 5] = ["result", "target", "Target", "targets", "label"];
@@ -105,11 +104,7 @@ fn answer_in(row: &Row, column: &str) -> Option<String> {
 
 /// Whether one answer is wrong where the other is the gold answer, and the other way around.
 pub(super) fn differ(one: &str, other: &str) -> bool {
-    let is_wrong = |gold: &str, text: &str| {
-        judge::check(gold, text, math::Mode::Flexible)
-            .is_ok_and(|checked| checked.outcome == math::Outcome::Wrong)
-    };
-    one.trim() != other.trim() && is_wrong(one, other) && is_wrong(other, one)
+    judge::same(one, other) == Some(false) && judge::same(other, one) == Some(false)
 }
 
 /// Whether the answers that solutions mark are others than a column's, in most rows.

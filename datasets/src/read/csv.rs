@@ -1,11 +1,13 @@
 //! CSV files with a header line to rows.
 
+use std::cell::Cell;
 use std::collections::HashSet;
-use std::io::Read;
+use std::io::{self, BufRead, Cursor, Read};
 use std::path::Path;
+use std::rc::Rc;
 
-use serde_json::Value;
-
+use serde_json::{Map, Value};
+use tealight_core::lines::MAX_LINE;
 use tealight_core::names::extension;
 
 use super::{Row, text};
@@ -19,7 +21,7 @@ const START: u64 = 64 << 10;
 
 /// What separates the columns of a table by its start, and the bytes before the header: a line `sep=;` of Excel's says
 /// it; else it is the sign by which the header has most columns and the first row as many. `is_tsv`: by the name.
-pub fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
+fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
     let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
     let mark = start.len() - text.len();
     if let [b's', b'e', b'p', b'=', separator, ..] = text {
@@ -51,18 +53,134 @@ pub fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
     (best.map_or(order[0], |(separator, _)| separator), 0)
 }
 
-/// Refuses a header of more columns than a program for tables writes: each row has the names of all.
-pub fn check_columns(count: usize) -> std::result::Result<(), String> {
-    /// As Excel's.
-    const MAX_COLUMNS: usize = 16_384;
-    match count <= MAX_COLUMNS {
-        true => Ok(()),
-        false => Err(format!("{count} columns; {MAX_COLUMNS} are the limit")),
+/// Most columns, as Excel's: each row has the names of all.
+const MAX_COLUMNS: usize = 16_384;
+
+/// The rows of a table of lines with a header, one at a time, each within the limit of a line. Rows of empty cells, as
+/// spreadsheets write them, and further headers, as tables have them that were joined, are left out.
+pub struct CsvRecords<'a> {
+    records: csv::StringRecordsIntoIter<Box<dyn Read + 'a>>,
+    separator: u8,
+    header: csv::StringRecord,
+    /// Columns of numbers with decimal commas.
+    commas: Vec<bool>,
+    /// The line that the next row begins in, at least: the parser does not count all line breaks.
+    line: usize,
+    /// What may still be read for this row.
+    left: Rc<Cell<usize>>,
+    /// Headers that were left out.
+    pub headers: usize,
+}
+
+/// A row by the names of its columns, and its line; or why there is none, and the line where it is known.
+pub type CsvRow = std::result::Result<(usize, Map<String, Value>), (Option<usize>, String)>;
+
+impl<'a> CsvRecords<'a> {
+    /// Reads the header of a table; `is_tsv`: by the name of the file.
+    pub fn new(mut text: impl BufRead + 'a, is_tsv: bool) -> std::result::Result<Self, String> {
+        let mut start = Vec::new();
+        let read = text.by_ref().take(START).read_to_end(&mut start);
+        read.map_err(|error| error.to_string())?;
+        let (separator, skipped) = separator(&start, is_tsv);
+        start.drain(..skipped.min(start.len()));
+        let reader = |text: Box<dyn Read + 'a>| {
+            csv::ReaderBuilder::new().delimiter(separator).from_reader(text)
+        };
+        let commas = match separator {
+            // A row that the start cuts off says nothing.
+            b';' => {
+                commas(reader(Box::new(Cursor::new(start.clone()))), start.len() as u64 >= START)
+            }
+            _ => Vec::new(),
+        };
+        let left = Rc::new(Cell::new(MAX_LINE));
+        let limited = Limited { reader: Cursor::new(start).chain(text), left: left.clone() };
+        let mut reader = reader(Box::new(limited));
+        let header = reader.headers().map_err(|error| row_error(&error, separator))?;
+        let line = 2 + header.iter().map(breaks).sum::<usize>();
+        let header: csv::StringRecord = header.iter().map(str::trim).collect();
+        if header.len() > MAX_COLUMNS {
+            return Err(format!("{} columns; {MAX_COLUMNS} are the limit", header.len()));
+        }
+        // Programs differ in which of them counts.
+        let mut seen = HashSet::new();
+        if let Some(twice) = header.iter().find(|name| !name.is_empty() && !seen.insert(*name)) {
+            let twice = twice.escape_debug();
+            return Err(format!("the column `{twice}` occurs twice in the header: rename one"));
+        }
+        let records = reader.into_records();
+        Ok(Self { records, separator, header, commas, line, left, headers: 0 })
+    }
+
+    /// The next row.
+    pub fn row(&mut self) -> Option<CsvRow> {
+        loop {
+            self.left.set(MAX_LINE);
+            let failed = |error: csv::Error| {
+                let line = error.position().map(|position| position.line() as usize);
+                (line, row_error(&error, self.separator))
+            };
+            let record = match self.records.next()? {
+                Ok(record) => record,
+                Err(error) => return Some(Err(failed(error))),
+            };
+            let line = record.position().map_or(0, |at| at.line() as usize).max(self.line);
+            self.line = line + 1 + record.iter().map(breaks).sum::<usize>();
+            let is_header = record.iter().map(str::trim).eq(&self.header);
+            self.headers += usize::from(is_header);
+            if !is_header && (record.len() == 1 || record.iter().any(|one| !one.trim().is_empty()))
+            {
+                let cells = record.iter().enumerate().map(|(at, cell)| match self.commas.get(at) {
+                    Some(true) if parts(cell, ',') == Some(2) => cell.replace(',', "."),
+                    _ => cell.to_owned(),
+                });
+                let names = self.header.iter().map(str::to_owned);
+                return Some(Ok((line, names.zip(cells.map(Value::String)).collect())));
+            }
+        }
+    }
+}
+
+/// The line breaks in a cell.
+fn breaks(cell: &str) -> usize {
+    cell.bytes().filter(|byte| *byte == b'\n').count()
+}
+
+/// In how many parts of digits a sign divides a number.
+fn parts(text: &str, sign: char) -> Option<usize> {
+    let bare = text.trim().trim_start_matches(['-', '+']);
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    bare.split(sign).all(is_number).then(|| bare.split(sign).count())
+}
+
+/// The columns whose numbers have decimal commas, as tables separated by `;` have them: not those with lists of three
+/// numbers, or with decimal points.
+fn commas(start: csv::Reader<Box<dyn Read + '_>>, is_cut: bool) -> Vec<bool> {
+    let mut rows: Vec<_> = start.into_records().map_while(std::result::Result::ok).collect();
+    rows.pop_if(|_| is_cut);
+    let is_other =
+        |cell: &str| parts(cell, ',').is_some_and(|count| count > 2) || parts(cell, '.') == Some(2);
+    let columns = rows.first().map_or(0, csv::StringRecord::len);
+    (0..columns).map(|at| !rows.iter().any(|row| row.get(at).is_some_and(is_other))).collect()
+}
+
+struct Limited<R> {
+    reader: R,
+    left: Rc<Cell<usize>>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.reader.read(buffer)?;
+        let left = self.left.get().checked_sub(count);
+        let why = || io::Error::other(format!("a row of more than {MAX_LINE} bytes, the limit"));
+        self.left.set(left.ok_or_else(why)?);
+        Ok(count)
     }
 }
 
 /// Why a row cannot be read, and what to do.
-pub fn row_error(error: &csv::Error, separator: u8) -> String {
+fn row_error(error: &csv::Error, separator: u8) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => format!(
             "{len} columns where the header has {expected_len}: put cells that contain `{}`, a quote or a line break \
@@ -74,71 +192,21 @@ pub fn row_error(error: &csv::Error, separator: u8) -> String {
     }
 }
 
+/// The first `limit` rows of a file.
 pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
-    let unreadable =
-        |error: std::io::Error| DataError::File { path: path.into(), what: error.to_string() };
-    let (mut text, mut start) = (text(path)?, Vec::new());
-    text.by_ref().take(START).read_to_end(&mut start).map_err(unreadable)?;
-    let (separator, skipped) = separator(&start, extension(path) == "tsv");
-    let whole = start.get(skipped..).unwrap_or_default().chain(text);
-    let mut builder = csv::ReaderBuilder::new();
-    let mut reader = builder.delimiter(separator).from_reader(whole);
-    let header = reader.headers().map_err(|error| DataError::File {
-        path: path.into(),
-        what: row_error(&error, separator),
-    })?;
-    let header: csv::StringRecord = header.iter().map(str::trim).collect();
-    check_columns(header.len()).map_err(|what| DataError::File { path: path.into(), what })?;
-    // Programs differ in which of them counts.
-    let mut seen = HashSet::new();
-    if let Some(twice) = header.iter().find(|name| !name.is_empty() && !seen.insert(*name)) {
-        let what = format!("column `{twice}` occurs twice in the header: rename one");
-        return Err(DataError::File { path: path.into(), what });
-    }
-    let (mut rows, mut last) = (Vec::<Row>::new(), 0);
-    for record in reader.records().take(limit) {
-        let record = record.map_err(|error| DataError::Malformed {
-            path: path.into(),
-            line: error.position().map_or(0, |position| position.line() as usize),
-            what: row_error(&error, separator),
-        })?;
-        // Only line feeds are counted, and some files have none.
-        last = record.position().map_or(0, |position| position.line() as usize).max(last + 1);
-        // Tables that were joined have the header again.
-        if record.iter().map(str::trim).eq(&header) {
-            continue;
-        }
-        let cells = record.iter().map(|cell| Value::String(cell.into()));
-        rows.push(Row::new(last, header.iter().map(String::from).zip(cells).collect()));
-    }
-    if separator == b';' {
-        header.iter().for_each(|name| read_decimal_commas(&mut rows, name));
+    let refused = |what| DataError::File { path: path.into(), what };
+    let mut records = CsvRecords::new(text(path)?, extension(path) == "tsv").map_err(refused)?;
+    let failed = |(line, what)| match line {
+        Some(line) => DataError::Malformed { path: path.into(), line, what },
+        None => refused(what),
+    };
+    let mut rows = Vec::new();
+    while rows.len() < limit
+        && let Some((line, values)) = records.row().transpose().map_err(failed)?
+    {
+        rows.push(Row::new(line, values));
     }
     Ok(rows)
-}
-
-/// Writes `3,5` as `3.5` in a column of numbers, as tables separated by `;` have them: not in one with lists of three
-/// numbers, or with decimal points.
-fn read_decimal_commas(rows: &mut [Row], name: &str) {
-    let parts = |text: &str, sign: char| {
-        let bare = text.trim().trim_start_matches(['-', '+']);
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        bare.split(sign).all(is_number).then(|| bare.split(sign).count())
-    };
-    let is_other = |row: &Row| {
-        let text = row.text(name).unwrap_or_default();
-        parts(text, ',').is_some_and(|count| count > 2) || parts(text, '.') == Some(2)
-    };
-    if rows.iter().any(is_other) {
-        return;
-    }
-    for row in rows {
-        if let Some(Value::String(text)) = row.values.get_mut(name)
-            && parts(text, ',') == Some(2)
-        {
-            *text = text.replace(',', ".");
-        }
-    }
 }
 
 #[cfg(test)]
@@ -186,14 +254,15 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_a_joined_table_is_no_row() {
+    fn headers_and_empty_rows_of_joined_tables_are_no_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.csv");
-        std::fs::write(&path, "q,gold\nx,2\nq , gold\nq,3\n").unwrap();
-        let read = rows(&path, 9).unwrap();
+        std::fs::write(&path, "q,gold\nx,2\nq , gold\n,\nq,3\n").unwrap();
+        // Nor does it count among the rows that are wanted.
+        let read = rows(&path, 2).unwrap();
         let lines: Vec<_> =
             read.iter().map(|row| (row.line, row.values["gold"].as_str())).collect();
-        assert_eq!(lines, [(2, Some("2")), (4, Some("3"))]);
+        assert_eq!(lines, [(2, Some("2")), (5, Some("3"))]);
     }
 
     #[test]

@@ -214,9 +214,7 @@ fn marked(text: &str) -> Option<Cow<'_, str>> {
 
 /// Whether one answer is the other.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
-    one == other
-        || judge::check(one, other, math::Mode::Flexible)
-            .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
+    judge::same(one, other) == Some(true)
 }
 
 /// Whether a worked solution ends in the gold answer.

@@ -106,10 +106,15 @@ fn verdict(value: &Value) -> Option<bool> {
                 _ => None,
             };
         }
-        Value::String(text) => text.trim().to_lowercase(),
+        Value::String(text) => text,
         _ => return None,
     };
-    match text.as_str() {
+    said(text)
+}
+
+/// What a word says as a verdict.
+pub fn said(text: &str) -> Option<bool> {
+    match text.trim().to_lowercase().as_str() {
         "valid" | "accepted" | "verified" | "complete" => Some(true),
         "invalid" | "rejected" | "unverified" | "incomplete" | "problem not solved" => Some(false),
         text => word(text),

@@ -1,5 +1,7 @@
 //! The names of columns that well-known datasets have, by what they hold.
 
+pub(super) use tealight_core::names::list;
+
 /// Columns that hold the question, in order of preference.
 pub(super) const QUESTIONS: [&str; 17] = list(
     "prompt|context_messages|problem|Problem|question|Question|question_stem|sQuestion|query|Query|messages|\
@@ -32,20 +34,3 @@ pub const SOLUTIONS: [&str; 10] = list(
 /// Those of them that hold a model's completion, which may be incorrect.
 pub(super) const COMPLETIONS: [&str; 4] =
     ["completion", "generated_solution", "response", "output"];
-
-/// The names of a list `a|b|c`.
-pub(super) const fn list<const N: usize>(list: &'static str) -> [&'static str; N] {
-    let (mut names, mut at, mut rest) = ([""; N], 0, list);
-    while at < N {
-        let mut end = 0;
-        while end < rest.len() && rest.as_bytes()[end] != b'|' {
-            end += 1;
-        }
-        let (name, behind) = rest.split_at(end);
-        names[at] = name;
-        at += 1;
-        assert!(behind.is_empty() == (at == N), "as many names as the type says");
-        rest = if behind.is_empty() { behind } else { behind.split_at(1).1 };
-    }
-    names
-}

@@ -48,14 +48,14 @@ use layout::Layout;
 use problem::Read as RowRead;
 use text::{file, text};
 
-pub use self::csv::{check_columns, row_error, separator};
+pub use self::csv::{CsvRecords, CsvRow};
 pub use better_answer::REFERENCES;
 pub use chat::known_role;
 pub(crate) use folder::files_in;
 pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_gold;
 pub use json::with_long_numbers;
-pub use judgement::VERDICTS;
+pub use judgement::{VERDICTS, said};
 use known_columns::list;
 pub use known_columns::{ANSWERS, SOLUTIONS};
 pub use names::words;

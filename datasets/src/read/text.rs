@@ -2,26 +2,13 @@
 //! data, whatever its name, is refused by what it is.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Read, Result as IoResult};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use tealight_core::regular;
 
-use crate::unpack::{Packing, TWICE};
+use crate::unpack::{no_text, opened};
 use crate::{DataError, Result};
-
-/// Bytes of the start of a file that say what it is.
-const START: u64 = 512;
-/// The first bytes of files that are no text, what they are, and how they become readable.
-const NO_TEXT: [(&[u8], &str); 5] = [
-    (b"BZh", "compressed: unpack it with bunzip2"),
-    (b"PK\x03\x04", "an archive: unpack it, or export a sheet as CSV"),
-    (b"PAR1", "a Parquet file: name it .parquet"),
-    (b"\xff\xfe", "UTF-16: save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16: save it as UTF-8"),
-];
-/// How a page of the web begins.
-const PAGES: [&str; 3] = ["<!doctype html", "<html", "<?xml"];
 
 /// Opens a regular file: a pipe or a device may have no end.
 pub(super) fn file(path: &Path) -> Result<File> {
@@ -32,42 +19,23 @@ pub(super) fn file(path: &Path) -> Result<File> {
 }
 
 /// The same as text of any length, unpacked, without a byte-order mark.
-pub(super) fn text(path: &Path) -> Result<impl BufRead> {
-    let unreadable = |source| DataError::Io { path: path.into(), source };
-    let refused = |what: &str| Err(DataError::File { path: path.into(), what: what.into() });
-    let (mut start, mut rest) = peeked(file(path)?).map_err(unreadable)?;
-    if let Some(packing) = Packing::detect(&start) {
-        let packed = Cursor::new(start).chain(rest);
-        (start, rest) = packing.unpack(packed).and_then(peeked).map_err(unreadable)?;
-        if Packing::detect(&start).is_some() {
-            return refused(TWICE);
-        }
-    }
-    if let Some((_, what)) = NO_TEXT.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return refused(what);
-    }
-    if start.starts_with(b"\xef\xbb\xbf") {
-        start.drain(..3);
-    }
-    let shown = String::from_utf8_lossy(&start).trim_start().to_ascii_lowercase();
-    if PAGES.iter().any(|page| shown.starts_with(page)) {
-        return refused(
-            "a page of the web (HTML or XML), as a server sends it for an error or a login: fetch the file itself",
-        );
-    }
-    Ok(Cursor::new(start).chain(rest))
-}
-
-/// The start of a file, and what follows it.
-fn peeked<'a>(mut reader: impl Read + 'a) -> IoResult<(Vec<u8>, Box<dyn BufRead + 'a>)> {
-    let mut start = Vec::new();
-    reader.by_ref().take(START).read_to_end(&mut start)?;
-    Ok((start, Box::new(BufReader::new(reader))))
+pub(super) fn text(path: &Path) -> Result<Box<dyn BufRead>> {
+    let refused = |what: &str| DataError::File { path: path.into(), what: what.into() };
+    let opened = opened(BufReader::new(file(path)?));
+    let opened = opened.map_err(|source| DataError::Io { path: path.into(), source })?;
+    let (start, reader) = opened.map_err(refused)?;
+    let what = match start.as_slice() {
+        [b'P', b'K', 3, 4, ..] => Some("an archive: unpack it, or export a sheet as CSV"),
+        [b'P', b'A', b'R', b'1', ..] => Some("a Parquet file: name it .parquet"),
+        start => no_text(start),
+    };
+    what.map_or(Ok(reader), |what| Err(refused(what)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::Read;
+
     use crate::read::Columns;
 
     #[test]

@@ -9,10 +9,8 @@ use tealight_datasets::{Problem, Verdict, Verifier};
 
 use super::templates::Prompts;
 use crate::Sample;
+use crate::contrast::CORRECT;
 use crate::measure::rarefaction::distinct_of;
-
-/// Numbers of correct answers that strategies are compared at.
-pub(super) const CORRECT: [usize; 4] = [2, 4, 8, 16];
 
 /// Completions whose words are counted: the first ones drawn.
 const WORDED: usize = 8;

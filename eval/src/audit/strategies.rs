@@ -2,11 +2,9 @@
 
 use serde::Serialize;
 
-use super::rows::{CORRECT, Row, Way};
+use super::rows::{Row, Way};
+use crate::contrast::{CORRECT, LEAST};
 use crate::inference::{Effect, crossed, paired};
-
-/// Problems that a comparison needs at least.
-const LEAST: usize = 5;
 
 /// The change of distinct correct answers by one way of telling them apart.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -73,8 +73,8 @@ impl Content {
         if let Some(refusal) = message["refusal"].as_str().filter(|refusal| !refusal.is_empty()) {
             content.refusal = Some(refusal.to_owned());
         }
-        content.has_thought |= THOUGHTS.iter().any(|key| is_something(&message[*key]));
-        content.has_call |= CALLS.iter().any(|key| is_something(&message[*key]));
+        content.has_thought |= THOUGHTS.iter().any(|key| !is_empty(&message[*key]));
+        content.has_call |= CALLS.iter().any(|key| !is_empty(&message[*key]));
         content
     }
 
@@ -106,12 +106,13 @@ impl Content {
     }
 }
 
-fn is_something(value: &Value) -> bool {
+/// Whether a value is nothing, or a list of nothing.
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
-        Value::Null => false,
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => true,
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.iter().all(is_empty),
+        _ => false,
     }
 }
 

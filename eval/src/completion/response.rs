@@ -1,6 +1,7 @@
 //! A server's response as a client returned it, to its completions.
 
 use serde_json::Value;
+use tealight_core::names::list;
 
 use super::{Content, Ending, Reading};
 
@@ -18,9 +19,7 @@ pub(crate) fn choices_of(response: &Value) -> Option<&[Value]> {
 
 /// The completions of a response: the choices of a chat completion or a completion, the items of /v1/responses, the
 /// candidates of Gemini; none of an object that is none of these.
-///
-/// # Errors
-/// Choices of which none can be read, and what has no text; one beside others has failed.
+/// Where one choice can be read, one that cannot has failed.
 pub(crate) fn completions_of(response: &Value) -> Result<Option<Vec<Reading>>, String> {
     if let Some(choices) = choices_of(response) {
         let choices = choices.iter().take(MAX_ANSWERS + 1).map(Reading::from_choice);
@@ -83,16 +82,10 @@ pub(crate) fn printed(text: &str) -> Option<Value> {
 
 /// Whether a text is a response, or the message of the assistant, as Python shows it.
 pub(crate) fn is_of_python(text: &str) -> bool {
-    const CLASSES: [&str; 8] = [
-        "ChatCompletion",
-        "ChatCompletionMessage",
-        "Completion",
-        "Response",
-        "ModelResponse",
-        "AIMessage",
-        "GenerateContentResponse",
-        "RequestOutput",
-    ];
+    const CLASSES: [&str; 8] = list(
+        "ChatCompletion|ChatCompletionMessage|Completion|Response|ModelResponse|AIMessage|GenerateContentResponse|\
+    RequestOutput",
+    );
     let text = text.trim();
     let class = text.split_once('(').filter(|_| text.ends_with(')'));
     let start = text.get(..200).unwrap_or(text);

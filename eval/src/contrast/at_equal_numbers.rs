@@ -3,13 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Evaluations;
+use super::{Evaluations, LEAST};
 use crate::inference::{Effect, crossed};
 use crate::measure::rarefaction::distinct_of;
 use crate::{Level, Tally};
-
-/// Problems that a comparison at equal numbers of correct answers needs at least.
-const LEAST: usize = 5;
 
 /// Distinct answers among r correct ones, on the problems where the base and every model of the table have so many
 /// under every seed: the rows of one table share their problems.

@@ -17,7 +17,9 @@ use crate::{Level, Tally};
 pub use at_equal_numbers::Matched;
 
 /// Numbers of correct answers that diversity is compared at.
-const CORRECT: [usize; 4] = [2, 4, 8, 16];
+pub(crate) const CORRECT: [usize; 4] = [2, 4, 8, 16];
+/// Problems that a comparison at such a number needs at least.
+pub(crate) const LEAST: usize = 5;
 
 /// The counts that a contrast is made of, everywhere of the same problems in the same order.
 #[derive(Debug, Clone, Copy)]

@@ -7,6 +7,7 @@ use super::LEAST_PROBLEMS;
 use super::linear::{Contender, Score};
 use crate::exact::ListedProblem;
 use crate::measure::pass_at_k::pass_at_k;
+use crate::measure::rarefaction::expected;
 use crate::{Level, Tally};
 
 /// The samples of one problem.
@@ -53,12 +54,9 @@ impl Answers {
     /// The expected number of distinct correct answers among `k` samples, likewise.
     fn distinct(&self, k: usize) -> Option<f64> {
         match self {
-            Self::Sampled(counts) => (counts.n >= k).then(|| {
-                // A class is among k samples with the chance that Pass@k estimates of it alone. Not `sum`, which makes
-                // nothing at all a negative zero.
-                let classes = counts.classes.iter();
-                classes.fold(0.0, |sum, count| sum + pass_at_k(counts.n, *count, k))
-            }),
+            Self::Sampled(counts) => {
+                (counts.n >= k).then(|| expected(&counts.classes, counts.n, k))
+            }
             Self::Listed(listed) => Some(listed.unique(k)),
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::line::{Line, hash};
-use super::notes::Notes;
+use super::notes::count;
 use crate::number::counted;
 
 /// Held lines from which those are dropped that are not needed any more.
@@ -24,7 +24,8 @@ pub(super) struct Filters {
     /// Lines of other filters, with their documents.
     held: Vec<(u64, Line)>,
     limit: usize,
-    /// Documents that are read under another filter, by its name.
+    /// Lines of other filters that are left out, and documents that are read under another one, by its name.
+    left_out: BTreeMap<String, usize>,
     others: BTreeMap<String, usize>,
 }
 
@@ -34,7 +35,7 @@ impl Filters {
     }
 
     /// The lines that are read, now that `line` of `document` came.
-    pub(super) fn add(&mut self, document: u64, line: Line, notes: &mut Notes) -> Vec<Line> {
+    pub(super) fn add(&mut self, document: u64, line: Line) -> Vec<Line> {
         let Some(filter) = &line.filter else { return vec![line] };
         let (name, own) =
             (self.name.get_or_insert_with(|| filter.clone()), hash([filter.as_str()]));
@@ -45,59 +46,78 @@ impl Filters {
         }
         match self.chosen.get(&document) {
             Some(chosen) if *chosen == own => return vec![line],
-            Some(_) => notes.other_filter(filter),
+            Some(_) => count(&mut self.left_out, filter),
             None => self.held.push((document, line)),
         }
         if self.held.len() < self.limit {
             return Vec::new();
         }
-        let (chosen, mut held) = (&self.chosen, std::mem::take(&mut self.held));
+        let (chosen, left_out) = (&self.chosen, &mut self.left_out);
+        let mut held = std::mem::take(&mut self.held);
         held.retain(|(document, line)| {
             let is_left_out = chosen.contains_key(document);
-            line.filter.iter().filter(|_| is_left_out).for_each(|name| notes.other_filter(name));
+            line.filter.iter().filter(|_| is_left_out).for_each(|name| count(left_out, name));
             !is_left_out
         });
         self.limit = MANY_HELD.max(2 * held.len());
         self.held = held;
-        if self.held.len() < MAX_HELD { Vec::new() } else { self.release(notes) }
+        if self.held.len() < MAX_HELD { Vec::new() } else { self.release() }
     }
 
     /// The held lines of the first filter of each document that has none of the file's.
-    pub(super) fn release(&mut self, notes: &mut Notes) -> Vec<Line> {
+    pub(super) fn release(&mut self) -> Vec<Line> {
         let mut lines = Vec::new();
         for (document, line) in std::mem::take(&mut self.held) {
             let Some(filter) = &line.filter else { continue };
             let own = hash([filter.as_str()]);
             let is_first = !self.chosen.contains_key(&document);
             if *self.chosen.entry(document).or_insert(own) != own {
-                notes.other_filter(filter);
+                count(&mut self.left_out, filter);
                 continue;
             }
             if is_first {
-                *self.others.entry(filter.clone()).or_default() += 1;
+                count(&mut self.others, filter);
             }
             lines.push(line);
         }
         lines
     }
 
-    /// Other filters of lines that were not left out.
-    pub(super) fn names(&self) -> impl Iterator<Item = &String> {
-        self.held.iter().filter_map(|(_, line)| line.filter.as_ref()).chain(self.others.keys())
+    /// The filters of the file, where it has none of the name that the user gives.
+    pub(super) fn known(&mut self) -> String {
+        self.release();
+        self.others.append(&mut self.left_out);
+        match self.others.is_empty() {
+            false => format!("the filters are {}", names(&self.others)),
+            true => "only samples of lm-evaluation-harness have filters".into(),
+        }
     }
 
-    /// What is to be said of documents that were read under another filter than the file's.
-    pub(super) fn sentence(&self) -> Option<String> {
-        let count = self.others.values().sum::<usize>();
-        let names: Vec<String> =
-            self.others.iter().map(|(name, count)| format!("`{name}` ({count})")).collect();
-        (count > 0).then(|| {
+    /// What is to be said of documents that were read under another filter than the file's, and of lines left out.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
+        let filter = self.name.as_deref().unwrap_or_default();
+        let sum = |counts: &BTreeMap<String, usize>| counts.values().sum::<usize>();
+        let (others, left_out) = (sum(&self.others), sum(&self.left_out));
+        let shown = |(name, count)| format!("`{name}` ({count})");
+        let others = (others > 0).then(|| {
             format!(
-                "{} without a line of the filter `{}` are read under their own first filter: {}",
-                counted(count, "problem"),
-                self.name.as_deref().unwrap_or_default(),
-                names.join(", ")
+                "{} without a line of the filter `{filter}` are read under their own first filter: {}",
+                counted(others, "problem"),
+                self.others.iter().map(shown).collect::<Vec<_>>().join(", ")
             )
-        })
+        });
+        let left_out = (left_out > 0).then(|| {
+            format!(
+                "lines of the filter `{filter}` are read, without {} of {} with the same completions (--filter NAME \
+                 selects another filter)",
+                counted(left_out, "line"),
+                names(&self.left_out)
+            )
+        });
+        others.into_iter().chain(left_out)
     }
+}
+
+fn names(counts: &BTreeMap<String, usize>) -> String {
+    counts.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

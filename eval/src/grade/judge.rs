@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use tealight_datasets::{Verdict, Verifier};
+use tealight_datasets::Verdict;
 
 use super::GradeJob;
 use super::line::short;
 use super::problems::Target;
 use super::tallies::Judged;
-use crate::rules::Rules;
 use crate::{Completion, Sample, Tally};
 
 /// A completion to judge.
@@ -28,26 +27,16 @@ pub(super) struct Work {
     pub(super) tasks: Vec<Task>,
 }
 
-/// What judges a completion, on any thread.
-#[derive(Clone, Copy)]
-pub(super) struct Judge<'a> {
-    verifier: &'a dyn Verifier,
-    rules: Rules,
-}
-
-impl<'a> Judge<'a> {
-    pub(super) fn new(job: &GradeJob<'a>) -> Self {
-        Self { verifier: job.verifier, rules: job.rules }
-    }
-
-    pub(super) fn all(self, Work { new, tasks }: Work) -> Judged {
+impl GradeJob<'_> {
+    /// Judges the completions of a chunk, on all threads.
+    pub(super) fn judge(&self, Work { new, tasks }: Work) -> Judged {
         let problems = tasks.iter().map(|task| task.problem).collect();
         let samples = tasks.into_par_iter().map(|task| self.sample(task)).collect();
         Judged { new, problems, samples }
     }
 
     /// Judges a completion by its problem's gold answer, or by the first of several that it is right by.
-    fn sample(self, Task { target, number, mut answer, .. }: Task) -> Sample {
+    fn sample(&self, Task { target, number, mut answer, .. }: Task) -> Sample {
         // A request that failed counts by the same rule as an answer that was refused.
         answer.is_missing = false;
         let Target { problem, alternatives, refusal, .. } = &*target;

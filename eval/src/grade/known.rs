@@ -5,10 +5,12 @@ use std::ops::Bound;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
+use tealight_core::display::one_spaced;
 use tealight_datasets::{Dataset, Problem, choice_list, thinking};
 
-use super::line::{Line, hash};
+use super::line::{Format, Line, hash};
 use super::notes::Noted;
+use super::sample_ids::before_number;
 
 /// Most places of a prompt at which a question may begin: the last ones.
 const MAX_STARTS: usize = 256;
@@ -31,6 +33,9 @@ pub(super) struct Known<'a> {
     /// The largest of its ids, where all are numbers, and whether a record without a prompt named the next one.
     last: Option<u64>,
     names_next: bool,
+    /// Records that a number alone names, and those of them that name no problem.
+    numbers: usize,
+    others: usize,
     /// What followed a question on its line, by a hash, and the first question that something else followed.
     tail: Option<u64>,
     pub(super) longer_prompt: Option<String>,
@@ -42,19 +47,6 @@ pub(super) struct Known<'a> {
     pub(super) numbered: Noted<(String, String)>,
     /// The id under which each prompt came that shows no question of the dataset.
     prompts: HashMap<u64, String>,
-}
-
-/// What stands before the number of a sample in an id: `p7` of `p7-3`, `p7_sample_3`, `p7/run-3`.
-pub(super) fn before_number(id: &str) -> Option<&str> {
-    const WORDS: [&str; 9] =
-        ["sample", "completion", "attempt", "repeat", "rep", "run", "try", "seed", "n"];
-    let is_joint = |letter: char| "-_:/#.@ ".contains(letter);
-    let stem = id.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let joined = stem.trim_end_matches(is_joint);
-    let word = WORDS.iter().find_map(|word| joined.strip_suffix(word)?.strip_suffix(is_joint));
-    let before = word.unwrap_or(joined).trim_end_matches(is_joint);
-    let is_numbered = stem.len() < id.len() && before.len() < stem.len();
-    (is_numbered && !before.is_empty()).then_some(before)
 }
 
 impl<'a> Known<'a> {
@@ -128,6 +120,10 @@ impl<'a> Known<'a> {
                     .filter(|_| line.prompt.is_none())
                     .and_then(|last| last.checked_add(1));
                 self.names_next |= next.is_some_and(|next| id.parse() == Ok(next));
+                let is_batch = matches!(line.format, Format::Batch | Format::AnthropicBatch);
+                let is_number = is_batch && line.prompt.is_none() && id.parse::<u64>().is_ok();
+                self.numbers += usize::from(is_number);
+                self.others += usize::from(is_number && of_id.is_none());
                 if let (Some(prompt), Some(problem)) = (&line.prompt, of_id) {
                     self.check_prompt(prompt, problem)?;
                 }
@@ -237,6 +233,15 @@ impl<'a> Known<'a> {
                 self.name
             );
         }
+        if self.others > 3 && 2 * self.others > self.numbers && self.last.is_some() {
+            bail!(
+                "{} of the {} numbers that name problems in this file name none of {}, so they seem to number requests: \
+                 give the records the ids of the dataset, or their prompts",
+                self.others,
+                self.numbers,
+                self.name
+            );
+        }
         Ok(())
     }
 
@@ -306,10 +311,9 @@ fn shows(prompt: &Prompt, problem: &Problem) -> bool {
 
 /// Where the last place of a problem's question in a prompt ends, however white space stands in it.
 fn place(prompt: &Prompt, problem: &Problem) -> Option<usize> {
-    let folded = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown = folded(&prompt.plain());
+    let shown = one_spaced(&prompt.plain());
     let end = |question: &str| {
-        let question = folded(question);
+        let question = one_spaced(question);
         shown.rfind(&question).filter(|_| !question.is_empty()).map(|at| at + question.len())
     };
     // The dataset's own prompt may have an instruction behind the question.

@@ -11,7 +11,7 @@ use tealight_datasets::judge;
 use super::filters::Filters;
 use super::judge::{Task, Work};
 use super::line::{Format, Keys, Line, PartialVerdict, hash, parse};
-use super::notes::Notes;
+use super::notes::{Notes, several_models};
 use super::problems::Problems;
 use super::repeats::Repeats;
 use super::runs::Runs;
@@ -20,8 +20,8 @@ use super::settings::Settings;
 use super::source::{Place, Record};
 use super::thoughts::Thoughts;
 use super::{GradeJob, Graded};
-use crate::Tally;
 use crate::number::with_verb;
+use crate::{Completion, Tally};
 
 /// A record that was parsed: where it stood, whether it was whole, its lines.
 pub(super) type Parsed = (Place, bool, Result<Vec<Line>>);
@@ -53,6 +53,8 @@ pub(super) struct Lines<'a> {
     /// Failed requests, until it is known whether another one answered; of batches, the requests of each problem that
     /// did.
     failed: Vec<Task>,
+    /// Samples with a number and without an answer, until it is known whether the number comes with one.
+    silent: Vec<(u64, Task)>,
     answered: HashMap<usize, usize>,
     /// Completions that began with their prompts, and those with several turns.
     with_prompts: usize,
@@ -79,6 +81,7 @@ impl<'a> Lines<'a> {
             thoughts: Thoughts::new(job.starts_inside),
             runs: Runs::default(),
             failed: Vec::new(),
+            silent: Vec::new(),
             answered: HashMap::new(),
             with_prompts: 0,
             with_turns: 0,
@@ -135,7 +138,7 @@ impl<'a> Lines<'a> {
         if line.filter.is_none() {
             return self.of_run(line, place, work);
         }
-        let lines = self.filters.add(document(&line), line, &mut self.notes);
+        let lines = self.filters.add(document(&line), line);
         lines.into_iter().try_for_each(|line| self.of_run(line, place, work))
     }
 
@@ -164,14 +167,17 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    fn line(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
+    fn line(&mut self, mut line: Line, place: &Place, work: &mut Work) -> Result<()> {
         line.unknown_endings.iter().for_each(|name| self.notes.unknown_ending(name));
         line.remarks.iter().for_each(|(kind, which)| self.notes.remark(kind, which));
         self.with_prompts += line.with_prompts;
         self.with_turns += line.with_turns;
         if line.answers.is_empty() {
-            self.notes.empty += 1;
-            return Ok(());
+            line.answers.push(Completion {
+                is_end_unknown: true,
+                is_finished: true,
+                ..Completion::failed("an empty list of completions".into())
+            });
         }
         self.note_verdict(&line)?;
         let at = || place.in_file(&self.name);
@@ -217,17 +223,18 @@ impl<'a> Lines<'a> {
         let number = line.sample.or_else(|| by_id().map(|id| hash([id])));
         for (index, mut answer) in line.answers.into_iter().enumerate() {
             answer.starts_inside |= self.thoughts.start_inside;
-            let named = match number {
-                Some(sample) => {
-                    self.repeats.numbered += 1;
-                    self.repeats.problems = self.counts.len();
-                    let name = sample.wrapping_add(index as u64);
-                    self.seen.name(problem, name, fnv(answer.text.bytes()))?
+            let target = self.problems.list[problem].clone();
+            let is_silent = answer.failure.is_some() || answer.text.trim().is_empty();
+            let task = Task { problem, target, number: 0, answer };
+            let name = number.map(|sample| sample.wrapping_add(index as u64));
+            let named = match name {
+                Some(name) if is_silent && !is_batch && self.silent.len() < MAX_FAILED => {
+                    self.silent.push((name, task));
+                    continue;
                 }
+                Some(name) => self.named(name, &task)?,
                 None => Named::First,
             };
-            let target = self.problems.list[problem].clone();
-            let task = Task { problem, target, number: 0, answer };
             if let Named::Again { is_changed } = named {
                 for task in self.repeats.add(task, is_changed) {
                     self.count(task, work);
@@ -244,6 +251,13 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
+    /// Notes the sample of a number, which may have come before.
+    fn named(&mut self, name: u64, task: &Task) -> Result<Named> {
+        self.repeats.numbered += 1;
+        self.repeats.problems = self.counts.len();
+        self.seen.name(task.problem, name, fnv(task.answer.text.bytes()))
+    }
+
     /// Counts a completion as the next one of its problem, to be judged.
     fn count(&mut self, task: Task, work: &mut Work) {
         let Task { problem, target, answer, .. } = task;
@@ -258,15 +272,10 @@ impl<'a> Lines<'a> {
     /// The completions that were held back until the end of the file.
     pub(super) fn last(&mut self) -> Result<Work> {
         if let (Some(filter), 0) = (self.job.filter, self.filters.lines) {
-            self.filters.names().for_each(|name| self.notes.other_filter(name));
-            let there = match self.notes.has_filters() {
-                true => format!("the filters are {}", self.notes.filters()),
-                false => "only samples of lm-evaluation-harness have filters".into(),
-            };
-            bail!("{}: no line has the filter `{filter}`; {there}", self.name);
+            bail!("{}: no line has the filter `{filter}`; {}", self.name, self.filters.known());
         }
         let mut work = Work::default();
-        for line in self.filters.release(&mut self.notes) {
+        for line in self.filters.release() {
             let read = self.of_run(line, &Place::End, &mut work);
             read.with_context(|| self.name.clone())?;
         }
@@ -275,6 +284,14 @@ impl<'a> Lines<'a> {
         }
         for task in self.repeats.release() {
             self.count(task, &mut work);
+        }
+        for (name, task) in std::mem::take(&mut self.silent) {
+            match self.named(name, &task)? {
+                Named::Again { .. } if !self.repeats.means_nothing() => {
+                    self.notes.answered_again += 1
+                }
+                _ => self.count(task, &mut work),
+            }
         }
         work.tasks.extend(self.failed());
         Ok(work)
@@ -327,44 +344,37 @@ impl<'a> Lines<'a> {
             return Err(error);
         }
         self.problems.check_ids().with_context(|| self.name.clone())?;
-        let several = self
-            .problems
-            .several_golds(self.job.gold_key.is_some())
-            .with_context(|| self.name.clone())?;
-        several.into_iter().for_each(|note| self.notes.say(note));
-        if self.with_prompts > 0 {
+        let of_golds = self.problems.several_golds(self.job.keys.gold.is_some());
+        let of_golds = of_golds.with_context(|| self.name.clone())?;
+        let prompts = (self.with_prompts > 0).then(|| {
             let completions = with_verb(self.with_prompts, "completion", "begin");
-            self.notes.say(format!("{completions} with the prompt, which is cut off"));
-        }
-        if self.with_turns > 0 {
-            self.notes.say(format!(
+            format!("{completions} with the prompt, which is cut off")
+        });
+        let turns = (self.with_turns > 0).then(|| {
+            format!(
                 "{} further turns of the assistant behind the end of the first, which alone is judged: of rollouts of \
                  several turns give the last one",
                 with_verb(self.with_turns, "completion", "have")
-            ));
-        }
-        self.thoughts.sentence(&self.name).into_iter().for_each(|note| self.notes.say(note));
-        self.repeats.sentences().into_iter().for_each(|note| self.notes.say(note));
-        self.notes.repeated = self.runs.repeated;
-        self.notes.joined = self.runs.joined;
-        let classes = self.notes.classes;
+            )
+        });
         let models: Vec<String> = self.models.into_iter().collect();
-        if models.len() > 1 {
-            self.notes.say(several_models(&models));
-        }
+        let of_models = (models.len() > 1).then(|| several_models(&models));
         // What a problem has once may be a sample of another one.
-        if self.job.dataset.is_none() && self.counts.iter().all(|count| *count == 1) {
-            self.problems.seem_samples().into_iter().for_each(|note| self.notes.say(note));
-        }
-        let sampling = self.sampling;
-        if self.problems.has_groups {
-            let names = "`prompt_id`, `doc_id` or the like names their problems";
-            self.notes
-                .say(format!("every record has its own id, so ids number the records: {names}"));
-        }
-        self.settings.sentence().into_iter().for_each(|note| self.notes.say(note));
-        self.filters.sentence().into_iter().for_each(|note| self.notes.say(note));
-        let notes = self.notes.sentences(&self.problems, self.filters.name.as_deref(), self.job);
+        let are_single = self.job.dataset.is_none() && self.counts.iter().all(|count| *count == 1);
+        let seem = are_single.then(|| self.problems.seem_samples()).flatten();
+        let groups = self.problems.has_groups.then(|| {
+            "every record has its own id, so ids number the records: `prompt_id`, `doc_id` or the like names their \
+             problems"
+                .to_owned()
+        });
+        let of_file = of_golds.into_iter().chain(prompts).chain(turns);
+        let of_file = of_file.chain(self.thoughts.sentence(&self.name));
+        let of_file = of_file.chain(self.repeats.sentences()).chain(of_models).chain(seem);
+        let of_file = of_file.chain(groups).chain(self.settings.sentence());
+        let of_filters = self.filters.sentences();
+        of_file.chain(of_filters).for_each(|note| self.notes.say(note));
+        let (sampling, classes) = (self.sampling, self.notes.classes);
+        let notes = self.notes.sentences(&self.problems, &self.runs, self.job);
         Ok(Graded {
             problems: self.problems.finish(),
             classes,
@@ -374,15 +384,6 @@ impl<'a> Lines<'a> {
             ..Graded::default()
         })
     }
-}
-
-/// That records are of several models.
-pub fn several_models(models: &[String]) -> String {
-    let names: Vec<String> = models.iter().map(|name| format!("`{name}`")).collect();
-    format!(
-        "records are of several models or steps ({}), which count as one: give each a file of its own",
-        names.join(", ")
-    )
 }
 
 /// A hash of a line's document.

@@ -15,6 +15,7 @@ mod notes;
 pub(crate) mod problems;
 mod repeats;
 mod runs;
+mod sample_ids;
 mod scratch;
 mod seen;
 mod settings;
@@ -31,13 +32,12 @@ use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 
 use crate::rules::{Missing, Rules};
 use crate::{Completion, Sample, Tally};
-use judge::{Judge, Work};
-pub use judged::{EncodedSamples, JudgedChunk};
+use judge::Work;
+pub use judged::JudgedChunk;
 use known::Known;
-use line::Keys;
-pub use line::{plausible_logp, token_count};
-pub use lines::several_models;
+pub use line::{Keys, plausible_logp, token_count};
 use lines::{Lines, Parsed, parsed};
+pub use notes::several_models;
 use source::Record;
 pub use source::Source;
 use tallies::{Judged, Tallies};
@@ -68,12 +68,8 @@ pub struct GradeJob<'a> {
     pub starts_inside: bool,
     /// The filter of lm-eval whose lines are read; the file's first unless given.
     pub filter: Option<&'a str>,
-    /// The key of the gold answer in records, where it is none of the usual ones.
-    pub gold_key: Option<&'a str>,
-    /// The key of the completion in records, or of the list of them, where it is none of the usual ones.
-    pub completion_key: Option<&'a str>,
-    /// Key of another judge's verdict on a completion, which its sample then carries.
-    pub verdict_key: Option<&'a str>,
+    /// The keys of records that are none of the usual ones.
+    pub keys: Keys<'a>,
     /// Whether a record without a gold answer ends grading; otherwise it is left out and counted.
     pub requires_gold: bool,
     /// What completions without an answer count as.
@@ -119,9 +115,7 @@ impl<'a> GradeJob<'a> {
             verifier,
             starts_inside: false,
             filter: None,
-            gold_key: None,
-            completion_key: None,
-            verdict_key: None,
+            keys: Keys::default(),
             requires_gold: false,
             rules: Rules::default(),
             missing: Missing::default(),
@@ -211,20 +205,18 @@ impl Grading<'_> {
         sink: &mut JudgedSink<'_>,
     ) -> Result<Stages> {
         let Stages { records, parsed: lines, work, judged, counted } = stages;
-        let (encodes, judge) = (self.job.encodes, Judge::new(self.job));
+        let job = self.job;
         let (mut next, mut count) = (Stages::default(), Ok(None));
         let (parsed_records, next_judged) = (&mut next.parsed, &mut next.judged);
         let tallies = &mut self.tallies;
         let (mut handed, mut refused) = (Ok(()), None);
-        let &GradeJob { gold_key: gold, verdict_key: verdict, completion_key, .. } = self.job;
-        let keys = Keys { gold, verdict, completion: completion_key };
         rayon::in_place_scope(|scope| {
             scope.spawn(|_| {
-                let parse = |record| parsed(record, keys);
+                let parse = |record| parsed(record, job.keys);
                 *parsed_records = records.map(|all| all.into_par_iter().map(parse).collect());
             });
-            scope.spawn(|_| *next_judged = work.map(|work| judge.all(work)));
-            scope.spawn(|_| count = judged.map(|it| tallies.count(it, encodes)).transpose());
+            scope.spawn(|_| *next_judged = work.map(|work| job.judge(work)));
+            scope.spawn(|_| count = judged.map(|it| tallies.count(it, job.encodes)).transpose());
             if let Some(counted) = counted {
                 handed = sink(&counted);
             }
@@ -255,7 +247,7 @@ impl Grading<'_> {
         if work.tasks.is_empty() && work.new.is_empty() {
             return Ok(());
         }
-        let judged = Judge::new(self.job).all(work);
+        let judged = self.job.judge(work);
         sink(&self.tallies.count(judged, self.job.encodes)?)
     }
 

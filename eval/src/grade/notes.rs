@@ -6,6 +6,7 @@ use tealight_core::display::shortened;
 
 use super::GradeJob;
 use super::problems::Problems;
+use super::runs::Runs;
 use crate::number::{counted, with_verb};
 use crate::rules::{Failed, Missing};
 
@@ -18,17 +19,9 @@ const EXAMPLES: usize = 3;
 #[derive(Default)]
 pub(super) struct Notes {
     messages: Vec<String>,
-    /// Lines of each other filter.
-    other_filters: BTreeMap<String, usize>,
-    /// Lines of further runs of lm-eval that are samples again.
-    pub(super) repeated: usize,
-    /// Equal lines of further runs of lm-eval, which are samples.
-    pub(super) joined: usize,
     /// Records of lm-eval whose verdict is that of the first completion, and those with the mean of several.
     pub(super) first_verdicts: usize,
     pub(super) mean_verdicts: usize,
-    /// Lists without a completion.
-    pub(super) empty: usize,
     /// Completions whose solution class the file names.
     pub(super) classes: usize,
     /// Failed requests that another one answered.
@@ -55,6 +48,11 @@ impl<T> Noted<T> {
         self.count += 1;
         self.first.get_or_insert_with(describe);
     }
+
+    /// A sentence of the count and the first one, where there is one.
+    fn say(&self, text: impl FnOnce(usize, &T) -> String) -> Option<String> {
+        self.first.as_ref().map(|first| text(self.count, first))
+    }
 }
 
 impl<T> Default for Noted<T> {
@@ -66,10 +64,6 @@ impl<T> Default for Noted<T> {
 impl Notes {
     pub(super) fn say(&mut self, note: String) {
         self.messages.push(note);
-    }
-
-    pub(super) fn other_filter(&mut self, name: &str) {
-        count(&mut self.other_filters, name);
     }
 
     pub(super) fn unknown_ending(&mut self, name: &str) {
@@ -87,89 +81,58 @@ impl Notes {
         }
     }
 
-    pub(super) fn has_filters(&self) -> bool {
-        !self.other_filters.is_empty()
-    }
-
-    /// The other filters' names.
-    pub(super) fn filters(&self) -> String {
-        let names: Vec<String> =
-            self.other_filters.keys().map(|name| format!("`{name}`")).collect();
-        names.join(", ")
-    }
-
-    /// A sentence for each; `filter` is the one that was read.
+    /// A sentence for each.
     pub(super) fn sentences(
         self,
         problems: &Problems<'_>,
-        filter: Option<&str>,
+        runs: &Runs,
         job: &GradeJob<'_>,
     ) -> Vec<String> {
-        let mut notes = self.of_records(filter);
-        notes.extend(self.of_completions(job));
-        notes.extend(self.of_problems(problems, job));
-        self.messages.into_iter().chain(notes).collect()
+        let of_records = self.of_records(runs);
+        let of_completions = self.of_completions(job).into_iter();
+        let mut others = of_completions.chain(self.of_problems(problems, job)).collect();
+        let mut notes = self.messages;
+        notes.extend(of_records);
+        notes.append(&mut others);
+        notes
     }
 
     /// What was read of the records.
-    fn of_records(&self, filter: Option<&str>) -> Vec<String> {
-        let mut notes = Vec::new();
-        if let (Some(filter), true) = (filter, self.has_filters()) {
-            let left_out: usize = self.other_filters.values().sum();
-            notes.push(format!(
-                "lines of the filter `{filter}` are read, without {} of {} with the same completions (--filter NAME \
-                 selects another filter)",
-                counted(left_out, "line"),
-                self.filters()
-            ));
-        }
-        for (kind, Noted { count, first }) in &self.remarks {
-            let which = first.as_deref().unwrap_or_default();
-            notes.push(format!("{} {kind}: {which}", counted(*count, "record")));
-        }
-        if self.repeated > 0 {
-            let samples = with_verb(self.repeated, "sample", "occur");
-            notes.push(format!("{samples} more than once; each counts once"));
-        }
-        if self.joined > 0 {
-            notes.push(format!(
-                "{} the same in another run of lm-eval in this file and count as separate samples, because the runs \
-                 are complete or differ in other lines",
-                with_verb(self.joined, "line", "are")
-            ));
-        }
-        if self.first_verdicts > 0 {
-            notes.push(format!(
+    fn of_records(&self, runs: &Runs) -> Vec<String> {
+        let remarks = self.remarks.iter().filter_map(|(kind, noted)| {
+            noted.say(|count, which| format!("{} {kind}: {which}", counted(count, "record")))
+        });
+        let first_verdicts = some(self.first_verdicts, |count| {
+            format!(
                 "lm-eval judged the first completion alone of {}: the other completions have no verdict",
-                counted(self.first_verdicts, "record")
-            ));
-        }
-        if self.mean_verdicts > 0 {
-            notes.push(format!(
+                counted(count, "record")
+            )
+        });
+        let mean_verdicts = some(self.mean_verdicts, |count| {
+            format!(
                 "lm-eval gives only the mean of several verdicts in {}: the number of disagreements with the verifier \
                  is a lower bound",
-                counted(self.mean_verdicts, "record")
-            ));
-        }
-        if self.answered_again > 0 {
-            notes.push(format!(
-                "{} repeated and answered: the answers are used",
-                with_verb(self.answered_again, "failed request", "were")
-            ));
-        }
-        if let Some(error) = &self.without_gold.first {
-            notes.push(format!(
+                counted(count, "record")
+            )
+        });
+        let answered_again = some(self.answered_again, |count| {
+            let requests = with_verb(count, "failed request", "were");
+            format!("{requests} repeated and answered: the answers are used")
+        });
+        let without_gold = self.without_gold.say(|count, error| {
+            format!(
                 "left out without a gold answer (--require-gold refuses such records): {}; {error:#}",
-                counted(self.without_gold.count, "record"),
-            ));
-        }
-        if self.classes > 0 {
-            notes.push(format!(
+                counted(count, "record"),
+            )
+        });
+        let classes = some(self.classes, |count| {
+            format!(
                 "the file gives the solution class of {}: distinct answers are counted by these classes",
-                counted(self.classes, "completion")
-            ));
-        }
-        notes
+                counted(count, "completion")
+            )
+        });
+        let all = [first_verdicts, mean_verdicts, answered_again, without_gold, classes];
+        remarks.chain(runs.sentences()).chain(all.into_iter().flatten()).collect()
     }
 
     /// What completions count as, and how they ended.
@@ -197,97 +160,113 @@ impl Notes {
 
     /// Which problems records are of.
     fn of_problems(&self, problems: &Problems<'_>, job: &GradeJob<'_>) -> Vec<String> {
-        let mut notes = of_ids(problems);
-        if let Some(example) = &problems.other_golds.first {
-            notes.push(format!(
+        let other_golds = problems.other_golds.say(|count, example| {
+            format!(
                 "{} different gold answers in the file and in the dataset; the dataset's is used: {example}",
-                with_verb(problems.other_golds.count, "problem", "have")
-            ));
-        }
-        if let Some(example) = &problems.other_prompts.first {
-            notes.push(format!(
+                with_verb(count, "problem", "have")
+            )
+        });
+        let other_prompts = problems.other_prompts.say(|count, example| {
+            format!(
                 "{} with another prompt than an earlier record of the same document, such as `{example}`: samples of \
                  several tasks or settings count as those of one problem",
-                counted(problems.other_prompts.count, "record")
-            ));
-        }
-        if let Some(known) = &problems.dataset
-            && let Some(example) = &known.contradictions.first
-        {
-            notes.push(format!(
-                "ids and prompts contradict each other in {}; the prompts are used: {example} of {} (evalscope's \
-                 ids number samples)",
-                counted(known.contradictions.count, "record"),
-                known.name
-            ));
-        }
-        if self.empty > 0 {
-            let lines = with_verb(self.empty, "line", "are");
-            notes.push(format!("{lines} left out, with an empty list of completions"));
-        }
-        if let Some(id) = &self.missing.first {
-            let [what, rule] = match job.missing {
-                Missing::LeftOut => ["left out", "--missing wrong counts them as incorrect"],
-                Missing::Wrong => ["incorrect", "--missing left-out excludes them"],
-            };
-            let problems = with_verb(self.missing.count, "problem", "are");
-            notes.push(format!(
-                "{problems} {what}, without a completion in the file, such as `{id}` ({rule})"
-            ));
-        }
-        let Some(known) = &problems.dataset else { return notes };
-        if let Some((id, problem)) = &known.numbered.first {
-            notes.push(format!(
-                "the ids of {} name a problem of the dataset and the number of a sample, such as `{id}` of `{problem}`",
-                counted(known.numbered.count, "record")
-            ));
-        }
-        if known.is_by_number {
-            notes.push(
-                "records without prompts name problems by number, and the dataset's rows without ids are numbered \
-                 from 1; a file that counts from 0 would be judged by the gold answers of other problems"
-                    .into(),
-            );
-        }
-        if let Some(id) = &known.longer_prompt {
-            notes.push(format!(
+                counted(count, "record")
+            )
+        });
+        let known = problems.dataset.as_ref();
+        let contradictions = known.and_then(|known| {
+            known.contradictions.say(|count, example| {
+                format!(
+                    "ids and prompts contradict each other in {}; the prompts are used: {example} of {} (evalscope's \
+                     ids number samples)",
+                    counted(count, "record"),
+                    known.name
+                )
+            })
+        });
+        let [what, rule] = match job.missing {
+            Missing::LeftOut => ["left out", "--missing wrong counts them as incorrect"],
+            Missing::Wrong => ["incorrect", "--missing left-out excludes them"],
+        };
+        let missing = self.missing.say(|count, id| {
+            let problems = with_verb(count, "problem", "are");
+            format!("{problems} {what}, without a completion in the file, such as `{id}` ({rule})")
+        });
+        let numbered = known.and_then(|known| {
+            known.numbered.say(|count, (id, problem)| {
+                format!(
+                    "the ids of {} name a problem of the dataset and the number of a sample, such as `{id}` of `{problem}`",
+                    counted(count, "record")
+                )
+            })
+        });
+        let by_number = known.filter(|known| known.is_by_number).map(|_| {
+            "records without prompts name problems by number, and the dataset's rows without ids are numbered from 1; a \
+             file that counts from 0 would be judged by the gold answers of other problems"
+                .to_owned()
+        });
+        let longer = known.and_then(|known| known.longer_prompt.as_ref()).map(|id| {
+            format!(
                 "prompts contain a question of the dataset and continue in different ways, such as that of `{id}`: \
                  they may ask something else"
-            ));
-        }
-        notes
+            )
+        });
+        let of_file = [other_golds, other_prompts, contradictions, missing];
+        let of_dataset = [numbered, by_number, longer];
+        let all = of_file.into_iter().chain(of_dataset).flatten();
+        of_ids(problems).into_iter().flatten().chain(all).collect()
     }
 }
 
 /// What tells problems apart.
-fn of_ids(problems: &Problems<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let Some((id, own)) = &problems.shared_ids.first {
-        notes.push(format!(
+fn of_ids(problems: &Problems<'_>) -> [Option<String>; 4] {
+    let shared = problems.shared_ids.say(|count, (id, own)| {
+        format!(
             "{} shared by several problems, which their prompts distinguish: another problem `{id}` is renamed `{own}` \
              (a key such as `lang`, `task` or `split` counts as a part of the prompt)",
-            with_verb(problems.shared_ids.count, "id", "are")
-        ));
-    }
-    if let Some(keys) = &problems.by_parts.first {
-        notes.push(format!(
+            with_verb(count, "id", "are")
+        )
+    });
+    let by_parts = problems.by_parts.say(|count, keys| {
+        format!(
             "{} the prompt and the gold answer of another problem and differ in {keys}: if these keys belong to the \
              completion and not to the question, give each record the \"id\" of its problem",
-            with_verb(problems.by_parts.count, "problem", "have")
-        ));
-    }
-    if problems.grouped > 0 {
+            with_verb(count, "problem", "have")
+        )
+    });
+    let by_beginning = problems.by_beginning.say(|count, shown| {
+        format!(
+            "the prompts of {} end as that of another record, with its gold answer, and begin in another way (a system \
+             prompt, examples), such as {shown}: each counts as a problem of its own; if it is none, give each record the \
+             \"id\" of its problem",
+            counted(count, "problem")
+        )
+    });
+    let grouped = some(problems.grouped, |count| {
         let ids = match problems.has_sample_ids {
             true => "each id comes with every prompt, so ids number the samples",
             false => "every record has its own id and prompts repeat, so ids number the records",
         };
-        let records = with_verb(problems.grouped, "record", "are");
-        notes.push(format!("{ids}; {records} grouped by prompt"));
-    }
-    notes
+        format!("{ids}; {} grouped by prompt", with_verb(count, "record", "are"))
+    });
+    [shared, by_parts, by_beginning, grouped]
 }
 
-fn count(names: &mut BTreeMap<String, usize>, name: &str) {
+/// That records are of several models.
+pub fn several_models(models: &[String]) -> String {
+    let names: Vec<String> = models.iter().map(|name| format!("`{name}`")).collect();
+    format!(
+        "records are of several models or steps ({}), which count as one: give each a file of its own",
+        names.join(", ")
+    )
+}
+
+/// A sentence of a count, unless that is 0.
+fn some(count: usize, text: impl FnOnce(usize) -> String) -> Option<String> {
+    (count > 0).then(|| text(count))
+}
+
+pub(super) fn count(names: &mut BTreeMap<String, usize>, name: &str) {
     let shown = shortened(name, 60);
     if names.len() < MAX_NAMES || names.contains_key(&shown) {
         *names.entry(shown).or_default() += 1;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use tealight_core::Prompt;
+use tealight_core::display::one_spaced;
 use tealight_datasets::read::why_no_gold;
 use tealight_datasets::verify::math;
 use tealight_datasets::{Database, Dataset, Problem, Verifier, judge};
@@ -40,6 +41,9 @@ pub(super) struct Problems<'a> {
     /// Prompts with their gold answers, and the problems that other keys tell apart from one before.
     asked: HashSet<u64>,
     pub(super) by_parts: Noted,
+    /// What prompts ask last, with their gold answers, and the records that ask it behind another beginning.
+    tails: HashSet<u64>,
+    pub(super) by_beginning: Noted,
     /// Records with a verdict and an `answer` that is no gold answer then, and those whose `answer` was taken for one.
     judged: usize,
     gold_answers: usize,
@@ -70,11 +74,25 @@ const MOST_GOLDS: usize = 16;
 /// Prompts with several gold answers that are no accident.
 const MANY_GOLDS: usize = 3;
 
+/// Whether two gold answers have one value; none where that cannot be said.
+pub(super) fn compared(one: &str, other: &str) -> Option<bool> {
+    judge::same(other, &math::gold(one))
+}
+
 /// Whether two gold answers have one value.
 pub(crate) fn is_equal(one: &str, other: &str) -> bool {
-    one.trim() == other.trim()
-        || judge::check(other, &math::gold(one), math::Mode::Flexible)
-            .is_ok_and(|checked| checked.outcome == math::Outcome::Correct)
+    one.trim() == other.trim() || compared(one, other) == Some(true)
+}
+
+/// What a prompt asks last: the user's last message, or what stands behind the last of several labels.
+fn question_of<'p>(prompt: &'p str, line: &'p Line) -> &'p str {
+    if let Some(Prompt::Chat(messages)) = &line.prompt {
+        return messages.last().map_or("", |message| message.content.as_str());
+    }
+    let behind = |label: &str| {
+        Some(prompt.rsplit_once(label)?.1).filter(|_| prompt.matches(label).nth(1).is_some())
+    };
+    ["Question:", "Problem:", "Q:"].into_iter().find_map(behind).unwrap_or(prompt)
 }
 
 /// The problems of an id.
@@ -204,7 +222,7 @@ impl<'a> Problems<'a> {
         if let Some(index) = self.by_prompt.get(&key) {
             return Ok(*index);
         }
-        let of_prompt = hash(std::iter::once(prompt.trim()).chain(context));
+        let of_prompt = hash(std::iter::once(prompt.trim()).chain(context.iter().copied()));
         let others = self.of_prompt.get(&of_prompt).map_or(&[][..], Vec::as_slice);
         if let [gold] = line.golds.as_slice() {
             let is_same = |index: &&usize| {
@@ -221,6 +239,12 @@ impl<'a> Problems<'a> {
             && !line.part_keys.is_empty()
         {
             self.by_parts.note(|| line.part_keys.clone());
+        }
+        let tail = one_spaced(question_of(&prompt, line)).to_lowercase();
+        let golds = line.golds.iter().map(String::as_str);
+        let context = context.iter().copied();
+        if !self.tails.insert(hash(std::iter::once(tail.as_str()).chain(golds).chain(context))) {
+            self.by_beginning.note(|| line.shown());
         }
         let name = name.unwrap_or_else(|| format!("prompt-{key:016x}"));
         let index = self.add(line, name, None)?;

@@ -73,6 +73,11 @@ impl Repeats {
         if is_nothing { held } else { Vec::new() }
     }
 
+    /// Whether numbers identify no samples, once that is known.
+    pub(super) fn means_nothing(&self) -> bool {
+        self.meaning == Meaning::Nothing
+    }
+
     /// Notes the text of a sample without a number.
     pub(super) fn text(&mut self, problem: usize, text: &str) {
         if self.texts.len() <= problem {

@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::line::Line;
+use crate::number::with_verb;
 
 /// Most equal lines that are held back.
 const MAX_EQUAL: usize = 1 << 17;
@@ -29,8 +30,8 @@ pub(super) struct Runs {
     /// Whether some run differs from those before it.
     differ: bool,
     /// Equal lines that count as samples, and those that count once.
-    pub(super) joined: usize,
-    pub(super) repeated: usize,
+    joined: usize,
+    repeated: usize,
 }
 
 impl Runs {
@@ -76,6 +77,22 @@ impl Runs {
         }
         self.documents.clear();
         self.is_new = false;
+    }
+
+    /// What is to be said of lines that occur twice.
+    pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
+        let repeated = (self.repeated > 0).then(|| {
+            let samples = with_verb(self.repeated, "sample", "occur");
+            format!("{samples} more than once; each counts once")
+        });
+        let joined = (self.joined > 0).then(|| {
+            format!(
+                "{} the same in another run of lm-eval in this file and count as separate samples, because the runs \
+                 are complete or differ in other lines",
+                with_verb(self.joined, "line", "are")
+            )
+        });
+        repeated.into_iter().chain(joined)
     }
 
     /// The last samples, since no line follows.

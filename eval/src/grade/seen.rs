@@ -24,6 +24,7 @@ pub(super) enum Named {
 
 /// The hashes of names and texts, in memory for the problems that were met since memory was full, and in a file for the
 /// others.
+#[derive(Default)]
 pub(super) struct Seen<'a> {
     /// By problem, a hash of the text by a hash of the sample's name.
     texts: HashMap<usize, HashMap<u64, u64>>,
@@ -39,14 +40,7 @@ pub(super) struct Seen<'a> {
 impl<'a> Seen<'a> {
     /// Without an empty `file` all are in memory, otherwise `max_open` bytes.
     pub(super) fn new(file: Option<&'a File>, max_open: usize) -> Self {
-        Self {
-            texts: HashMap::new(),
-            stored: HashMap::new(),
-            scratch: file.map(Scratch::new),
-            samples: 0,
-            most: max_open / SAMPLE,
-            reloaded: 0,
-        }
+        Self { scratch: file.map(Scratch::new), most: max_open / SAMPLE, ..Self::default() }
     }
 
     /// Notes the sample of a problem that `name` and `text` are the hashes of.

@@ -14,6 +14,7 @@ use crate::number::counted;
 use super::scratch::{CHANGED, Place, Scratch, list, number};
 use crate::{Counts, Level, Sample, Tally, note_unjudged};
 
+#[derive(Default)]
 pub(super) struct Tallies<'a> {
     pub(super) list: Vec<Tally>,
     /// Where the names of each problem are.
@@ -104,19 +105,7 @@ pub(super) struct Judged {
 impl<'a> Tallies<'a> {
     /// No problem yet; without an empty `file` all names stay in memory.
     pub(super) fn new(file: Option<&'a File>, max_open: usize) -> Self {
-        Self {
-            list: Vec::new(),
-            states: Vec::new(),
-            open: Vec::new(),
-            open_bytes: 0,
-            max_open,
-            most_open: 0,
-            scratch: file.map(Scratch::new),
-            chunks: 0,
-            completions: 0,
-            unjudged: Vec::new(),
-            of_file: OfFile::default(),
-        }
+        Self { max_open, scratch: file.map(Scratch::new), ..Self::default() }
     }
 
     /// Counts samples: those of a problem in their order, those of different problems at once.

@@ -4,7 +4,7 @@ mod formats;
 mod layouts;
 mod overlap;
 
-use super::known::before_number;
+use super::sample_ids::before_number;
 use super::*;
 use std::fmt::Debug;
 
@@ -90,8 +90,11 @@ impl Case {
         let job = GradeJob {
             dataset: dataset.as_ref(),
             filter: self.filter.as_deref(),
-            gold_key: self.gold_key.as_deref(),
-            completion_key: self.completion_key.as_deref(),
+            keys: Keys {
+                gold: self.gold_key.as_deref(),
+                completion: self.completion_key.as_deref(),
+                verdict: None,
+            },
             starts_inside: self.starts_inside,
             requires_gold: self.requires_gold,
             rules: Rules { truncated: self.truncated, failed: self.failed },
@@ -226,6 +229,9 @@ fn what_stands_before_the_number_of_a_sample_names_the_problem() {
         ("math/12_sample_0", Some("math/12")),
         ("p7/run-3", Some("p7")),
         ("p7#3", Some("p7")),
+        ("p7_s3", Some("p7")),
+        ("p7(3)", Some("p7")),
+        ("gen3-p7", Some("p7")),
         ("p7", None),
         ("7", None),
         ("-7", None),

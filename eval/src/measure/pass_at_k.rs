@@ -1,6 +1,9 @@
 //! Pass@k: the chance that at least one of k samples is correct.
 
-use crate::{SummaryError, Tally};
+use anyhow::{Result, bail};
+
+use crate::Tally;
+use crate::number::counted;
 
 /// The unbiased estimate from `c` correct of `n` samples (Chen et al., arXiv 2107.03374):
 /// `1 - C(n - c, k) / C(n, k)`, computed as a product so that nothing overflows.
@@ -33,17 +36,17 @@ pub fn pass_all_k(n: usize, c: usize, k: usize) -> f64 {
 }
 
 /// Refuses a k that n samples cannot estimate.
-///
-/// # Errors
-/// No k, a k of 0 or above `n`; the message says what to change.
-pub fn check(n: usize, ks: &[usize]) -> Result<(), SummaryError> {
+pub fn check(n: usize, ks: &[usize]) -> Result<()> {
     if n == 0 || ks.is_empty() {
-        return Err(SummaryError::NoSample);
+        bail!("pass@k needs at least one sample (-n) and one k (-k)");
     }
-    match ks.iter().find(|k| **k == 0 || **k > n) {
-        Some(k) => Err(SummaryError::TooFewSamples { k: *k, n }),
-        None => Ok(()),
+    if let Some(k) = ks.iter().find(|k| **k == 0 || **k > n) {
+        bail!(
+            "pass@{k} cannot be estimated from {} a prompt: choose k from 1 to {n}, or take more samples",
+            counted(n, "sample")
+        );
     }
+    Ok(())
 }
 
 /// Pass@k of one problem, at the samples that could be judged where those are fewer.

@@ -23,7 +23,7 @@ pub fn distinct_of(counts: &[usize], r: usize) -> Option<f64> {
 }
 
 /// Expected number of classes among `k` of `all` answers, from the answers of each class.
-fn expected(counts: &[usize], all: usize, k: usize) -> f64 {
+pub(crate) fn expected(counts: &[usize], all: usize, k: usize) -> f64 {
     // Not `sum`, which makes nothing at all a negative zero.
     counts.iter().fold(0.0, |sum, count| sum + pass_at_k(all, *count, k))
 }

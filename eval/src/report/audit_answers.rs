@@ -1,30 +1,21 @@
 //! The six answers of an audit, in a sentence or two each.
 
+use tealight_core::names::list;
+
 use crate::audit::{CANDIDATES, Moved, SecondRule, TunedAudit, finding};
 use crate::inference::{Effect, Finding, in_words};
 use crate::number::{counted, signed};
 use crate::planner::{MOST_PROBLEMS, POWER, Plan};
 
 /// The six questions.
-pub const QUESTIONS: [&str; 6] = [
-    "Better on one try, and overtaken at many?",
-    "What was lost?",
-    "Narrower, or only cleaner?",
-    "How many strategies?",
-    "Answers to the prompt, or a template?",
-    "Is the verifier to be trusted?",
-];
+pub const QUESTIONS: [&str; 6] = list(
+    "Better on one try, and overtaken at many?|What was lost?|Narrower, or only cleaner?|How many strategies?|\
+    Answers to the prompt, or a template?|Is the verifier to be trusted?",
+);
 
 /// The answers to the six questions, in a sentence or two each.
 pub fn verdict(tuned: &TunedAudit) -> [String; 6] {
-    [
-        better(tuned),
-        lost(tuned),
-        narrower(tuned),
-        strategies(tuned),
-        templates(tuned),
-        trusted(tuned),
-    ]
+    [better, lost, narrower, strategies, templates, trusted].map(|answer| answer(tuned))
 }
 
 /// The direction of a finding; 0 where it is none among all tests.

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
+use tealight_core::display::one_spaced;
+use tealight_core::names::list;
 
 use super::audit_answers::{
     QUESTIONS, better, lost, narrower, strategies, templates, trusted, verdict,
@@ -38,9 +40,6 @@ pub struct AuditPage<'a> {
 }
 
 /// Writes `report.html` into `output`.
-///
-/// # Errors
-/// Samples that cannot be read, a directory that cannot be written.
 pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
     let AuditPage { audit, set, results, samples, .. } = page;
     let sources = samples.iter().map(|index| Source::indexed(index.clone(), output, None));
@@ -221,7 +220,7 @@ fn lost_table(tuned: &TunedAudit, base: &str) -> Table {
 }
 
 fn brief(text: &str) -> String {
-    ending(&text.split_whitespace().collect::<Vec<_>>().join(" "), 120)
+    ending(&one_spaced(text), 120)
 }
 
 fn parts_table(tuned: &TunedAudit) -> Table {
@@ -311,27 +310,14 @@ fn disputed_table(second: &SecondRule) -> Table {
 
 /// What was read, and what is missing.
 fn counts(page: &AuditPage<'_>) -> Section {
-    let header = [
-        "model",
-        "judged",
-        "correct",
-        "truncated",
-        "end unknown",
-        "no answer",
-        "failed",
-        "not judged",
-    ];
+    let header: [&str; 8] =
+        list("model|judged|correct|truncated|end unknown|no answer|failed|not judged");
     let rows = page.audit.models.iter().zip(&page.audit.counts).map(|(name, count)| {
-        [
-            name.clone(),
-            count.judged.to_string(),
-            count.correct.to_string(),
-            count.truncated.to_string(),
-            count.unknown_ends.to_string(),
-            count.no_answer.to_string(),
-            count.failed.to_string(),
-            count.unjudged.to_string(),
-        ]
+        let known = [count.judged, count.correct, count.truncated, count.unknown_ends];
+        let [judged, correct, truncated, unknown_ends] = known.map(|count| count.to_string());
+        let others = [count.no_answer, count.failed, count.unjudged];
+        let [no_answer, failed, unjudged] = others.map(|count| count.to_string());
+        [name.clone(), judged, correct, truncated, unknown_ends, no_answer, failed, unjudged]
     });
     let table =
         Table::of(header, rows).titled("Completions of the problems that all files have", "");

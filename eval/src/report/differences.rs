@@ -30,11 +30,6 @@ impl<'a> Differences<'a> {
         all
     }
 
-    /// Whether they are of this very set of problems.
-    pub(super) fn is_of(&self, set: &Evaluated) -> bool {
-        std::ptr::eq(self.evaluated, set)
-    }
-
     /// What the intervals are over, and what a star means.
     pub fn legend(&self) -> String {
         match self.study.seeds().len() {

@@ -13,7 +13,7 @@ use super::page;
 use super::recipes::recipes;
 use super::samples::{Sampled, Source, place};
 use super::titles;
-use super::view::{Chart, Document, Kind, Line, Section};
+use super::view::{Chart, Document, Line, Section};
 use crate::answer_rules;
 use crate::inference::TestedFamily;
 use crate::number::{counted, with_noun};
@@ -25,9 +25,6 @@ use crate::{Level, Summary};
 /// Writes `report.html` into `output`: one evaluation, or several with these `names` beside each other, the first as the
 /// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples
 /// are too many for one file they go beside it, into `report-data`.
-///
-/// # Errors
-/// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
 pub fn write(
     runs: &[(&Path, &Results)],
     names: &[String],
@@ -38,9 +35,6 @@ pub fn write(
 }
 
 /// The same of one evaluation in `output`, with an index of the samples of each set that keeps them.
-///
-/// # Errors
-/// As above.
 pub fn write_indexed(
     results: &Results,
     indices: &[Option<Arc<Index>>],
@@ -287,18 +281,15 @@ pub(super) fn curve(name: &str, by_k: &crate::interval::ByK) -> Line {
 
 fn pass_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {
     let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.pass_at_k));
-    Chart::new(&format!("Pass@k, {}", set.name), ("k", "pass@k"), lines.collect())
-        .caption("Pass@k against k. Bands: 95 % intervals over problems.")
-        .log()
-        .of_shares()
+    let caption = "Pass@k against k. Bands: 95 % intervals over problems.";
+    Chart::of_pass(&set.name, lines.collect(), caption)
 }
 
 fn distinct_chart(set: &Aligned<'_>, names: &[&str]) -> Chart {
     let lines = names.iter().zip(&set.summaries).map(|(name, s)| curve(name, &s.unique_correct));
     let title = format!("Distinct correct answers, {}", set.name);
-    Chart::new(&title, ("k", "distinct correct"), lines.collect())
-        .caption("Expected number of distinct correct answers among k samples of a problem.")
-        .log()
+    let caption = "Expected number of distinct correct answers among k samples of a problem.";
+    Chart::of_distinct(&title, lines.collect(), caption)
 }
 
 fn levels_chart(set: &Aligned<'_>) -> Chart {
@@ -306,13 +297,9 @@ fn levels_chart(set: &Aligned<'_>) -> Chart {
     let line = |level: &Level| Some(curve(level.name(), by_level.get(level.name())?));
     let lines = Level::ALL.iter().filter_map(line).collect();
     let levels = Level::ALL.iter().map(|level| level.description()).collect::<Vec<_>>().join(", ");
-    Chart::new(
-        "Distinct correct answers, by when two answers are equal",
-        ("k", "distinct correct"),
-        lines,
-    )
-    .caption(format!("The same samples; two correct ones are distinct if these differ: {levels}."))
-    .log()
+    let caption =
+        format!("The same samples; two correct ones are distinct if these differ: {levels}.");
+    Chart::of_distinct("Distinct correct answers, by when two answers are equal", lines, caption)
 }
 
 fn pareto(set: &Aligned<'_>, names: &[&str]) -> Chart {
@@ -322,8 +309,5 @@ fn pareto(set: &Aligned<'_>, names: &[&str]) -> Chart {
         Line::new(*name, vec![(at(1), at(most))])
     };
     let lines = names.iter().zip(&set.summaries).map(point).collect();
-    let y = format!("pass@{most}");
-    Chart::new("Accuracy against coverage", ("pass@1", &y), lines)
-        .caption("Better models are further up and to the right.")
-        .kind(Kind::Points)
+    Chart::of_tradeoff(most, lines, "Better models are further up and to the right.")
 }

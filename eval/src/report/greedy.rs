@@ -1,14 +1,12 @@
 //! Whether training raised what a model answers at temperature 0, or only made it surer of it.
 
-use super::tables::runs;
-use super::{Evaluated, Study};
+use super::{Evaluated, Study, Tuned};
 use crate::Tally;
 use crate::curve::short;
 use crate::inference::crossed;
 
 /// One sentence for each model whose greedy accuracy on the reported problems is below the base's, beyond noise: its
-/// 95 %
-/// interval over problems, and over seeds where there are several, excludes 0.
+/// 95 % interval over problems, and over seeds where there are several, excludes 0.
 pub fn greedy_warnings(study: &Study) -> Vec<String> {
     let Some(set) = study.reported() else { return Vec::new() };
     set.contrasts.iter().filter_map(|(label, _)| warning(set, label)).collect()
@@ -16,7 +14,7 @@ pub fn greedy_warnings(study: &Study) -> Vec<String> {
 
 fn warning(set: &Evaluated, label: &str) -> Option<String> {
     let base = &set.base.problems;
-    let all = runs(set, label);
+    let all: Vec<&[Tally]> = set.runs_of(label).map(Tuned::counts).collect();
     // Problems with a greedy answer of every model.
     let is_known = |index: &usize| {
         let has = |tallies: &[Tally]| tallies.get(*index).is_some_and(|one| one.greedy.is_some());
@@ -49,7 +47,7 @@ mod tests {
     use super::*;
     use crate::Summary;
     use crate::contrast::{Contrast, Evaluations};
-    use crate::report::{Measured, Tuned};
+    use crate::report::Measured;
 
     /// Problems of which the first so many have a correct greedy answer.
     fn tallies(correct: usize) -> Vec<Tally> {

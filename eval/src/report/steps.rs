@@ -64,8 +64,7 @@ pub(super) fn some(mut all: Vec<StepFile>) -> Vec<StepFile> {
 }
 
 /// The completions of a step as the viewer gets them: prompt, completion, reward, advantage, verdict, tokens, whether
-/// it was
-/// truncated.
+/// it was truncated.
 pub(super) fn rows(stored: &StepFile) -> Result<Value> {
     let path = stored.path.clone();
     let what = path.display().to_string();

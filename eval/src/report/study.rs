@@ -14,7 +14,7 @@ pub struct Study {
     /// The base model's name.
     pub model: String,
     /// Its parameters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<u64>,
     /// Samples a problem.
     pub n: usize,
@@ -25,7 +25,6 @@ pub struct Study {
     /// Temperature of rollouts; evaluations say theirs.
     pub temperature: f64,
     /// The filters of next-token distributions in every evaluation.
-    #[serde(default)]
     pub filters: Filters,
     /// Training prompts.
     pub prompts: usize,
@@ -40,17 +39,16 @@ pub struct Study {
     /// Each objective's label and every choice that it stands for; of several configurations the one that tables show.
     pub objectives: Vec<(String, String)>,
     /// Why there are no curves, where checkpoints were evaluated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub without_curves: Option<String>,
     /// The sets that every model was evaluated on, each at one temperature.
     pub datasets: Vec<Evaluated>,
     /// The training runs.
     pub training: Vec<Training>,
     /// Curves of its objectives: distinct answers, whose differences are tested and which are drawn first, then Pass@k.
-    #[serde(default)]
     pub curves: Vec<Curves>,
     /// How the configurations of objectives were chosen, where one has several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tuning: Option<Tuning>,
     /// Wall time of everything.
     pub seconds: f64,
@@ -92,7 +90,7 @@ pub struct Measured {
     /// The counts of each problem.
     pub problems: Vec<Tally>,
     /// The file of its samples, in the study's folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
 }
 
@@ -117,7 +115,6 @@ struct StoredTuned {
     seed: u64,
     summary: Summary,
     problems: Vec<Tally>,
-    #[serde(default)]
     samples: Option<String>,
 }
 
@@ -145,12 +142,12 @@ pub struct Training {
     pub tokens: usize,
     /// Completions that went through a backward pass, stored ones included.
     pub gradients: usize,
-    /// StepFile completions of the base among them.
+    /// Stored completions of the base among them.
     pub rehearsed: usize,
     /// Wall time of the steps, pre-sampling and evaluation not counted.
     pub seconds: f64,
     /// Its folder, in the study's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// The metrics of each step.
     pub points: Vec<TrainingPoint>,
@@ -168,10 +165,8 @@ pub struct TrainingPoint {
     /// Estimate of KL(policy || base) per completion, in nats.
     pub kl: Option<f64>,
     /// Optimizer steps up to here.
-    #[serde(default)]
     pub updates: usize,
     /// Tokens sampled up to here, those of the base included.
-    #[serde(default)]
     pub tokens: usize,
 }
 
@@ -250,8 +245,5 @@ mod tests {
         assert_eq!(read.measured.problems, tuned.measured.problems);
         assert_eq!((read.seed, &read.measured.samples), (3, &tuned.measured.samples));
         assert!((read.measured.summary.pass_at_k[&1].value - 0.75).abs() < 1e-12);
-        // As an earlier version wrote it.
-        let old = json.replace(",\"samples\":\"grpo-seed0/samples-s.jsonl\"", "");
-        assert!(old != json && serde_json::from_str::<Tuned>(&old).is_ok());
     }
 }

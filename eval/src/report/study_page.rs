@@ -11,7 +11,7 @@ use super::samples::{SampleChunks, Sampled, Source, place};
 use super::steps::{StepFile, completions};
 use super::tables::{BUDGET_LEGEND, LEGEND, budgets, with_header};
 use super::training::{self, Metrics};
-use super::view::{Chart, Document, Kind, Line, Recipe, Section, Table};
+use super::view::{Chart, Document, Line, Recipe, Section, Table};
 use super::{Evaluated, Measured, Study, contrast, curve, greedy_warnings, page, titles};
 use crate::curve::{Curves, ONE_SEED, plain};
 use crate::interval::ByK;
@@ -37,9 +37,6 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
 }
 
 /// Writes `report.html` into the folder of a training run: its metrics against steps, and completions by step.
-///
-/// # Errors
-/// A run without metrics, a folder that cannot be written.
 pub fn write_training(folder: &Path) -> Result<()> {
     let metrics = Metrics::read(folder, &folder.join(METRICS))?;
     let metrics =
@@ -139,14 +136,13 @@ fn document(study: &Study, metrics: &[(String, Metrics)]) -> Document {
             top.push(pareto(study, set));
         }
     }
-    let tested = reported.map(|set| Differences::new(study, set));
     let mut warnings: Vec<String> =
         study.without_curves.iter().map(|reason| format!("No curves: {reason}")).collect();
     warnings.extend(greedy_warnings(study));
     if study.seeds().len() == 1 {
         warnings.push(ONE_SEED.to_owned());
     }
-    let (verdict, statistics) = verdict(study, tested.as_ref());
+    let (verdict, statistics) = verdict(study);
     Document {
         title: titles::study(study),
         lead: vec![lead(study)],
@@ -155,7 +151,7 @@ fn document(study: &Study, metrics: &[(String, Metrics)]) -> Document {
         warnings,
         models,
         top,
-        sections: sections(study, tested.as_ref(), metrics),
+        sections: sections(study, metrics),
         footer: vec![footer(study.seconds)],
         ..Document::default()
     }
@@ -188,7 +184,7 @@ fn lead(study: &Study) -> String {
 
 /// The verdict on the first curves in plain words, and its statistics; where one objective is alone, what became of the
 /// base under it.
-fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> (Vec<String>, Vec<String>) {
+fn verdict(study: &Study) -> (Vec<String>, Vec<String>) {
     let has_others =
         |curves: &&Curves| curves.curves.iter().filter(|one| !one.is_baseline).count() > 1;
     if let Some(curves) = study.curves.first().filter(has_others) {
@@ -196,14 +192,11 @@ fn verdict(study: &Study, reported: Option<&Differences<'_>>) -> (Vec<String>, V
         let more = if verdict == plain { Vec::new() } else { vec![verdict] };
         return (vec![plain], more);
     }
-    (reported.map(Differences::verdicts).unwrap_or_default(), Vec::new())
+    let differences = study.reported().map(|set| Differences::new(study, set).verdicts());
+    (differences.unwrap_or_default(), Vec::new())
 }
 
-fn sections(
-    study: &Study,
-    reported: Option<&Differences<'_>>,
-    metrics: &[(String, Metrics)],
-) -> Vec<Section> {
+fn sections(study: &Study, metrics: &[(String, Metrics)]) -> Vec<Section> {
     let mut all = Vec::new();
     for (index, curves) in study.curves.iter().enumerate() {
         all.push(curve::section(curves, index == 0));
@@ -212,8 +205,8 @@ fn sections(
         let table = Table::new(curve::tuning_rows(tuning)).titled("", curve::tuning_note(tuning));
         all.push(Section::new("Tuning".to_owned()).table(table));
     }
-    for set in &study.datasets {
-        all.push(dataset(study, set, reported.filter(|reported| reported.is_of(set))));
+    for (index, set) in study.datasets.iter().enumerate() {
+        all.push(dataset(study, set, index == 0));
         all.extend(
             set.contrasts.iter().map(|(label, found)| contrast::section(found, None, label)),
         );
@@ -231,17 +224,9 @@ fn sections(
     all
 }
 
-/// The sources of variance of the intervals of levels.
-/// A set's section; that of the set whose chart is on top of the page has its differences already.
-fn dataset(study: &Study, set: &Evaluated, on_top: Option<&Differences<'_>>) -> Section {
-    let own;
-    let tested = match on_top {
-        Some(tested) => tested,
-        None => {
-            own = Differences::new(study, set);
-            &own
-        }
-    };
+/// A set's section; the first chart of the first set is on top of the page.
+fn dataset(study: &Study, set: &Evaluated, is_on_top: bool) -> Section {
+    let tested = Differences::new(study, set);
     let starred = match study.seeds().len() {
         1 => ONE_SEED.to_owned(),
         _ => format!("Intervals and tests are {}.", tested.legend()),
@@ -250,7 +235,7 @@ fn dataset(study: &Study, set: &Evaluated, on_top: Option<&Differences<'_>>) -> 
     let heading = format!("{} ({problems}, {})", set.name, split(set));
     let table = with_header(study, set);
     let mut charts = vec![pass_chart(study, set), distinct_chart(study, set), pareto(study, set)];
-    if on_top.is_some() {
+    if is_on_top {
         charts.remove(0);
     }
     let changes = format!("With 95 % intervals, cut to possible values. {starred}");
@@ -270,9 +255,8 @@ fn pareto(study: &Study, set: &Evaluated) -> Chart {
         let runs = set.runs_of(label).map(|run| point(&run.measured));
         lines.push(Line::new(label, runs.collect()));
     }
-    Chart::new("Accuracy against coverage", ("pass@1", &format!("pass@{k}")), lines)
-        .caption("Better models are further up and to the right. Large dots are means over seeds, small dots single runs.")
-        .kind(Kind::Points)
+    let caption = "Better models are further up and to the right. Large dots are means over seeds, small dots single runs.";
+    Chart::of_tradeoff(k, lines, caption)
 }
 
 fn pass_chart(study: &Study, set: &Evaluated) -> Chart {
@@ -280,20 +264,15 @@ fn pass_chart(study: &Study, set: &Evaluated) -> Chart {
     for (line, (_, contrast)) in lines[1..].iter_mut().zip(&set.contrasts) {
         line.mark = contrast.crossing.at.k().map(|k| (k, interpolate(&line.points, k)));
     }
-    Chart::new(&format!("Pass@k, {}", set.name), ("k", "pass@k"), lines)
-        .caption("Pass@k against k: mean over seeds. Large dots: from this k on the base solves more problems than the model. Bands: \
-             range over seeds, for the base its 95 % interval.")
-        .log()
-        .of_shares()
+    let caption = "Pass@k against k: mean over seeds. Large dots: from this k on the base solves more problems than the model. \
+         Bands: range over seeds, for the base its 95 % interval.";
+    Chart::of_pass(&set.name, lines, caption)
 }
 
 fn distinct_chart(study: &Study, set: &Evaluated) -> Chart {
     let lines = curves(study, set, |summary| &summary.unique_correct);
-    Chart::new("Distinct correct answers", ("k", "distinct correct"), lines)
-        .caption(
-            "Expected number of distinct correct answers among k samples; higher accuracy raises it too.",
-        )
-        .log()
+    let caption = "Expected number of distinct correct answers among k samples; higher accuracy raises it too.";
+    Chart::of_distinct("Distinct correct answers", lines, caption)
 }
 
 /// One line for the base, with its interval over problems, and one for each objective, the mean over seeds with their

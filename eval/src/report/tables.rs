@@ -1,11 +1,12 @@
 //! A study's tables as rows of cells, for the terminal, documents and the page.
 
 use tealight_core::display;
+use tealight_core::names::list;
 
 use super::{Evaluated, Study};
+use crate::Summary;
 use crate::contrast::{Contrast, Matched};
 use crate::number::{counted, fixed, signed};
-use crate::{Summary, Tally};
 
 /// Correct answers that the table's diversity is compared at.
 const CORRECT: usize = 4;
@@ -123,30 +124,14 @@ pub fn rows(study: &Study, evaluated: &Evaluated) -> Vec<Vec<String>> {
     rows
 }
 
-/// The counts of each run of an objective; of `base`, its one.
-pub(super) fn runs<'a>(evaluated: &'a Evaluated, name: &'a str) -> Vec<&'a [Tally]> {
-    match name {
-        "base" => vec![evaluated.base.problems.as_slice()],
-        label => evaluated.runs_of(label).map(|tuned| tuned.measured.problems.as_slice()).collect(),
-    }
-}
-
 /// The legend of the columns of [`budgets`].
 pub const BUDGET_LEGEND: &str = "Means over seeds. gradients: number of completions with a backward pass; gradients of \
 stored: number of stored completions of the base among them. seconds: duration of the steps on the machine that ran them.";
 
 /// How much of everything each objective was given, mean over seeds: what is matched, and what is not.
 pub fn budgets(study: &Study) -> Vec<Vec<String>> {
-    let header = [
-        "objective",
-        "completions",
-        "tokens",
-        "steps",
-        "updates",
-        "gradients",
-        "gradients of stored",
-        "seconds",
-    ];
+    let header: [&str; 8] =
+        list("objective|completions|tokens|steps|updates|gradients|gradients of stored|seconds");
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for label in study.labels() {
         let runs = || study.training.iter().filter(|run| run.objective == label);

@@ -207,6 +207,23 @@ impl Chart {
         }
     }
 
+    /// Pass@k against k.
+    pub(super) fn of_pass(set: &str, lines: Vec<Line>, caption: &str) -> Self {
+        let chart = Self::new(&format!("Pass@k, {set}"), ("k", "pass@k"), lines);
+        chart.caption(caption).log().of_shares()
+    }
+
+    /// Distinct correct answers against k.
+    pub(super) fn of_distinct(title: &str, lines: Vec<Line>, caption: impl Into<String>) -> Self {
+        Self::new(title, ("k", "distinct correct"), lines).caption(caption).log()
+    }
+
+    /// Pass@k against Pass@1.
+    pub(super) fn of_tradeoff(most: usize, lines: Vec<Line>, caption: &str) -> Self {
+        let axes = ("pass@1", &*format!("pass@{most}"));
+        Self::new("Accuracy against coverage", axes, lines).caption(caption).kind(Kind::Points)
+    }
+
     /// Without the name of the set in its title.
     pub(super) fn untitled(mut self, set: &str) -> Self {
         let title = self.title.strip_suffix(&format!(", {set}")).map(str::to_owned);

@@ -121,7 +121,7 @@ impl Index {
         for line in Lines::new(BufReader::with_capacity(1 << 20, file)) {
             let line = line.with_context(|| path.display().to_string())?;
             let at = || format!("{}:{}", path.display(), line.number);
-            match Sample::parse(&line.bytes) {
+            match serde_json::from_slice(&line.bytes) {
                 Ok(Sample { problem, sample, .. }) => {
                     let length = line.bytes.len() + 1;
                     builder.add(&problem, sample, line.offset, length).with_context(at)?;
@@ -153,9 +153,6 @@ impl Index {
     }
 
     /// The samples of a problem, in order; none of one that is not there.
-    ///
-    /// # Errors
-    /// A file that cannot be read any more, or has changed.
     pub fn samples(&self, problem: &str) -> Result<Vec<Sample>> {
         let runs = self.problems.get(problem).map(Vec::as_slice).unwrap_or_default();
         let mut samples = Vec::with_capacity(runs.iter().map(|run| run.count as usize).sum());
@@ -168,7 +165,7 @@ impl Index {
                 (&*file).take(u64::from(run.length)).read_to_end(&mut bytes)?;
             }
             for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-                samples.push(Sample::parse(line)?);
+                samples.push(serde_json::from_slice(line)?);
             }
             if samples.len() != run.end() {
                 bail!("it has changed");
@@ -187,7 +184,7 @@ fn repeated(path: &Path) -> anyhow::Error {
         let mut known = HashSet::new();
         for line in Lines::new(BufReader::with_capacity(1 << 20, regular::open(path)?)) {
             let line = line?;
-            let Ok(sample) = Sample::parse(&line.bytes) else { continue };
+            let Ok(sample) = serde_json::from_slice::<Sample>(&line.bytes) else { continue };
             if !known.insert((sample.problem.clone(), sample.sample)) {
                 return Ok(Some((line.number, sample)));
             }

@@ -45,9 +45,6 @@ impl SampleStore {
     }
 
     /// Continues the file at `path`, or starts one. Samples that a crash left without those before them leave the file.
-    ///
-    /// # Errors
-    /// A file that cannot be read or written, a malformed line that is not the last, the same sample twice.
     pub fn open(path: &Path, problems: &[Problem], ranks: &Ranks) -> Result<Self> {
         if !ranks.first(|| Ok(path.exists()))? {
             return Self::create(path, ranks);
@@ -83,8 +80,7 @@ impl SampleStore {
         let Some(StoreFile { path, out: Some(out) }) = &mut self.file else { return Ok(()) };
         let mut lines = Vec::new();
         for sample in samples {
-            serde_json::to_writer(&mut lines, sample)?;
-            lines.push(b'\n');
+            lines.extend(sample.line()?);
             self.samples.entry(sample.problem.clone()).or_default().push(sample.clone());
         }
         out.write_all(&lines).with_context(|| format!("{}: cannot be written", path.display()))
@@ -109,9 +105,6 @@ pub struct SamplesFile {
 }
 
 /// Reads all of a samples file.
-///
-/// # Errors
-/// A file that cannot be read, a malformed line that is not the last, the same sample twice.
 pub fn read(path: &Path) -> Result<SamplesFile> {
     let mut index = Index::open(path)?;
     let notes = std::mem::take(&mut index.notes);
@@ -122,11 +115,7 @@ pub fn read(path: &Path) -> Result<SamplesFile> {
 /// Writes samples beside `path`, synced and renamed: never half a file.
 pub fn write<'a>(path: &Path, samples: impl Iterator<Item = &'a Sample>) -> Result<()> {
     whole(path, |out| {
-        for sample in samples {
-            serde_json::to_writer(&mut *out, sample)?;
-            out.write_all(b"\n")?;
-        }
-        Ok(())
+        samples.into_iter().try_for_each(|sample| Ok(out.write_all(&sample.line()?)?))
     })
 }
 

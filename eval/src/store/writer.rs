@@ -1,7 +1,7 @@
 //! Files that are there whole or not at all, and one of samples as they are judged.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -66,35 +66,23 @@ pub struct SamplesWriter {
 
 impl SamplesWriter {
     /// Begins the file that will be at `path`.
-    ///
-    /// # Errors
-    /// A place that cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         Ok(Self { part: Part::create(path)?, index: IndexBuilder::default(), offset: 0 })
     }
 
     /// Appends encoded samples.
-    ///
-    /// # Errors
-    /// A full disk.
     pub fn write(&mut self, chunk: &JudgedChunk) -> Result<()> {
-        let lengths = chunk.lines.iter().flat_map(|lines| &lines.lengths);
-        for (sample, length) in chunk.samples.iter().zip(lengths) {
-            self.index.add(&sample.problem, sample.sample, self.offset, *length)?;
-            self.offset += *length as u64;
+        let mut out = BufWriter::new(self.part.file());
+        let describe = || format!("{}: cannot be written", self.part.path.display());
+        for (sample, line) in chunk.samples.iter().zip(&chunk.lines) {
+            self.index.add(&sample.problem, sample.sample, self.offset, line.len())?;
+            self.offset += line.len() as u64;
+            out.write_all(line).with_context(describe)?;
         }
-        let mut file = self.part.file();
-        chunk
-            .lines
-            .iter()
-            .try_for_each(|lines| file.write_all(&lines.bytes))
-            .with_context(|| format!("{}: cannot be written", self.part.path.display()))
+        out.flush().with_context(describe)
     }
 
     /// Puts the file in its place; its index.
-    ///
-    /// # Errors
-    /// A full disk.
     pub fn finish(self) -> Result<Index> {
         let path = self.part.path.clone();
         self.part.finish()?;

@@ -10,7 +10,7 @@ use tealight_core::names;
 use tealight_datasets::Verifier;
 use tealight_eval::results::{Results, SetResult};
 use tealight_eval::store::Index;
-use tealight_eval::{Summary, SummaryError, Tally, export, note_unjudged, report};
+use tealight_eval::{Summary, Tally, export, note_unjudged, report};
 
 use crate::app::directory::Destination;
 use tealight_system::files::{write_atomic, write_atomic_by};
@@ -123,8 +123,11 @@ pub(crate) fn summary(
     reason: impl FnOnce() -> Option<String>,
 ) -> Result<Summary> {
     Summary::new(tallies, ks).map_err(|error| {
-        let reason = if error == SummaryError::NothingJudged { reason() } else { None };
-        reason.map_or_else(|| error.clone().into(), |reason| anyhow!("{error}: {reason}"))
+        let is_judged = tallies.iter().any(|tally| tally.samples > 0);
+        match Some(()).filter(|()| !is_judged).and_then(|()| reason()) {
+            Some(reason) => anyhow!("{error}: {reason}"),
+            None => error,
+        }
     })
 }
 

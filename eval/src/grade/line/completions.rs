@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::each::Each;
 use super::fields::{get, text_of, tokens};
-use super::lists::{flatten, is_message, list_in_text, note_turns, refuse_tokens};
+use super::lists::{flatten, is_message, list_in_text, note_turns, refuse_pieces, refuse_tokens};
 use super::names::{BESIDE, EXTRACTED, ONE, ONE_ELSE, SEVERAL, SEVERAL_ELSE};
 use super::own::keys_of;
 use super::parts::models_of;
@@ -13,8 +13,8 @@ use super::remarks::{MESSAGES, OF_PYTHON, PRINTED_OBJECT};
 use super::words::{self, Kind};
 use super::{Line, MAX_ANSWERS, plausible_logp, short};
 use crate::completion::{
-    Completion, Content, Ending, Reading, TEXTS, choices_of, completions_of, is_of_python,
-    last_answer, printed, reason, role_of,
+    Completion, Content, Ending, Reading, TEXTS, choices_of, completions_of, is_empty,
+    is_of_python, last_answer, printed, reason, role_of,
 };
 
 /// Most bytes of an answer that was taken out of a completion.
@@ -36,7 +36,24 @@ impl<'v> CompletionKeys<'v> {
         let is_there = |key: &&str| get(value, key).is_some_and(|found| !found.is_null());
         let (mut one, mut several) =
             (ONE.into_iter().find(is_there), SEVERAL.into_iter().find(is_there));
-        if let (Some(one), Some(several)) = (one, several) {
+        // Of words that mean other things as well, a list that has the one completion.
+        let is_list = |(name, found): &(&String, &Value)| {
+            let texts =
+                found.as_array().filter(|all| all.len() > 1 && all.iter().all(Value::is_string));
+            let Some(texts) = texts else { return false };
+            // The choices of a question may have a short one as well.
+            let text = one.and_then(|one| get(value, one)?.as_str()).unwrap_or_default();
+            let is_long = text.contains("\\boxed") || text.split_whitespace().nth(3).is_some();
+            matches!(name.as_str(), "samples" | "rollouts")
+                || words::is_written(name)
+                || SEVERAL_ELSE.contains(&name.as_str())
+                    && is_long
+                    && texts.iter().any(|one| *one == text)
+        };
+        let is_single = one.is_some_and(|one| get(value, one).is_some_and(Value::is_string));
+        let mut entries = value.as_object().filter(|_| is_single).into_iter().flatten();
+        let list = entries.find(is_list).map(|(name, _)| name.as_str());
+        if let (Some(one), Some(several)) = (one, several.or(list)) {
             bail!(
                 "`{one}` beside `{several}`: name the one with the completions with --completion-key"
             );
@@ -66,9 +83,7 @@ impl<'v> CompletionKeys<'v> {
     }
 
     /// Takes the longer text that an answer was taken out of, where the record has both.
-    ///
-    /// # Errors
-    /// An answer beside a text that may be its working or all of the completion.
+    /// An error where that may be its working as well.
     fn take_whole(&mut self, value: &'v Value) -> Result<()> {
         let null = ONE.into_iter().find(|key| get(value, key).is_some_and(Value::is_null));
         let Some(key) = self.one.or(self.several).or(null) else { return Ok(()) };
@@ -182,6 +197,12 @@ pub(super) fn read_answers(
             }
         ),
     }
+    // TGI's other samples: the first is the best of them.
+    let details = found.filter(|found| found.is_object()).unwrap_or(value);
+    for other in details["details"]["best_of_sequences"].as_array().into_iter().flatten() {
+        let ending = Ending::reasons(other).map_or(Ending::Unknown, Ending::from_reason);
+        line.push(Reading::new(content(other)?, ending));
+    }
     Ok(())
 }
 
@@ -203,16 +224,6 @@ fn requests(found: &Value) -> usize {
     found.as_array().map_or(1, Vec::len).clamp(1, MAX_ANSWERS)
 }
 
-/// Whether there is no text where a completion would be.
-fn is_empty(found: &Value) -> bool {
-    match found {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.iter().all(is_empty),
-        _ => false,
-    }
-}
-
 /// The completions in `found`, a list of them where the record says `several`; else one, or a list.
 fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> Result<()> {
     let count = tokens(&value["tokens"])?;
@@ -224,8 +235,12 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         line.remarks.push((MESSAGES, line.shown()));
     }
     refuse_tokens(line, found, several)?;
+    if !several {
+        refuse_pieces(line, &items)?;
+    }
     note_turns(line, &items);
-    let of_each = Each::of(value, items.len()).with_context(|| line.shown())?;
+    let count_of_items = items.len();
+    let of_each = Each::of(value, count_of_items).with_context(|| line.shown())?;
     for (index, item) in items.into_iter().take(MAX_ANSWERS + 1).enumerate() {
         let object = item.as_str().and_then(printed);
         let item = object.as_ref().unwrap_or(item);
@@ -239,6 +254,10 @@ fn completions(line: &mut Line, value: &Value, found: &Value, several: bool) -> 
         let own = Ending::reasons(item).map_or(Ending::Unknown, Ending::from_reason);
         let mut reading = match completions_of(item).map_err(anyhow::Error::msg)?.as_deref_mut() {
             Some([reading]) => std::mem::take(reading),
+            Some(several) if several.len() > 1 && count_of_items == 1 => {
+                several.iter_mut().for_each(|reading| line.push(std::mem::take(reading)));
+                continue;
+            }
             Some(several) => {
                 bail!("{}: a response of {} completions in a list", line.shown(), several.len())
             }
@@ -262,7 +281,10 @@ fn number(value: &Value) -> Option<f64> {
 
 /// The conversation that a record is.
 fn chat_of(value: &Value) -> &Value {
-    get(value, "messages").or(get(value, "conversations")).unwrap_or(&Value::Null)
+    ["messages", "conversations", "conversation"]
+        .iter()
+        .find_map(|key| get(value, key))
+        .unwrap_or(&Value::Null)
 }
 
 /// Whether a conversation ends with a turn of the assistant.

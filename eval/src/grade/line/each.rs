@@ -5,30 +5,9 @@ use serde_json::Value;
 
 use super::fields::{get, printed_list, text_of, truth};
 use super::names::CLASSES;
-use crate::completion::Ending;
+use super::words::{self, Kind};
+use crate::completion::{Completion, Ending, TEXTS};
 use crate::number::counted;
-
-/// Keys that say whether a completion ended by itself, and what they say then.
-const ENDS: [(&str, bool); 18] = [
-    ("is_finished", true),
-    ("finished", true),
-    ("is_truncated", false),
-    ("truncated", false),
-    ("was_truncated", false),
-    ("stopped_limit", false),
-    ("hit_limit", false),
-    ("hit_max_tokens", false),
-    ("is_complete", true),
-    ("completed", true),
-    ("is_reasoning_complete", true),
-    ("has_eos", true),
-    ("ended_with_eos", true),
-    ("cut_off", false),
-    ("clipped", false),
-    ("is_clipped", false),
-    ("hit_length_limit", false),
-    ("reached_max_tokens", false),
-];
 
 /// A value for all completions, or one for each.
 enum Of {
@@ -37,8 +16,6 @@ enum Of {
 }
 
 impl Of {
-    /// # Errors
-    /// A list of another length.
     fn read(value: &Value, (what, of): (&str, &str), completions: usize) -> Result<Self> {
         let printed = value.as_str().filter(|text| text.trim_start().starts_with('['));
         let printed = printed.and_then(|text| {
@@ -77,6 +54,18 @@ fn flatten(value: &Value, all: &mut Vec<Value>) {
     }
 }
 
+/// The finish reasons in a list of objects, one for each completion, such as SGLang's `meta_info`.
+fn of_details(value: &Value, completions: usize) -> Option<Value> {
+    let is_one = |all: &&Vec<Value>| {
+        let is_details = |one: &Value| TEXTS.iter().all(|key| one.get(*key).is_none());
+        all.len() == completions
+            && all.iter().all(is_details)
+            && all.iter().any(|one| Ending::reasons(one).is_some())
+    };
+    let all = value.as_object()?.values().filter_map(Value::as_array).find(is_one)?;
+    Some(all.iter().map(|one| Ending::reasons(one).cloned().unwrap_or_default()).collect())
+}
+
 /// What a record says of its completions.
 pub(super) struct Each {
     reasons: Option<Of>,
@@ -86,23 +75,27 @@ pub(super) struct Each {
 }
 
 impl Each {
-    /// # Errors
-    /// A list with more or fewer values than completions.
     pub(super) fn of(value: &Value, completions: usize) -> Result<Self> {
         let read = |value: &Value, what: (&str, &str)| Of::read(value, what, completions);
         let of_key = |value: &Value, key: &str| read(value, ("value", &format!(" of `{key}`")));
         let there = |key: &str| get(value, key).filter(|found| !found.is_null());
-        let reasons = Ending::reasons(value);
+        let reasons = Ending::reasons(value).cloned().or_else(|| of_details(value, completions));
         // llama.cpp says by `truncated` that the prompt was cut.
         let is_of_prompt = |key: &str| key == "truncated" && there("stop_type").is_some();
-        let ends = ENDS.iter().filter(|(key, _)| !is_of_prompt(key));
-        let ends = ends.filter_map(|(key, when)| Some((key, there(key)?, *when)));
+        let ends = value.as_object().into_iter().flatten().filter_map(|(key, found)| {
+            let when = match words::kind(key) {
+                Kind::Ended => true,
+                Kind::Cut if !is_of_prompt(key) => false,
+                _ => return None,
+            };
+            (!found.is_null()).then_some((key, found, when))
+        });
         let class = CLASSES.iter().find_map(|key| Some((key, there(key)?)));
         // One class of several completions is the topic of their problem.
         let class = class.map(|(key, class)| of_key(class, key)).transpose()?;
         let is_topic = |class: &Of| completions != 1 && matches!(class, Of::All(_));
         Ok(Self {
-            reasons: reasons.map(|found| read(found, ("finish reason", ""))).transpose()?,
+            reasons: reasons.map(|found| read(&found, ("finish reason", ""))).transpose()?,
             ends: ends
                 .map(|(key, found, when)| Ok((of_key(found, key)?, when)))
                 .collect::<Result<_>>()?,
@@ -124,6 +117,20 @@ impl Each {
             (Some(false), Ending::Normal | Ending::Unknown | Ending::Other(_)) => Ending::Truncated,
             (Some(true), Ending::Unknown) => Ending::Normal,
             _ => ending,
+        }
+    }
+
+    /// Puts the ends into completions that do not say theirs, as harnesses write no end and users add one.
+    pub(super) fn end(&self, answers: &mut [Completion]) {
+        let answers = answers.iter_mut().enumerate();
+        for (index, answer) in answers.filter(|(_, one)| one.is_end_unknown) {
+            match self.ending(index, Ending::Unknown) {
+                Ending::Unknown => continue,
+                Ending::Truncated => answer.is_finished = false,
+                Ending::Failed(why) => answer.failure = answer.failure.take().or(Some(why)),
+                Ending::Normal | Ending::Other(_) => {}
+            }
+            answer.is_end_unknown = false;
         }
     }
 

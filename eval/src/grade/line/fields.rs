@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 use tealight_core::{Message, Prompt};
-use tealight_datasets::read::why_no_answer;
+use tealight_datasets::read::{said, why_no_answer};
 use tealight_datasets::{json, python_list};
 
 use crate::completion::{Content, reason, role_of};
@@ -122,10 +122,9 @@ fn without_ends(text: &str) -> &str {
 
 /// Those of the first of these keys that holds any; a dot descends into an object.
 pub(super) fn first_golds(value: &Value, names: &[&str]) -> Vec<String> {
-    let at = |name: &str| name.split('.').try_fold(value, get);
     names
         .iter()
-        .map(|name| at(name).map(golds).unwrap_or_default())
+        .map(|name| nested(value, name).map(golds).unwrap_or_default())
         .find(|golds| !golds.is_empty())
         .unwrap_or_default()
 }
@@ -184,9 +183,12 @@ fn verdict(found: &Value) -> Option<f64> {
         Value::Bool(is_correct) => *is_correct,
         Value::Number(number) => number.as_f64()? >= 0.5,
         Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
-            "correct" | "true" | "c" | "yes" | "right" => true,
-            "incorrect" | "wrong" | "false" | "i" | "no" | "no_answer" => false,
-            number => number.parse::<f64>().ok().filter(|number| number.is_finite())? >= 0.5,
+            "c" => true,
+            "i" | "no_answer" => false,
+            text => match text.parse::<f64>().ok().filter(|number| number.is_finite()) {
+                Some(number) => number >= 0.5,
+                None => said(text)?,
+            },
         },
         _ => return None,
     };
@@ -205,9 +207,27 @@ pub(super) fn verdicts(found: &Value, completions: usize) -> Vec<Option<f64>> {
 
 /// Yes or no, also as tables have them.
 pub(super) fn truth(value: &Value) -> Option<bool> {
-    match text_of(value).unwrap_or_default().to_lowercase().as_str() {
-        "true" | "1" | "1.0" | "yes" => Some(true),
-        "false" | "0" | "0.0" | "no" => Some(false),
-        _ => value.as_bool(),
+    match text_of(value).unwrap_or_default().as_str() {
+        "1" | "1.0" => Some(true),
+        "0" | "0.0" => Some(false),
+        text => value.as_bool().or_else(|| said(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_known_by_the_words_that_datasets_have() {
+        for (words, expected) in [
+            ("correct passed pass valid yes C accepted 1 0.7", Some(1.0)),
+            ("incorrect failed FAIL invalid no I no_answer 0 0.2", Some(0.0)),
+            ("maybe nan", None),
+        ] {
+            for word in words.split(' ') {
+                assert_eq!(verdict(&Value::from(word)), expected, "{word}");
+            }
+        }
     }
 }

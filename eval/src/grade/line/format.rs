@@ -91,6 +91,11 @@ impl Format {
         }
     }
 
+    /// Whether its records are read as those that people write.
+    pub(super) fn is_own(self) -> bool {
+        matches!(self, Self::Own | Self::Trl | Self::Verifiers | Self::Tealight)
+    }
+
     /// Whether its ids count the problems from 0.
     pub(in crate::grade) fn counts_from_zero(self) -> bool {
         matches!(

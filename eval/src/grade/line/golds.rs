@@ -1,11 +1,13 @@
 //! The gold answers of a record, and what its other keys say against them.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tealight_core::Prompt;
-use tealight_datasets::judge;
+use tealight_core::names::list;
 use tealight_datasets::read::VERDICTS;
 use tealight_datasets::verify::math;
+use tealight_datasets::{json, python_list};
 
+use super::super::problems::compared;
 use super::choices::letter_of;
 use super::fields::{first_golds, get, golds, printed_list};
 use super::names::{GOLDS, SURE_GOLDS};
@@ -15,18 +17,9 @@ use super::words::{self, Kind};
 /// What a `label` says that is a verdict on the answer beside it.
 const LABELS: [&str; 8] = ["correct", "incorrect", "right", "wrong", "true", "false", "0", "1"];
 /// Objects of what else is known of a record.
-const INNER: [&str; 10] = [
-    "metadata",
-    "meta",
-    "extra_info",
-    "extra_env_info",
-    "verification_info",
-    "reward_spec",
-    "info",
-    "doc",
-    "example",
-    "data",
-];
+const INNER: [&str; 10] = list(
+    "metadata|meta|extra_info|extra_env_info|verification_info|reward_spec|info|doc|example|data",
+);
 /// Most words of a `solution` without a mark that is an answer, and not the working that leads to one.
 const MOST_WORDS: usize = 8;
 
@@ -67,21 +60,9 @@ fn is_prose(text: &str) -> bool {
     math::gold(text) == text.trim() && text.split_whitespace().filter(is_word).count() > MOST_WORDS
 }
 
-/// Whether one answer is the other, or another one; none where the verifier of mathematics cannot say.
-fn is_same(one: &str, other: &str) -> Option<bool> {
-    if one.trim() == other.trim() {
-        return Some(true);
-    }
-    match judge::check(other, &math::gold(one), math::Mode::Flexible).ok()?.outcome {
-        math::Outcome::Correct => Some(true),
-        math::Outcome::Wrong => Some(false),
-        _ => None,
-    }
-}
-
 /// Whether two lists have an answer in common; none where that is not known.
 fn share(one: &[String], other: &[String]) -> Option<bool> {
-    let mut all = one.iter().flat_map(|one| other.iter().map(|other| is_same(one, other)));
+    let mut all = one.iter().flat_map(|one| other.iter().map(|other| compared(one, other)));
     let known: Vec<Option<bool>> = all.by_ref().take(64).collect();
     if known.contains(&Some(true)) {
         Some(true)
@@ -102,6 +83,18 @@ fn is_verdict(label: &Value) -> bool {
         Value::Number(number) => matches!(number.as_u64(), Some(0 | 1)),
         Value::String(text) => LABELS.contains(&text.to_lowercase().as_str()),
         _ => false,
+    }
+}
+
+/// Reads the objects that stand in texts, as JSON or as Python prints them, where known keys have objects.
+pub(super) fn open_objects(record: &mut Map<String, Value>) {
+    let is_one = |key: &str| INNER.contains(&key) || matches!(key, "reward_model" | "env_extras");
+    for (_, found) in record.iter_mut().filter(|(key, _)| is_one(key)) {
+        let text = found.as_str().filter(|text| text.starts_with('{'));
+        let read = |text: &str| json::parse(text).ok().or_else(|| python_list::value(text));
+        if let Some(object) = text.and_then(read).filter(Value::is_object) {
+            *found = object;
+        }
     }
 }
 
@@ -154,7 +147,8 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
     let is_answer = key == "answer" && !about.is_judged;
     let is_solution = key == "solution";
     let maybe = (is_answer || is_solution).then(|| worded(value, Kind::MaybeGold));
-    let maybe = maybe.into_iter().flatten();
+    let label = is_answer.then(|| label_like(value, &golds[0])).flatten();
+    let maybe = maybe.into_iter().flatten().chain(label);
     let maybe = maybe.filter(|(name, _)| *name != "key" || get(value, "id").is_some());
     let mut maybe = maybe.peekable();
     // A dataset's solution with the answer that it leads to.
@@ -175,14 +169,7 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
             short(&other[0])
         )
     });
-    let is_verdict = key == "label" && get(value, "label").is_some_and(is_verdict);
-    let label = is_verdict.then(|| {
-        format!(
-            "`label` (`{}`) is a verdict on the completion or a class: name the gold answer's key with --gold-key (--gold-key \
-             label if it is the gold answer), or the dataset with --dataset",
-            short(&golds[0])
-        )
-    });
+    let label = verdict_label(value, key, &golds[0]);
     if let Some(why) = refusal.chain(choice_index(about, key, &golds)).chain(label).next() {
         return Golds { refusal: Some(why), ..Golds::default() };
     }
@@ -206,6 +193,28 @@ pub(super) fn golds_of(value: &Value, about: About<'_>) -> Golds {
         golds.push(letter);
     }
     Golds { is_answer, golds, conflict, ..Golds::default() }
+}
+
+/// Why a `label` is no gold answer that may be a verdict.
+fn verdict_label(value: &Value, key: &str, gold: &str) -> Option<String> {
+    let is_verdict = key == "label" && get(value, "label").is_some_and(is_verdict);
+    is_verdict.then(|| {
+        format!(
+            "`label` (`{}`) is a verdict on the completion or a class: name the gold answer's key with --gold-key (--gold-key \
+             label if it is the gold answer), or the dataset with --dataset",
+            short(gold)
+        )
+    })
+}
+
+/// A `label` that may be the gold answer beside `answer`: another number or letter, and no verdict.
+fn label_like(value: &Value, answer: &str) -> Option<(&'static str, Vec<String>)> {
+    let is_number = |text: &str| text.trim().parse::<f64>().is_ok();
+    let is_letter = |text: &str| matches!(text.trim().as_bytes(), [b'A'..=b'Z']);
+    let is_like =
+        |one: &String| is_number(one) && is_number(answer) || is_letter(one) && is_letter(answer);
+    let label = get(value, "label").filter(|label| !is_verdict(label)).map(golds)?;
+    label.iter().any(is_like).then_some(("label", label))
 }
 
 /// The gold answers under keys that are of this kind by their words, and none of the known ones, also in an object of

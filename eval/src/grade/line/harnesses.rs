@@ -184,6 +184,9 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
     line.sample = text_of(&value["epoch"]).map(|epoch| hash([epoch.as_str()]));
     // Shuffled for each log where the task says so.
     line.choice = line.golds.first().and_then(|gold| choice_of(gold, &value["choices"]));
+    if value.get("output").is_none() && value["error"].as_str().is_none_or(str::is_empty) {
+        bail!("{name} without `output`, such as a table of its samples: give the log itself");
+    }
     let errors = [&value["error"], &value["output"]["error"]];
     let error = errors.into_iter().find(|error| !error.is_null());
     let choices = value["output"]["choices"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,14 +1,17 @@
 //! Completions that stand in lists, lists of lists, and texts that hold a list.
 
+use std::collections::HashSet;
+
 use anyhow::{Result, bail};
 use serde_json::Value;
+use tealight_core::names::list;
 use tealight_datasets::json;
 
-use super::fields::{get, printed_list};
+use super::fields::{get, nested, printed_list};
 use super::names::{ONE, PROMPTS, SEVERAL};
 use super::own::keys_of;
 use super::remarks::{NUMBERS, PARALLEL, PRINTED, TURNS};
-use super::words::{self, Kind};
+use super::words;
 use super::{Line, short};
 use crate::completion::role_of;
 
@@ -20,12 +23,20 @@ pub(super) fn is_message(item: &Value) -> bool {
 /// The completions of a list, also of lists in it; a conversation and the parts of a text are one.
 pub(super) fn flatten<'v>(found: &'v Value, all: &mut Vec<&'v Value>) {
     let is_part = |item: &Value| item.get("type").is_some_and(Value::is_string);
+    // LangChain's and transformers', not Gemini's parts.
+    let is_text = |item: &Value| {
+        ["text", "generated_text"].iter().any(|key| item.get(key).is_some_and(Value::is_string))
+            && item.get("thought").is_none()
+    };
     let is_turn =
         |item: &Value| role_of(item) == Some("assistant") && item.get("tool_calls").is_none();
     let is_list = |item: &&Value| match item {
         Value::Array(items) => {
             !items.is_empty() && items.iter().all(|item| item.is_string() || item.is_array())
                 || items.len() > 1 && items.iter().all(is_turn)
+                || !items.is_empty()
+                    && items.iter().all(is_text)
+                    && !items.iter().any(|item| is_message(item) || is_part(item))
         }
         _ => false,
     };
@@ -45,9 +56,6 @@ pub(super) fn flatten<'v>(found: &'v Value, all: &mut Vec<&'v Value>) {
 
 /// The list that stands in a text, as tables have it; where a record says that it has one completion, a list of
 /// several.
-///
-/// # Errors
-/// A list as numpy or Python prints it, which is not read.
 pub(super) fn list_in_text(line: &mut Line, found: &Value, several: bool) -> Result<Option<Value>> {
     let Some(text) = found.as_str().map(str::trim) else { return Ok(None) };
     // A tuple of Python's is a list as well.
@@ -101,6 +109,33 @@ pub(super) fn refuse_tokens(line: &mut Line, found: &Value, several: bool) -> Re
     Ok(())
 }
 
+/// Refuses the pieces of a stream: many short texts, few with a number, of which some, and not all, begin or end with a
+/// blank.
+pub(super) fn refuse_pieces(line: &Line, items: &[&Value]) -> Result<()> {
+    /// Fewest pieces, and most bytes of one on average.
+    const LEAST: (usize, usize) = (5, 20);
+    let Some(texts) = items.iter().map(|item| item.as_str()).collect::<Option<Vec<&str>>>() else {
+        return Ok(());
+    };
+    let count = |is: &dyn Fn(&str) -> bool| texts.iter().filter(|text| is(text)).count();
+    let all = texts.len();
+    let is_joint = |text: &str| text.starts_with(' ') || text.ends_with(' ');
+    let different = texts.iter().collect::<HashSet<_>>().len();
+    if all >= LEAST.0
+        && texts.iter().map(|text| text.len()).sum::<usize>() < LEAST.1 * all
+        && (2 * different > all || all > 26)
+        && (all.div_ceil(8)..all).contains(&count(&is_joint))
+        && 2 * count(&|text| text.contains(|c: char| c.is_ascii_digit())) < all
+    {
+        bail!(
+            "{}: the {all} texts of its completion seem to be pieces of a stream: write the pieces of each completion as \
+             one text (or name the list with --completion-key if each is a completion)",
+            line.shown()
+        );
+    }
+    Ok(())
+}
+
 /// Notes conversations in which the user speaks between two turns of the assistant.
 pub(super) fn note_turns(line: &mut Line, items: &[&Value]) {
     let has_turns = |item: &&Value| {
@@ -136,17 +171,9 @@ fn numbered_name(key: &str) -> Option<(&str, u64)> {
 /// keys that speak of each completion. The one without a number is the first.
 pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)> {
     /// Keys that speak of each completion.
-    const OF_EACH: [&str; 9] = [
-        "finish_reason",
-        "stop_reason",
-        "is_truncated",
-        "truncated",
-        "finished",
-        "class",
-        "is_correct",
-        "model",
-        "model_name",
-    ];
+    const OF_EACH: [&str; 9] = list(
+        "finish_reason|stop_reason|is_truncated|truncated|finished|class|is_correct|model|model_name",
+    );
     let map = value.as_object()?;
     if !map.keys().any(|key| key.ends_with(|last: char| last.is_ascii_digit())) {
         return None;
@@ -226,17 +253,14 @@ pub(super) fn refuse_answers(line: &mut Line, value: &Value) -> Result<()> {
 }
 
 /// A record whose completion, or list of them, stands under the key that the user names.
-///
-/// # Errors
-/// A record without it.
 pub(super) fn with_completion(value: &Value, name: &str) -> Result<Value> {
-    let Some(found) = get(value, name).cloned() else {
+    let Some(found) = nested(value, name).cloned() else {
         bail!("no key `{}` (--completion-key): the record has {}", short(name), keys_of(value));
     };
     let mut map = value.as_object().cloned().unwrap_or_default();
-    let is_whole = |key: &str| matches!(words::kind(key), Kind::Whole | Kind::Written);
-    let is_completion =
-        |key: &str| ONE.contains(&key) || SEVERAL.contains(&key) || key == name || is_whole(key);
+    let is_completion = |key: &str| {
+        ONE.contains(&key) || SEVERAL.contains(&key) || key == name || words::is_written(key)
+    };
     map.retain(|key, _| !is_completion(key));
     let is_list = found.is_array() || printed_list(&found).is_some();
     map.insert(if is_list { SEVERAL[0] } else { ONE[0] }.to_owned(), found);
@@ -274,6 +298,11 @@ pub(super) fn refuse_collection(value: &Value) -> Result<()> {
             "a table by its columns ({}), as pandas' to_json writes it, or lists by the ids of problems: give one object \
              a record, to_json(FILE, orient=\"records\", lines=True)",
             keys_of(value)
+        );
+    }
+    if map.contains_key("request") && map.contains_key("response") {
+        bail!(
+            "a request beside its response: give each record an \"id\" or a \"prompt\" beside its \"response\""
         );
     }
     if map.values().all(Value::is_object) || map.values().all(Value::is_array) {

@@ -129,9 +129,6 @@ impl Line {
     }
 
     /// The completions of a response.
-    ///
-    /// # Errors
-    /// An object without any.
     fn push_response(&mut self, response: &Value) -> Result<()> {
         match completions_of(response).map_err(anyhow::Error::msg)? {
             Some(all) => all.into_iter().for_each(|reading| self.push(reading)),
@@ -168,19 +165,19 @@ pub fn plausible_logp(logp: f64) -> Option<f64> {
 
 /// The keys of a record that the user names.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Keys<'a> {
+pub struct Keys<'a> {
     /// That of the gold answer.
-    pub(super) gold: Option<&'a str>,
-    /// That of another judge's verdict.
-    pub(super) verdict: Option<&'a str>,
+    pub gold: Option<&'a str>,
+    /// That of another judge's verdict on a completion, which its sample then carries.
+    pub verdict: Option<&'a str>,
     /// That of the completion or the list of them.
-    pub(super) completion: Option<&'a str>,
+    pub completion: Option<&'a str>,
 }
 
 /// The lines of a record: one, or those of a whole document; none of an empty record.
 pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
     let mut has_lost = false;
-    let (value, key) = match content {
+    let (mut value, key) = match content {
         Content::Row(row) => (Value::Object(row), None),
         Content::Json(bytes, key) => {
             let text = std::str::from_utf8(&bytes).context("not UTF-8")?.trim();
@@ -192,6 +189,9 @@ pub(super) fn parse(content: Content, keys: Keys<'_>) -> Result<Vec<Line>> {
             (value, key)
         }
     };
+    if let Value::Object(map) = &mut value {
+        golds::open_objects(map);
+    }
     let mut lines = match &value {
         Value::Object(map) => match document(&value, map, keys)? {
             Some(lines) => lines,
@@ -319,6 +319,14 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
         Some(_) => own::own(value, key)?,
         None => Format::read(value, key)?,
     };
+    if !line.format.is_own() {
+        each::Each::of(value, line.answers.len())
+            .with_context(|| line.shown())?
+            .end(&mut line.answers);
+        line.sample = line.sample.or_else(|| own::sample_of(value));
+        let model = origin::model_of(value, parts::models_in(value));
+        line.model = model.or(line.model);
+    }
     if let Some((_, name)) = &joined {
         line.remarks.push((NUMBERED, format!("`{}` of {}", short(name), line.shown())));
     }

@@ -1,30 +1,16 @@
 //! The keys of records that people and trainers write, by what they mean.
 
+use tealight_core::names::list;
+
 /// Keys of one completion, of several, and of the prompt.
-pub(super) const ONE: [&str; 9] = [
-    "completion",
-    "response",
-    "output",
-    "generated_text",
-    "generation",
-    "prediction",
-    "model_response",
-    "output_response",
-    "pred_answer",
-];
+pub(super) const ONE: [&str; 9] = list(
+    "completion|response|output|generated_text|generation|prediction|model_response|output_response|pred_answer",
+);
 pub(super) const SEVERAL: [&str; 6] =
-    ["completions", "responses", "outputs", "generated_texts", "generations", "predictions"];
+    list("completions|responses|outputs|generated_texts|generations|predictions");
 /// Those of an answer that a program may have taken out of a completion.
-pub(super) const EXTRACTED: [&str; 8] = [
-    "prediction",
-    "predictions",
-    "pred_answer",
-    "pred",
-    "preds",
-    "predict",
-    "model_answer",
-    "model_answers",
-];
+pub(super) const EXTRACTED: [&str; 8] =
+    list("prediction|predictions|pred_answer|pred|preds|predict|model_answer|model_answers");
 /// Keys of a completion that mean other things elsewhere, each behind a key by which its program is known: `solution`
 /// of a task, SGLang, llama.cpp, Ollama.
 pub(super) const BESIDE: [(&str, &str); 5] = [
@@ -36,38 +22,18 @@ pub(super) const BESIDE: [(&str, &str); 5] = [
 ];
 /// The same, where a record has none of those: names that mean other things elsewhere.
 pub(super) const ONE_ELSE: [&str; 6] =
-    ["model_output", "pred", "predict", "model_answer", "generated_solution", "text"];
-pub(super) const SEVERAL_ELSE: [&str; 8] = [
-    "samples",
-    "rollouts",
-    "candidates",
-    "texts",
-    "model_outputs",
-    "preds",
-    "solutions",
-    "model_answers",
-];
-pub(super) const PROMPTS: [&str; 7] =
-    ["prompt", "question", "messages", "instruction", "input", "query", "input_prompt"];
+    list("model_output|pred|predict|model_answer|generated_solution|text");
+pub(super) const SEVERAL_ELSE: [&str; 8] =
+    list("samples|rollouts|candidates|texts|model_outputs|preds|solutions|model_answers");
+pub(super) const PROMPTS: [&str; 9] = list(
+    "prompt|question|messages|instruction|input|query|input_prompt|conversations|conversation",
+);
 /// Keys of the gold answer, those first that can mean nothing else; others are known by their words. The `answer` of a
 /// line that somebody has judged, or that has such a key, is what the completion said.
-pub(super) const GOLDS: [&str; 15] = [
-    "gold",
-    "ground_truth",
-    "reward_model.ground_truth",
-    "env_extras.reward_spec.ground_truth",
-    "gt",
-    "gts",
-    "gt_answer",
-    "expected_answer",
-    "example_answer",
-    "correct_answer",
-    "reference_answer",
-    "target",
-    "answer",
-    "label",
-    "solution",
-];
+pub(super) const GOLDS: [&str; 15] = list(
+    "gold|ground_truth|reward_model.ground_truth|env_extras.reward_spec.ground_truth|gt|gts|gt_answer|\
+    expected_answer|example_answer|correct_answer|reference_answer|target|answer|label|solution",
+);
 /// How many of them can mean nothing else.
 pub(super) const SURE_GOLDS: usize = 11;
 /// Keys that say which sample of its problem a line is. A seed alone does not: it may be that of the whole run.

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 use tealight_core::Prompt;
+use tealight_core::display::one_spaced;
 use tealight_datasets::read::{IDS, VERDICTS};
 
 use super::choices;
@@ -19,6 +20,7 @@ use super::names::{GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, VERDICT_LIST
 use super::origin::sampling_of;
 use super::parts;
 use super::remarks::{EXTRACTED_FROM, TWO_GOLDS, TWO_TEXTS};
+use super::words;
 use super::{Line, hash, plausible_logp, short};
 use crate::Sample;
 use crate::completion::Completion;
@@ -145,19 +147,24 @@ fn lowered(value: &Value) -> Option<Value> {
     })
 }
 
-/// Another completion than the one under `key`, which is no part of it.
+/// Another completion than the one under `key`, which is no part of it: under a key of one, or one whose words say that
+/// a model wrote it, where that holds more than an answer that was taken out.
 fn unread(value: &Value, key: &str) -> Option<String> {
     let read = get(value, key)?.as_str()?;
-    let is_other = |other: &&&str| {
-        let text = get(value, other).and_then(Value::as_str).filter(|text| !text.is_empty());
-        text.is_some_and(|text| !read.contains(text) && !text.contains(read))
+    let is_other = |(name, found): &(&String, &Value)| {
+        let text = found.as_str().filter(|text| !text.is_empty());
+        let is_long = || text.is_some_and(|text| text.split_whitespace().nth(3).is_some());
+        let is_written = || ONE_ELSE[..5].contains(&name.as_str()) || words::is_written(name);
+        *name != key
+            && (ONE.contains(&name.as_str()) || is_written() && is_long())
+            && text.is_some_and(|text| !read.contains(text) && !text.contains(read))
     };
-    let other = ONE.iter().filter(|other| **other != key).find(is_other)?;
-    Some(format!("`{key}` is read, and `{other}` is not"))
+    let (other, _) = value.as_object()?.iter().find(is_other)?;
+    Some(format!("`{key}` is read, and `{}` is not", short(other)))
 }
 
 /// A hash of what says which sample of its problem a record is.
-fn sample_of(value: &Value) -> Option<u64> {
+pub(super) fn sample_of(value: &Value) -> Option<u64> {
     let texts = |keys: &[&str]| -> Vec<String> {
         keys.iter().filter_map(|key| text_of(get(value, key)?)).collect()
     };
@@ -207,7 +214,7 @@ pub(super) fn keys_of(value: &Value) -> String {
 fn asked(value: &Value) -> Option<Prompt> {
     let mut prompts = PROMPTS.iter().filter_map(|key| prompt_of(get(value, key)?));
     let mut first = prompts.find(|prompt| !prompt.plain().trim().is_empty())?;
-    let words = |prompt: &Prompt| prompt.plain().split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = |prompt: &Prompt| one_spaced(&prompt.plain());
     for other in prompts {
         let (Prompt::Text(text), one, two) = (&other, words(&first), words(&other)) else {
             continue;

@@ -1,6 +1,7 @@
 //! What tells a record's problem apart beside its id and its prompt, and how its sample was made.
 
 use serde_json::Value;
+use tealight_core::names::list;
 
 use super::choices::is_response;
 use super::fields::{first_id, get, text_of};
@@ -17,25 +18,11 @@ const MOST: usize = 200;
 
 /// The id that names the problem where `id` numbers the records.
 pub(super) fn group_of(value: &Value) -> Option<String> {
-    let names = [
-        "prompt_id",
-        "doc_id",
-        "group_id",
-        "item_id",
-        "instance_id",
-        "query_id",
-        "qid",
-        "prompt_idx",
-        "prompt_index",
-        "question_idx",
-        "question_index",
-        "problem_index",
-        "doc_idx",
-        "group_idx",
-        "group",
-        "uid",
-    ];
-    first_id(value, &names)
+    const NAMES: [&str; 16] = list(
+        "prompt_id|doc_id|group_id|item_id|instance_id|query_id|qid|prompt_idx|prompt_index|question_idx|question_index|\
+        problem_index|doc_idx|group_idx|group|uid",
+    );
+    first_id(value, &NAMES)
 }
 
 /// Whether a value is what a completion says, or has it.
@@ -60,6 +47,14 @@ pub(super) fn models_of(object: &Value) -> impl Iterator<Item = String> {
     let mut named: Vec<(&String, &Value)> = named.collect();
     named.sort_by_key(|(name, _)| *name != "model");
     named.into_iter().filter_map(|(_, found)| text_of(found))
+}
+
+/// The model that a record names, also in an object of its settings: its path and its version are parts of its name.
+pub(super) fn models_in(value: &Value) -> Option<String> {
+    let inner = ["config", "metadata"].iter().filter_map(|key| text_of(&get(value, key)?["model"]));
+    let mut models: Vec<String> = models_of(value).chain(inner).collect();
+    models.dedup();
+    (!models.is_empty()).then(|| models.join(", "))
 }
 
 /// Notes what tells the problem of a line apart, and its model: of one without an id every part of the question, of
@@ -101,10 +96,7 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
             _ => {}
         }
     }
-    // Its path and its version are parts of its name.
-    let mut models: Vec<String> = models_of(value).collect();
-    models.dedup();
-    line.model = model_of(value, (!models.is_empty()).then(|| models.join(", ")));
+    line.model = model_of(value, models_in(value));
     let sampling = line.sampling.iter().filter(|(key, _)| get(value, key).is_none());
     line.conditions.extend(sampling.map(|(key, value)| ((*key).to_owned(), value.clone())));
     let joined = |all: &mut [String]| {

@@ -44,9 +44,19 @@ const MODEL_NAMES: &str =
 const WRITTEN: &str = "\
     output outputs response responses prediction predictions completion completions generation generations \
     solution solutions reply";
-const ALL: &str = "raw full whole complete unparsed";
-const WRITER: &str = "model llm generated assistant text";
+const ALL: &str = "raw full whole complete unparsed all";
+const WRITER: &str = "model llm generated assistant text decoded predicted";
 const WORKING: &str = "cot rationale reasoning trace chain of thought working";
+/// Names that say whether a completion ended by itself, and whether it was cut off.
+const ENDED: &str = "\
+    is_finished finished is_complete completed is_reasoning_complete has_eos ended_with_eos eos_reached hit_eos ended \
+    terminated stopped finished_naturally";
+const CUT: &str = "\
+    is_truncated truncated was_truncated stopped_limit hit_limit cut_off clipped is_clipped cutoff incomplete \
+    is_incomplete unfinished overlong is_overlong over_length no_eos timed_out";
+/// Words of which one of each kind says that it was cut off: `length_exceeded`.
+const PASSED: &str = "exceeded exceeds exceed reached reaches hit";
+const LIMIT: &str = "limit length max tokens budget";
 /// Words of what a program says of a problem or a sample.
 const OTHER: &str = "\
     id ids idx index hash uid uuid num n count len length size tokens score scores time date model generated pred \
@@ -72,6 +82,9 @@ pub(super) enum Kind {
     Whole,
     Written,
     Working,
+    /// Whether it ended by itself; whether it was cut off.
+    Ended,
+    Cut,
     Other,
 }
 
@@ -98,9 +111,12 @@ fn by_words(name: &str) -> Kind {
     if let [b'A'..=b'J'] = name.as_bytes() {
         return Kind::Part;
     }
+    let is_in = |word: &str, known: &str| known.split(' ').any(|one| one == word);
+    if is_in(name, ENDED) || is_in(name, CUT) {
+        return if is_in(name, CUT) { Kind::Cut } else { Kind::Ended };
+    }
     let words = words(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let is_in = |word: &str, known: &str| known.split(' ').any(|one| one == word);
     // `gold_list`; but a `label_list` has the names of classes, and a `correct_list` verdicts.
     if words.iter().any(|word| is_in(word, GOLD)) {
         words.pop_if(|last| *last == "list");
@@ -111,6 +127,8 @@ fn by_words(name: &str) -> Kind {
     let known = [GOLD, GOLD_BESIDE, NEUTRAL];
     if MAYBE_GOLD.contains(&words.as_slice()) {
         Kind::MaybeGold
+    } else if any(PASSED) && any(LIMIT) && !any("num n count rate reward penalty not") {
+        Kind::Cut
     } else if is_gold && words.iter().all(|word| known.iter().any(|words| is_in(word, words))) {
         Kind::Gold
     } else if any(MODEL)
@@ -154,6 +172,11 @@ fn is_condition(words: &[&str]) -> bool {
         || matches!(words, ["prompt", "version" | "name" | "style" | "type" | "variant" | "format"])
 }
 
+/// Whether a name says that a model wrote what it holds.
+pub(super) fn is_written(name: &str) -> bool {
+    matches!(kind(name), Kind::Whole | Kind::Written)
+}
+
 /// Whether a value is a text, a number, or yes or no.
 pub(super) fn is_scalar(value: &Value) -> bool {
     matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_))
@@ -190,7 +213,12 @@ mod tests {
                 Kind::Written,
             ),
             ("cot reasoning_trace chain_of_thought", Kind::Working),
-            ("engine run_name policy", Kind::Condition),
+            ("engine run_name policy max_length", Kind::Condition),
+            (
+                "truncated length_exceeded reached_max_length max_tokens_reached overlong no_eos",
+                Kind::Cut,
+            ),
+            ("finished has_eos terminated", Kind::Ended),
             (
                 "correct true std is_correct reference_length gold_index generated_code task_id dataset_index judge_model \
                  answer target label final_output num_choices n reward_model output trace label_list correct_list \

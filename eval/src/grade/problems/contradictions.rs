@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 use tealight_datasets::Problem;
 use tealight_datasets::verify::math;
 
-use super::super::known::before_number;
 use super::super::line::{Line, short};
+use super::super::sample_ids::before_number;
 use super::{MANY_GOLDS, Problems, is_equal};
 use crate::number::counted;
 

@@ -5,7 +5,6 @@
 mod archive;
 mod document;
 mod folder;
-mod table;
 
 use std::fmt;
 use std::fs::File;
@@ -16,12 +15,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Map, Value};
 use tealight_core::lines::Lines;
 use tealight_core::regular;
-use tealight_datasets::read::{ParquetRecords, parquet_records};
-use tealight_datasets::unpack::{Packing, TWICE};
+use tealight_datasets::read::{CsvRecords, ParquetRecords, parquet_records};
+use tealight_datasets::unpack;
 
+use crate::number::with_verb;
 use archive::Archive;
 use document::Document;
-use table::Csv;
 
 /// Bytes of the start of a file that say what it is.
 const START: usize = 512;
@@ -42,7 +41,7 @@ pub struct Source<'a> {
 enum Records<'a> {
     Lines(Lines<Box<dyn BufRead + 'a>>),
     Document(Document<Box<dyn BufRead + 'a>>, usize),
-    Csv(Csv<'a>),
+    Csv(Box<CsvRecords<'a>>),
     Parquet(ParquetRecords, usize),
     Archive(Archive),
     /// None: those of a folder's first file are next.
@@ -118,9 +117,6 @@ impl fmt::Debug for Source<'_> {
 
 impl Source<'static> {
     /// Opens a file.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or whose kind is not known.
     pub fn open(path: &str) -> Result<Self> {
         if Path::new(path).is_dir() {
             let (files, remark) = folder::steps(path)?;
@@ -132,9 +128,6 @@ impl Source<'static> {
     }
 
     /// Opens a file of a folder that a stranger may have made: a pipe there would never open.
-    ///
-    /// # Errors
-    /// Those of [`open`](Self::open), and what is not a regular file.
     pub fn open_regular(path: &str) -> Result<Self> {
         let file = regular::open(Path::new(path));
         Self::of_file(file.with_context(|| format!("{path}: cannot be read"))?, path)
@@ -167,39 +160,26 @@ impl Source<'static> {
 
 impl<'a> Source<'a> {
     /// Reads text, which may be packed; `name` is what messages call it.
-    ///
-    /// # Errors
-    /// Bytes that cannot be read, or are no text that is known.
     pub fn new(reader: impl BufRead + 'a, name: &str) -> Result<Self> {
         let unreadable = || format!("{name}: cannot be read");
-        let (packed, reader) = peeked(Box::new(reader)).with_context(unreadable)?;
-        let (start, reader) = match Packing::detect(&packed) {
-            None => (packed, reader),
-            Some(packing) => {
-                let reader = packing.unpack(reader).with_context(unreadable)?;
-                let (start, reader) = peeked(reader).with_context(unreadable)?;
-                if Packing::detect(&start).is_some() {
-                    bail!("{name}: {TWICE}");
-                }
-                (start, reader)
-            }
-        };
+        let (start, reader) = unpack::opened(reader)
+            .with_context(unreadable)?
+            .map_err(|what| anyhow!("{name}: {what}"))?;
         if start.starts_with(b"PAR1") || start.starts_with(b"PK\x03\x04") {
             bail!(
                 "{name}: Parquet files and .eval logs are read from a file that is named, not packed and not from a pipe"
             );
         }
-        if let Some(what) = binary(&start) {
-            bail!("{name}: {what}: write the records as JSON lines, CSV or Parquet");
+        if let Some(what) = unpack::no_text(&start) {
+            bail!("{name}: {what}");
         }
         let records = match kind(&start, name) {
             Kind::Csv => {
                 let is_tsv = name.to_lowercase().contains(".tsv");
-                Records::Csv(Csv::new(reader, is_tsv).with_context(|| name.to_owned())?)
+                let records = CsvRecords::new(reader, is_tsv);
+                Records::Csv(Box::new(records.map_err(|why| anyhow!("{name}: {why}"))?))
             }
-            Kind::Document => {
-                Records::Document(Document::new(without_mark(reader).with_context(unreadable)?), 0)
-            }
+            Kind::Document => Records::Document(Document::new(reader), 0),
             Kind::Lines => Records::Lines(Lines::new(reader)),
         };
         Ok(Self::of(name, records))
@@ -216,11 +196,15 @@ impl<'a> Source<'a> {
     }
 
     /// What is to be said of all of it, once all records were read: of a run that did not end, of several steps.
-    pub(super) fn remark(&self) -> Option<&str> {
+    pub(super) fn remark(&self) -> Option<String> {
         match &self.records {
-            Records::Document(document, _) => document.unfinished.as_deref(),
-            Records::Archive(archive) => archive.unfinished.as_deref(),
-            _ => self.remark.as_deref(),
+            Records::Document(document, _) => document.unfinished.clone(),
+            Records::Archive(archive) => archive.unfinished.clone(),
+            Records::Csv(csv) if csv.headers > 0 => Some(format!(
+                "{} the header of the table, which seems to be joined from parts: left out",
+                with_verb(csv.headers, "row", "repeat")
+            )),
+            _ => self.remark.clone(),
         }
     }
 
@@ -284,11 +268,17 @@ impl<'a> Source<'a> {
                 })
             }
             Records::Csv(csv) => {
-                let row = csv.next().map_err(|(line, why)| match line {
+                let row = csv.row().transpose().map_err(|(line, why)| match line {
                     Some(line) => anyhow!("{}: {why}", Place::Line(line).in_file(name)),
                     None => anyhow!("{name}: {why}"),
                 })?;
-                row.and_then(|(line, row)| whole(Place::Line(line), Content::Row(row)))
+                row.and_then(|(line, mut row)| {
+                    // An empty cell is none.
+                    row.values_mut()
+                        .filter(|cell| **cell == "")
+                        .for_each(|cell| *cell = Value::Null);
+                    whole(Place::Line(line), Content::Row(row))
+                })
             }
             Records::Parquet(rows, number) => {
                 *number += 1;
@@ -330,8 +320,7 @@ fn kind(start: &[u8], name: &str) -> Kind {
     if TABLES.iter().any(|extension| bare.ends_with(extension)) {
         return Kind::Csv;
     }
-    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
-    match start {
+    match start.trim_ascii_start() {
         [b'[', ..] => Kind::Document,
         // Its first line may be whole or not.
         [b'{', ..] if bare.ends_with(".json") => Kind::Document,
@@ -345,36 +334,8 @@ fn kind(start: &[u8], name: &str) -> Kind {
     }
 }
 
-/// What a file is whose bytes are no text, where its first ones say so.
-fn binary(start: &[u8]) -> Option<&'static str> {
-    match start {
-        [b'A', b'R', b'R', b'O', b'W', b'1', ..] | [0xff, 0xff, 0xff, 0xff, ..] => {
-            Some("an Arrow file")
-        }
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("UTF-16, and no UTF-8"),
-        [0x80, 2..=5, ..] => Some("a pickle of Python, which may run code"),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => Some("packed with xz, which is not read"),
-        [b'B', b'Z', b'h', b'1'..=b'9', ..] => Some("packed with bzip2, which is not read"),
-        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Some("an array of numpy"),
-        _ => None,
-    }
-}
-
 fn start(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut start = Vec::with_capacity(START);
     reader.take(START as u64).read_to_end(&mut start)?;
     Ok(start)
-}
-
-/// The start of a text, and all of it.
-fn peeked<'a>(mut reader: Box<dyn BufRead + 'a>) -> io::Result<(Vec<u8>, Box<dyn BufRead + 'a>)> {
-    let start = start(&mut reader)?;
-    Ok((start.clone(), Box::new(Cursor::new(start).chain(reader))))
-}
-
-fn without_mark<'a>(mut reader: Box<dyn BufRead + 'a>) -> io::Result<Box<dyn BufRead + 'a>> {
-    if reader.fill_buf()?.starts_with(b"\xef\xbb\xbf") {
-        reader.consume(3);
-    }
-    Ok(reader)
 }

@@ -249,7 +249,8 @@ fn verdicts_of_lm_eval_on_several_completions_are_read_as_what_its_filter_left()
         let mut row = json!({"doc_id": 0, "doc": {}, "target": "7", "filter": filter, "resps": [["7", "8", "a 7", "9"]]});
         (row["filtered_resps"], row[key]) = (json!([filtered]), found);
         let text = format!("{row}\n");
-        let job = GradeJob { verdict_key: Some(key), ..GradeJob::new(&*verifier) };
+        let keys = Keys { verdict: Some(key), ..Keys::default() };
+        let job = GradeJob { keys, ..GradeJob::new(&*verifier) };
         let mut verdicts = Vec::new();
         let mut source = Source::new(text.as_bytes(), "f.jsonl").unwrap();
         let graded = job.run(&mut source, &mut |chunk: &JudgedChunk| {
