@@ -34,7 +34,7 @@ pub(super) const COMPLETIONS: [&str; 4] =
     ["completion", "generated_solution", "response", "output"];
 
 /// The names of a list `a|b|c`.
-pub(super) const fn list<const N: usize>(list: &'static str) -> [&'static str; N] {
+pub(crate) const fn list<const N: usize>(list: &'static str) -> [&'static str; N] {
     let (mut names, mut at, mut rest) = ([""; N], 0, list);
     while at < N {
         let mut end = 0;

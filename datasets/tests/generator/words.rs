@@ -72,17 +72,9 @@ pub(crate) fn choice(r: &mut Random) -> Item {
 }
 
 pub(crate) fn word(r: &mut Random) -> Item {
-    let words = [
-        "Evelyn",
-        "circle",
-        "Tuesday",
-        "hyperbola",
-        "Karim",
-        "red",
-        "isosceles",
-        "Saturday",
-        "parabola",
-    ];
+    const WORDS: &str =
+        "Evelyn circle Tuesday hyperbola Karim red isosceles Saturday parabola";
+    let words: Vec<&str> = WORDS.split(' ').collect();
     let w = *r.pick(&words);
     let o = loop {
         let o = *r.pick(&words);
