@@ -128,7 +128,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let read = limit.max(LOOKED_AT);
     let mut rows = Vec::new();
     for (file, path) in files.iter().enumerate() {
-        if rows.len() >= limit {
+        if rows.len() >= read {
             break;
         }
         let of_file = read_rows(path, read - rows.len())?.into_iter();
