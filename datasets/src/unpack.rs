@@ -97,19 +97,19 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn gzip(text: impl Read) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut packed = flate2::read::GzEncoder::new(text, flate2::Compression::default());
+        packed.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
 
     #[test]
     fn a_bomb_is_refused_before_it_is_unpacked() {
-        let packed = |size: u64| {
-            let zeros = io::repeat(0).take(size);
-            let mut bytes = Vec::new();
-            flate2::read::GzEncoder::new(zeros, flate2::Compression::best())
-                .read_to_end(&mut bytes)
-                .unwrap();
-            bytes
-        };
+        let packed = |size: u64| gzip(io::repeat(0).take(size));
         let small = packed(FREE);
         let mut reader = Packing::Gzip.unpack(&small[..]).unwrap();
         assert_eq!(io::copy(&mut reader, &mut io::sink()).unwrap(), FREE);
@@ -142,13 +142,7 @@ mod tests {
         assert!(text.len() as u64 > FREE);
         for (packing, bytes) in [
             (Packing::Zstandard, zstd::encode_all(text.as_bytes(), 3).unwrap()),
-            (Packing::Gzip, {
-                let mut bytes = Vec::new();
-                flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::default())
-                    .read_to_end(&mut bytes)
-                    .unwrap();
-                bytes
-            }),
+            (Packing::Gzip, gzip(text.as_bytes())),
         ] {
             let times = text.len() / bytes.len();
             let mut reader = packing.unpack(&bytes[..]).unwrap();

@@ -128,36 +128,17 @@ fn shortest_of_half(x: f32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet::data_type::{ByteArray, ByteArrayType, Decimal, Int64Type};
-    use parquet::file::properties::{EnabledStatistics, WriterProperties};
-    use parquet::file::writer::SerializedFileWriter;
+    use crate::read::records::tests::write;
+    use parquet::data_type::Decimal;
     use parquet::schema::parser::parse_message_type;
-    use std::sync::Arc;
 
     #[test]
     fn plain_and_nested_columns_become_json() {
         let schema = "message row { required binary question (UTF8); required group reward_model \
                       { required int64 ground_truth; } }";
-        let schema = Arc::new(parse_message_type(schema).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
-        let output = std::fs::File::create(&path).unwrap();
-        let settings = WriterProperties::builder()
-            .set_statistics_enabled(EnabledStatistics::None)
-            .set_compression(parquet::basic::Compression::SNAPPY)
-            .build();
-        let mut writer = SerializedFileWriter::new(output, schema, Arc::new(settings)).unwrap();
-        let mut group = writer.next_row_group().unwrap();
-        let mut column = group.next_column().unwrap().unwrap();
-        let texts = [ByteArray::from("1+1?"), ByteArray::from("2+2?")];
-        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
-        column.close().unwrap();
-        let mut column = group.next_column().unwrap().unwrap();
-        column.typed::<Int64Type>().write_batch(&[2, 4], None, None).unwrap();
-        column.close().unwrap();
-        group.close().unwrap();
-        writer.close().unwrap();
-
+        write(&path, schema, None, &["1+1?", "2+2?"], &[2, 4]);
         let dataset =
             super::super::open(std::slice::from_ref(&path), &Default::default(), None).unwrap();
         assert_eq!(
