@@ -1,7 +1,8 @@
 //! Expressions that use each number once.
 
 use tealight_core::Prompt;
-use tealight_datasets::verify::countdown::{Countdown, Mode};
+use tealight_datasets::verify::countdown::Countdown;
+use tealight_datasets::verify::math::Mode;
 use tealight_datasets::{Problem, Verdict, Verifier};
 
 fn verdict_of(gold: &str, completion: &str, mode: Mode) -> Verdict {
