@@ -257,7 +257,9 @@ mod tests {
             ["ground", "truth", "final", "answer", "2"]
         );
         assert_eq!(words("ID"), ["id"]);
-        for name in "gt_ans GT Ground_Truth groundTruth correctAnswer final-answer ANSWER".split(' ') {
+        for name in
+            "gt_ans GT Ground_Truth groundTruth correctAnswer final-answer ANSWER".split(' ')
+        {
             assert!(is_gold(name), "{name}");
         }
         for name in

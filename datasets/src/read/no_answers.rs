@@ -12,7 +12,10 @@ use tealight_core::display::shortened;
 /// Words for no answer, and what they say. The last ones are: omitted, see the explanation, the proof is omitted or in
 /// the explanation.
 const NONE: [(&str, &str); 4] = [
-    ("null|nan|none|n/a|#n/a|<na>|no answer|not applicable|\u{65e0}\u{7b54}\u{6848}", "there is no answer"),
+    (
+        "null|nan|none|n/a|#n/a|<na>|no answer|not applicable|\u{65e0}\u{7b54}\u{6848}",
+        "there is no answer",
+    ),
     (
         "proof|qed|q.e.d|proof omitted|\u{8bc1}\u{660e}",
         "a proof is asked for, which has no answer to compare",

@@ -72,8 +72,7 @@ pub(crate) fn choice(r: &mut Random) -> Item {
 }
 
 pub(crate) fn word(r: &mut Random) -> Item {
-    const WORDS: &str =
-        "Evelyn circle Tuesday hyperbola Karim red isosceles Saturday parabola";
+    const WORDS: &str = "Evelyn circle Tuesday hyperbola Karim red isosceles Saturday parabola";
     let words: Vec<&str> = WORDS.split(' ').collect();
     let w = *r.pick(&words);
     let o = loop {
