@@ -11,7 +11,7 @@ use std::time::Duration;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Map, Value};
 
-use super::parquet::{nanoseconds, object};
+use super::parquet::Schema;
 use tealight_core::guard;
 use tealight_core::lines::MAX_LINE;
 
@@ -91,9 +91,9 @@ fn stream(file: File, rows: &SyncSender<Sent>, taken: &Receiver<()>) {
     if rows.send(Ok(None)).is_err() {
         return;
     }
-    let nanoseconds = nanoseconds(reader.metadata().file_metadata().schema());
+    let schema = Schema::new(reader.metadata().file_metadata());
     for row in reader {
-        let row = match row.map(|row| object(&row, &nanoseconds)) {
+        let row = match row.map(|row| schema.object(&row)) {
             Err(error) => return drop(rows.send(Err(error.to_string()))),
             Ok(row) if row.values().map(size).fold(0, usize::saturating_add) > MAX_LINE => {
                 let why = format!("a row of more than {MAX_LINE} bytes, the limit");
