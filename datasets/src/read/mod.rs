@@ -7,6 +7,7 @@ mod better_answer;
 mod chat;
 mod choice_columns;
 mod choice_keys;
+mod choice_marks;
 mod choices;
 mod countdown;
 mod csv;
@@ -113,6 +114,8 @@ struct Row {
     values: Map<String, Value>,
     /// The column with the ids of all rows, where one of [`IDS`] differs in every row.
     ids: Option<&'static str>,
+    /// The column of [`PARTS`] by which rows with one id differ.
+    part: Option<&'static str>,
 }
 
 /// Keys of a problem's id, in a dataset and in a record of completions.
@@ -120,6 +123,8 @@ pub const IDS: [&str; 10] =
     list("id|unique_id|ID|problem_id|prompt_id|question_id|task_id|idx|doc_id|example_id");
 /// How many of them are a dataset's ids whatever they hold.
 const SURE_IDS: usize = 3;
+/// Columns that number what has one id: the instances of GSM-Symbolic's templates.
+const PARTS: [&str; 8] = list("instance|instance_id|sample|variant|variation|version|seed|copy");
 
 /// Reads the first `limit` problems of the files of one dataset, in their order.
 pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
@@ -137,11 +142,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
     let lost = [notes::restore_commands(&mut rows), names::restore_case(&mut rows, columns)];
     rows.iter_mut().for_each(shapes::flatten);
-    let ids = IDS[SURE_IDS..].iter().copied().find(|name| {
-        let mut seen = HashSet::new();
-        rows.iter().all(|row| row.id_in(name).is_some_and(|id| seen.insert(id)))
-    });
-    rows.iter_mut().for_each(|row| row.ids = ids);
+    identify(&mut rows);
     if let Some(first) = rows.first()
         && text_to_sql::is_layout(first)
         && columns.answer.is_none()
@@ -205,6 +206,19 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     dataset.instruction = Some(BOXED).filter(|_| !are_messages && open.is_none());
     dataset.notes.extend(open);
     Ok(dataset)
+}
+
+/// Finds the columns with the ids of the rows.
+fn identify(rows: &mut [Row]) {
+    let differs = |id: &dyn Fn(&Row) -> Option<String>| {
+        let mut seen = HashSet::new();
+        rows.iter().all(|row| id(row).is_some_and(|id| seen.insert(id)))
+    };
+    let ids = IDS[SURE_IDS..].iter().copied().find(|name| differs(&|row| row.id_in(name)));
+    let of_part = |row: &Row, part: &str| Some(format!("{}-{}", row.sure_id()?, row.id_in(part)?));
+    let parts = PARTS.into_iter().filter(|_| !differs(&Row::sure_id));
+    let part = parts.into_iter().find(|part| differs(&|row| of_part(row, part)));
+    rows.iter_mut().for_each(|row| (row.ids, row.part) = (ids, part));
 }
 
 /// Gives each row the columns of all, as null, where they are given to a verifier: so have tables, and TRL's rows.
@@ -272,7 +286,7 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
 
 impl Row {
     fn new(line: usize, values: Map<String, Value>) -> Self {
-        Self { file: 0, line, number: line, values, ids: None }
+        Self { file: 0, line, number: line, values, ids: None, part: None }
     }
 
     /// The names of the columns, for messages.
@@ -302,8 +316,14 @@ impl Row {
 
     /// The row's own id, or its place.
     fn id(&self) -> String {
-        let mut names = IDS[..SURE_IDS].iter().copied().chain(self.ids);
-        names.find_map(|name| self.id_in(name)).unwrap_or_else(|| self.place())
+        let part = self.part.and_then(|name| self.id_in(name));
+        let part = part.map(|part| format!("-{part}")).unwrap_or_default();
+        let sure = self.sure_id().map(|id| id + &part);
+        sure.or_else(|| self.id_in(self.ids?)).unwrap_or_else(|| self.place())
+    }
+
+    fn sure_id(&self) -> Option<String> {
+        IDS[..SURE_IDS].iter().find_map(|name| self.id_in(name))
     }
 
     fn id_in(&self, name: &str) -> Option<String> {
