@@ -14,7 +14,7 @@ use tealight_core::display::shortened;
 const ROLES: [&str; 2] = ["role", "from"];
 pub(super) const CONTENTS: [&str; 3] = ["content", "value", "text"];
 /// Names of the assistant besides OpenAI's.
-const ASSISTANTS: [&str; 5] = ["gpt", "chatgpt", "bot", "model", "ai"];
+const ASSISTANTS: [&str; 7] = ["gpt", "chatgpt", "bot", "chatbot", "bing", "model", "ai"];
 /// Keys that say whether a turn is trained, and the value that says so: OpenAI's, axolotl's, ms-swift's, torchtune's.
 /// They are no part of the message.
 const MARKS: [(&str, bool); 9] = [
@@ -200,6 +200,13 @@ fn message(item: &Value) -> Result<Message, String> {
         Some(role) => role,
         // Templates know further roles (`developer`) by OpenAI's name of the key alone.
         None if key == "role" => sender,
+        // LLaMA-Factory's turns of tools.
+        None if sender == "observation" => "tool",
+        None if let Some(calls) = calls_in(fields, sender) => {
+            let mut message = Message::without_text("assistant");
+            message.more.insert(TOOL_CALLS.into(), calls);
+            return Ok(message);
+        }
         None => {
             let sender = shortened(sender, 40);
             return Err(format!(
@@ -227,6 +234,20 @@ fn message(item: &Value) -> Result<Message, String> {
     };
     message.more.extend(others.map(|(name, value)| (name.clone(), read(name, value))));
     Ok(message)
+}
+
+/// The calls that a turn from `function_call` holds as JSON: one or a list, each with its name and arguments.
+fn calls_in(fields: &Map<String, Value>, sender: &str) -> Option<Value> {
+    let text = fields.get("value")?.as_str().filter(|_| sender == "function_call")?;
+    let calls = match serde_json::from_str(text).ok()? {
+        Value::Array(calls) => calls,
+        call => vec![call],
+    };
+    let call = |call: Value| {
+        call.get("name")?.as_str()?;
+        Some(serde_json::json!({"type": "function", "function": call}))
+    };
+    calls.into_iter().map(call).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
 /// The text of a message's content: a text, or parts that are texts.

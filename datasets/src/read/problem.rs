@@ -253,6 +253,9 @@ impl Layout {
                 let text = row.values.get(name).and_then(plain)?.trim().to_owned();
                 Some(text).filter(|text| !text.is_empty())
             };
+            if let Prompt::Chat(messages) = &mut prompt {
+                messages.splice(0..0, variables::history(row));
+            }
             if let Some(input) = Some("input").filter(|_| *has_input).and_then(text) {
                 edit(&mut prompt, |asked| format!("{asked}\n\n{input}"));
             }
@@ -308,6 +311,11 @@ impl Layout {
             }
             None => value,
         };
+        // Search-R1's answers are the only part of an object.
+        let inner = value.as_object().filter(|fields| fields.len() == 1);
+        let inner = inner.and_then(|fields| fields.get("target")).filter(|it| plain(it).is_some());
+        let inner = inner.cloned();
+        let value = inner.map_or(value, Cow::Owned);
         // OlympiadBench says that all are asked for.
         let is_all = row.values.get("is_multiple_answer") == Some(&true.into());
         let items = value.as_array().filter(|_| is_all);
