@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::better_answer::{REFERENCES, WEAK_ANSWERS, are_numbers, marks_others, text_of_index};
-use super::choice_columns::ChoiceColumns;
+use super::choice_columns::{ChoiceColumns, is_empty};
 use super::choices::ChoiceLayout;
 use super::judgement::{self, Judged};
 use super::known_columns::{
@@ -389,12 +389,5 @@ fn is_used(rows: &[Row], name: &str) -> bool {
 
 /// The same where empty texts and lists are nothing.
 pub(super) fn is_filled(rows: &[Row], name: &str) -> bool {
-    let holds = |value: &Value| match value {
-        Value::Null => false,
-        Value::String(text) => !text.trim().is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        _ => true,
-    };
-    rows.iter().any(|row| nested(&row.values, name).is_some_and(|value| holds(&value)))
+    rows.iter().any(|row| nested(&row.values, name).is_some_and(|value| !is_empty(&value)))
 }
