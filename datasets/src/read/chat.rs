@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::json;
+use super::known_columns::list;
 use crate::verify::short;
 use tealight_core::Message;
 use tealight_core::display::shortened;
@@ -15,19 +16,10 @@ const ROLES: [&str; 2] = ["role", "from"];
 pub(super) const CONTENTS: [&str; 3] = ["content", "value", "text"];
 /// Names of the assistant besides OpenAI's.
 const ASSISTANTS: [&str; 7] = ["gpt", "chatgpt", "bot", "chatbot", "bing", "model", "ai"];
-/// Keys that say whether a turn is trained, and the value that says so: OpenAI's, axolotl's, ms-swift's, torchtune's.
-/// They are no part of the message.
-const MARKS: [(&str, bool); 9] = [
-    ("weight", true),
-    ("train", true),
-    ("training", true),
-    ("loss", true),
-    ("loss_weight", true),
-    ("trainable", true),
-    ("train_on_turn", true),
-    ("mask", false),
-    ("masked", false),
-];
+/// Keys that say that a turn is trained, or that it is not: OpenAI's, axolotl's, ms-swift's, torchtune's. They are no
+/// part of the message.
+const TRAINED: [&str; 7] = list("weight|train|training|loss|loss_weight|trainable|train_on_turn");
+const UNTRAINED: [&str; 2] = ["mask", "masked"];
 /// The same for parts of a turn, which cannot be told from the others here.
 const PART_MARKS: [&str; 3] = ["train_detail", "training_detail", "message_train_detail"];
 /// Calls of tools in a message.
@@ -155,7 +147,7 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
         ));
     }
     let mut found = None;
-    for (key, trains) in MARKS.into_iter().filter(|(key, _)| given(key)) {
+    for key in TRAINED.into_iter().chain(UNTRAINED).filter(given) {
         let is_set = match &fields[key] {
             Value::Bool(flag) => *flag,
             Value::Number(number) if key == "mask" => {
@@ -173,7 +165,7 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
                 ));
             }
         };
-        let is_trained = is_set == trains;
+        let is_trained = is_set == TRAINED.contains(&key);
         if is_trained && role != "assistant" {
             return Err(format!(
                 "a message of the {role} has `{key}` {}: turns of the assistant alone are trained",
@@ -225,7 +217,7 @@ fn message(item: &Value) -> Result<Message, String> {
         (Value::Null, Some(_)) => Message::without_text(role),
         _ => Message::new(role, text(content)?),
     };
-    let is_mark = |name: &str| MARKS.iter().any(|(mark, _)| *mark == name);
+    let is_mark = |name: &str| TRAINED.contains(&name) || UNTRAINED.contains(&name);
     let is_other = |name: &str| ![key, content_key].contains(&name) && !is_mark(name);
     let others = fields.iter().filter(|(name, value)| is_other(name) && !value.is_null());
     let read = |name: &str, value: &Value| match items(value).filter(|_| name == TOOL_CALLS) {
