@@ -21,7 +21,7 @@ const SURE: [&str; 10] =
 /// Words for answers.
 const ANSWERS_OF: [&str; 10] =
     list("answer|answers|ans|solution|solutions|value|val|output|result|text");
-/// The same of a name that is nothing else; the last two of OpenAI's evals and of AReaL.
+/// The same of a name that is nothing else.
 const ALONE: [&str; 4] = ["answer", "answers", "ideal", "solutions"];
 /// Other names of columns that may hold the gold answer, or something else.
 const MAYBE: [&str; 10] = list(

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use parquet::basic::{LogicalType, TimeUnit};
+use parquet::errors::ParquetError;
 use parquet::file::metadata::FileMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -13,16 +14,13 @@ use super::{Row, chat, file};
 use crate::{DataError, Result};
 
 pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
-    let wrong = |error: parquet::errors::ParquetError| DataError::File {
-        path: path.into(),
-        what: format!("not a readable Parquet file: {error}"),
-    };
+    let refused = |what: String| DataError::File { path: path.into(), what };
+    let wrong = |error: ParquetError| refused(format!("not a readable Parquet file: {error}"));
     let reader = SerializedFileReader::new(file(path)?).map_err(wrong)?;
     let mut seen = std::collections::HashSet::new();
     let columns = reader.metadata().file_metadata().schema().get_fields();
     if let Some(twice) = columns.iter().find(|column| !seen.insert(column.name())) {
-        let what = format!("column `{}` occurs twice: rename one", twice.name());
-        return Err(DataError::File { path: path.into(), what });
+        return Err(refused(format!("column `{}` occurs twice: rename one", twice.name())));
     }
     let schema = Schema::new(reader.metadata().file_metadata());
     let mut rows = Vec::new();

@@ -22,16 +22,10 @@ const MAX_SEARCHED: usize = 64 << 10;
 pub const MAX_NUMBERS: usize = 32;
 
 /// Checks Countdown answers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Countdown {
     /// Where the expression may stand: in a place of an answer or alone, or also last in a text.
     pub mode: Mode,
-}
-
-impl Default for Countdown {
-    fn default() -> Self {
-        Self { mode: Mode::Flexible }
-    }
 }
 
 /// An expression in a completion, and the value that the completion says it has.
