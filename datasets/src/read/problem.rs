@@ -248,14 +248,15 @@ impl Layout {
                 return Ok(None);
             }
         }
+        if let Prompt::Chat(messages) = &mut prompt {
+            let at = messages.iter().take_while(|turn| turn.role == "system").count();
+            messages.splice(at..at, variables::history(row));
+        }
         if let QuestionColumns::Found { context, system, has_input, .. } = &self.question {
             let text = |name: &str| {
                 let text = row.values.get(name).and_then(plain)?.trim().to_owned();
                 Some(text).filter(|text| !text.is_empty())
             };
-            if let Prompt::Chat(messages) = &mut prompt {
-                messages.splice(0..0, variables::history(row));
-            }
             if let Some(input) = Some("input").filter(|_| *has_input).and_then(text) {
                 edit(&mut prompt, |asked| format!("{asked}\n\n{input}"));
             }

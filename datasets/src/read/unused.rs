@@ -66,7 +66,7 @@ impl Layout {
             SOLUTIONS.contains(&name) && (is_judged || self.learns(rows, name))
                 || ANSWERS.contains(&name) && is_judged
         };
-        let told = variables::note(rows);
+        let told = variables::note(rows, &self.question);
         let is_told = |name: &str| told.contains(&format!("`{name}`"));
         let names = || first.values.keys().map(String::as_str);
         let length =

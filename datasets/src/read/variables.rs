@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Row;
 use super::chat::{TOOLS, without_nulls};
+use super::layout::QuestionColumns;
 use crate::verify::short;
 use tealight_core::Message;
 
@@ -85,10 +86,12 @@ pub(super) fn refuse_other_forms(row: &Row) -> Result<(), String> {
 }
 
 /// The columns that are read besides, for the line that names columns.
-pub(super) fn note(rows: &[Row]) -> String {
+pub(super) fn note(rows: &[Row], question: &QuestionColumns) -> String {
     let has_variables = |row: &Row| row.values.get(VARIABLES).is_some_and(|value| !value.is_null());
     let mut note = String::new();
-    if rows.iter().any(|row| !history(row).is_empty()) {
+    // A template writes all turns.
+    let is_shown = *question != QuestionColumns::Template;
+    if is_shown && rows.iter().any(|row| !history(row).is_empty()) {
         note.push_str(&format!(", earlier turns = `{HISTORY}`"));
     }
     if rows.iter().any(|row| tools(row).is_some()) {
