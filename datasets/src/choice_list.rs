@@ -119,13 +119,15 @@ mod tests {
     #[test]
     fn lists_of_every_format_are_found() {
         let letters = "\
-            \nA. <w>\nB. <x>\nC. <y>\nD. <z>|\n(A) <w>\n(B) <x>\n(C) <y>\n(D) <z>| (A) <w> (B) <x> (C) <y> (D) <z>| A. <w> B. <x> C. <y> D. <z>| A) <w>, B) <x>, C) <y>, D) <z>|\
+            \nA. <w>\nB. <x>\nC. <y>\nD. <z>|\n(A) <w>\n(B) <x>\n(C) <y>\n(D) <z>| (A) <w> (B) <x> (C) <y> (D) <z>\
+            | A. <w> B. <x> C. <y> D. <z>| A) <w>, B) <x>, C) <y>, D) <z>|\
             \nA <w>\nB <x>\nC <y>\nD <z>|\nA\t<w>\nB\t<x>\nC\t<y>\nD\t<z>|\
             \nA - <w>\nB - <x>\nC - <y>\nD - <z>|\n[A] <w>\n[B] <x>\n[C] <y>\n[D] <z>|\
             \n**A.** <w>\n**B.** <x>\n**C.** <y>\n**D.** <z>|\n- A. <w>\n- B. <x>\n- C. <y>\n- D. <z>|\
             \nOption A: <w>\nOption B: <x>\nOption C: <y>\nOption D: <z>|\
             \n{'A': '<w>', 'B': '<x>', 'C': '<y>', 'D': '<z>'}|\nA．<w>\nB．<x>\nC．<y>\nD．<z>|\
-            \na) <w>\nb) <x>\nc) <y>\nd) <z>| $\\textbf{(A)}\\ <w>\\qquad\\textbf{(B)}\\ <x>\\qquad\\textbf{(C)}\\ <y>\\qquad\\textbf{(D)}\\ <z>$";
+            \na) <w>\nb) <x>\nc) <y>\nd) <z>\
+            | $\\textbf{(A)}\\ <w>\\qquad\\textbf{(B)}\\ <x>\\qquad\\textbf{(C)}\\ <y>\\qquad\\textbf{(D)}\\ <z>$";
         let others = "\
             \n1. <w>\n2. <x>\n3. <y>\n4. <z>|\n- <w>\n- <x>\n- <y>\n- <z>| ['<w>', '<x>', '<y>', '<z>']|\
             \n<w>\n<x>\n<y>\n<z>";
