@@ -34,7 +34,7 @@ impl Random {
     /// One of the texts with `~` between them.
     pub(crate) fn pick_of<'a>(&mut self, texts: &'a str) -> &'a str {
         let texts: Vec<&'a str> = texts.split('~').collect();
-        *self.pick(&texts)
+        texts[self.int(0, texts.len() as i64 - 1) as usize]
     }
 
     /// Whether one of `count` comes up.
