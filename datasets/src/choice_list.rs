@@ -118,41 +118,28 @@ mod tests {
 
     #[test]
     fn lists_of_every_format_are_found() {
-        let (letters, others) = (
-            [
-                "\nA. <w>\nB. <x>\nC. <y>\nD. <z>",
-                "\n(A) <w>\n(B) <x>\n(C) <y>\n(D) <z>",
-                " (A) <w> (B) <x> (C) <y> (D) <z>",
-                " A. <w> B. <x> C. <y> D. <z>",
-                " A) <w>, B) <x>, C) <y>, D) <z>",
-                "\nA <w>\nB <x>\nC <y>\nD <z>",
-                "\nA\t<w>\nB\t<x>\nC\t<y>\nD\t<z>",
-                "\nA - <w>\nB - <x>\nC - <y>\nD - <z>",
-                "\n[A] <w>\n[B] <x>\n[C] <y>\n[D] <z>",
-                "\n**A.** <w>\n**B.** <x>\n**C.** <y>\n**D.** <z>",
-                "\n- A. <w>\n- B. <x>\n- C. <y>\n- D. <z>",
-                "\nOption A: <w>\nOption B: <x>\nOption C: <y>\nOption D: <z>",
-                "\n{'A': '<w>', 'B': '<x>', 'C': '<y>', 'D': '<z>'}",
-                "\nA．<w>\nB．<x>\nC．<y>\nD．<z>",
-                "\na) <w>\nb) <x>\nc) <y>\nd) <z>",
-                " $\\textbf{(A)}\\ <w>\\qquad\\textbf{(B)}\\ <x>\\qquad\\textbf{(C)}\\ <y>\\qquad\\textbf{(D)}\\ <z>$",
-            ],
-            [
-                "\n1. <w>\n2. <x>\n3. <y>\n4. <z>",
-                "\n- <w>\n- <x>\n- <y>\n- <z>",
-                " ['<w>', '<x>', '<y>', '<z>']",
-                "\n<w>\n<x>\n<y>\n<z>",
-            ],
-        );
-        let all = letters.iter().map(|form| (form, true));
-        for (form, is_lettered) in all.chain(others.iter().map(|form| (form, false))) {
+        let letters = "\
+            \nA. <w>\nB. <x>\nC. <y>\nD. <z>|\n(A) <w>\n(B) <x>\n(C) <y>\n(D) <z>| (A) <w> (B) <x> (C) <y> (D) <z>\
+            | A. <w> B. <x> C. <y> D. <z>| A) <w>, B) <x>, C) <y>, D) <z>|\
+            \nA <w>\nB <x>\nC <y>\nD <z>|\nA\t<w>\nB\t<x>\nC\t<y>\nD\t<z>|\
+            \nA - <w>\nB - <x>\nC - <y>\nD - <z>|\n[A] <w>\n[B] <x>\n[C] <y>\n[D] <z>|\
+            \n**A.** <w>\n**B.** <x>\n**C.** <y>\n**D.** <z>|\n- A. <w>\n- B. <x>\n- C. <y>\n- D. <z>|\
+            \nOption A: <w>\nOption B: <x>\nOption C: <y>\nOption D: <z>|\
+            \n{'A': '<w>', 'B': '<x>', 'C': '<y>', 'D': '<z>'}|\nA．<w>\nB．<x>\nC．<y>\nD．<z>|\
+            \na) <w>\nb) <x>\nc) <y>\nd) <z>\
+            | $\\textbf{(A)}\\ <w>\\qquad\\textbf{(B)}\\ <x>\\qquad\\textbf{(C)}\\ <y>\\qquad\\textbf{(D)}\\ <z>$";
+        let others = "\
+            \n1. <w>\n2. <x>\n3. <y>\n4. <z>|\n- <w>\n- <x>\n- <y>\n- <z>| ['<w>', '<x>', '<y>', '<z>']|\
+            \n<w>\n<x>\n<y>\n<z>";
+        let all = letters.split('|').map(|form| (form, true));
+        for (form, is_lettered) in all.chain(others.split('|').map(|form| (form, false))) {
             for (texts, order) in [
                 (["cat", "car", "12", "cat food"], [0, 1, 2, 3]),
                 (["cat food", "12", "cat", "car"], [3, 2, 0, 1]),
             ] {
                 let marks = ["<w>", "<x>", "<y>", "<z>"];
                 let put = |text: String, (mark, choice): (&str, &str)| text.replace(mark, choice);
-                let text = marks.into_iter().zip(texts).fold((*form).to_owned(), put);
+                let text = marks.into_iter().zip(texts).fold(form.to_owned(), put);
                 let text = format!("Is a cat a car, or 12?{text}\nAnswer by a letter, such as A.");
                 let letters = ('A'..).zip(order).collect();
                 let found = find(&text, &["cat", "car", "12", "cat food"]);

@@ -21,9 +21,6 @@ use crate::{DataError, Dataset, Result, SOURCES, Verifier, judge, suite, verify}
 /// assert!(dataset.verifier.verify(problem, solution).is_correct());
 /// # Ok::<(), tealight_datasets::DataError>(())
 /// ```
-///
-/// # Errors
-/// An unknown name, an unreadable or malformed file, a missing column, or no problem at all.
 pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
     let (name, split) = spec.split_once('/').unwrap_or((spec, ""));
     let Some(source) = SOURCES.iter().find(|source| source.name == name) else {
@@ -42,21 +39,13 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
         return Ok(dataset);
     };
     let mut dataset = (source.load)(split, limit)?;
-    columns.rewards.check()?;
-    if !columns.rewards.verifiers.is_empty() {
-        dataset.judge_by(columns.rewards.open(|_| None)?);
-    }
-    dataset.verifier = columns.rewards.classed(dataset.verifier)?;
-    dataset.check(columns.purpose)?;
+    dataset.judge_by(columns, |_| None)?;
     dataset.rewrite(&columns.prompting)?;
     dataset.ask(&columns.prompting, columns.purpose);
     Ok(dataset)
 }
 
 /// Opens the files of one dataset, such as the shards of a split, in their order.
-///
-/// # Errors
-/// An unreadable or malformed file, a missing column, or no problem at all.
 pub fn open_files(
     name: &str,
     files: &[PathBuf],
@@ -67,32 +56,38 @@ pub fn open_files(
         return Err(DataError::Empty { name: name.into() });
     }
     let mut dataset = Dataset { name: name.into(), ..read::open(files, columns, limit)? };
-    columns.rewards.check()?;
-    if !columns.rewards.verifiers.is_empty() {
-        // Questions that name databases have found theirs beside them.
-        let verifier = dataset.verifier.clone();
-        let has_own = verifier.name().starts_with("sql");
-        dataset.judge_by(columns.rewards.open(|spec| {
-            let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
-            (has_own && is_the_same).then(|| verifier.clone())
-        })?);
-    }
-    dataset.verifier = columns.rewards.classed(dataset.verifier)?;
-    dataset.check(columns.purpose)?;
+    // Questions that name databases have found theirs beside them.
+    let verifier = dataset.verifier.clone();
+    let has_own = verifier.name().starts_with("sql");
+    dataset.judge_by(columns, |spec| {
+        let is_the_same = verify::sql::named(spec).is_some_and(|(_, folder)| folder.is_none());
+        (has_own && is_the_same).then(|| verifier.clone())
+    })?;
     dataset.ask(&columns.prompting, columns.purpose);
     Ok(dataset)
 }
 
 impl Dataset {
-    /// Has another verifier judge, and notes whether the gold answers are correct answers to the dataset's own.
-    fn judge_by(&mut self, verifier: Arc<dyn Verifier>) {
-        self.has_answer_texts = self.problems.first().is_some_and(|first| {
-            let gold = verify::math::gold(&first.answer);
-            let is_specification =
-                matches!(serde_json::from_str(&gold), Ok(Value::Array(_) | Value::Object(_)));
-            !is_specification && judge::verify(&*self.verifier, first, &gold).is_correct()
-        });
-        self.verifier = verifier;
+    /// Has the verifiers judge that are named, and notes whether the gold answers are correct answers to the dataset's
+    /// own; `known` are those that are open already.
+    fn judge_by(
+        &mut self,
+        columns: &Columns,
+        known: impl Fn(&str) -> Option<Arc<dyn Verifier>>,
+    ) -> Result<()> {
+        columns.rewards.check()?;
+        if !columns.rewards.verifiers.is_empty() {
+            let verifier = columns.rewards.open(known)?;
+            self.has_answer_texts = self.problems.first().is_some_and(|first| {
+                let gold = verify::math::gold(&first.answer);
+                let is_specification =
+                    matches!(serde_json::from_str(&gold), Ok(Value::Array(_) | Value::Object(_)));
+                !is_specification && judge::verify(&*self.verifier, first, &gold).is_correct()
+            });
+            self.verifier = verifier;
+        }
+        self.verifier = columns.rewards.classed(self.verifier.clone())?;
+        self.check(columns.purpose)
     }
 
     /// Notes questions that are asked again, above all with another gold answer.

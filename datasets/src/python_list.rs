@@ -48,6 +48,10 @@ pub fn value(text: &str) -> Option<Value> {
             json.push_str(other);
             rest = &rest[word.len()..];
         } else {
+            // `(1,)` is a tuple of one.
+            if matches!(letter, ')' | ']' | '}') && json.ends_with(',') {
+                json.pop();
+            }
             json.push(match letter {
                 '(' => '[',
                 ')' => ']',
@@ -99,9 +103,8 @@ mod tests {
 
     #[test]
     fn values_are_read_as_python_shows_them() {
-        let text = r#"{'a': "it's", 'b': [True, (1, -2.5)], 'None': 'None', "c": '\n'}"#;
-        let json =
-            serde_json::json!({"a": "it's", "b": [true, [1, -2.5]], "None": "None", "c": "\n"});
+        let text = r#"{'a': "it's", 'b': [True, (1, -2.5), ('x',)], 'None': 'None', "c": '\n'}"#;
+        let json = serde_json::json!({"a": "it's", "b": [true, [1, -2.5], ["x"]], "None": "None", "c": "\n"});
         assert_eq!(value(text).unwrap(), json);
         for text in ["{'a': array([1])}", "{'a'", "['a' 'b']", &"[".repeat(100_000), ""] {
             assert!(value(text).is_none());

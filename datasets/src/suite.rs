@@ -21,7 +21,7 @@ use tealight_core::similar::nearest;
 const MAX_FILE: u64 = 1 << 20;
 
 /// A set of problems as a suite's file describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteSet {
     /// The dataset, as `--dataset` takes it.
@@ -132,14 +132,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 impl SuiteSet {
     /// A set that is only a dataset.
     pub fn new(dataset: &str) -> Self {
-        Self {
-            dataset: dataset.into(),
-            name: None,
-            domain: None,
-            prompt_column: None,
-            answer_column: None,
-            verifier: None,
-        }
+        Self { dataset: dataset.into(), ..Self::default() }
     }
 
     /// How its file is read.

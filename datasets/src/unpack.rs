@@ -93,9 +93,6 @@ impl Packing {
     }
 
     /// The bytes that `reader` unpacks to. A bomb, or a file that was cut off, ends them with an error.
-    ///
-    /// # Errors
-    /// A decoder that cannot be made.
     pub fn unpack<'a>(self, reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
         let count = Rc::new(Cell::new(0));
         let packed = Counted { reader, count: count.clone() };
@@ -111,9 +108,6 @@ impl Packing {
 }
 
 /// Whether this many packed bytes may unpack to so many.
-///
-/// # Errors
-/// They may not: what unpacks to so much is a bomb.
 pub fn check(packed: u64, unpacked: u64) -> io::Result<()> {
     if unpacked > FREE && unpacked / MAX_RATIO > packed {
         let why = format!(
@@ -160,19 +154,19 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn gzip(text: impl Read) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut packed = flate2::read::GzEncoder::new(text, flate2::Compression::default());
+        packed.read_to_end(&mut bytes).unwrap();
+        bytes
+    }
 
     #[test]
     fn a_bomb_is_refused_before_it_is_unpacked() {
-        let packed = |size: u64| {
-            let zeros = io::repeat(0).take(size);
-            let mut bytes = Vec::new();
-            flate2::read::GzEncoder::new(zeros, flate2::Compression::best())
-                .read_to_end(&mut bytes)
-                .unwrap();
-            bytes
-        };
+        let packed = |size: u64| gzip(io::repeat(0).take(size));
         let small = packed(FREE);
         let mut reader = Packing::Gzip.unpack(&small[..]).unwrap();
         assert_eq!(io::copy(&mut reader, &mut io::sink()).unwrap(), FREE);
@@ -205,13 +199,7 @@ mod tests {
         assert!(text.len() as u64 > FREE);
         for (packing, bytes) in [
             (Packing::Zstandard, zstd::encode_all(text.as_bytes(), 3).unwrap()),
-            (Packing::Gzip, {
-                let mut bytes = Vec::new();
-                flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::default())
-                    .read_to_end(&mut bytes)
-                    .unwrap();
-                bytes
-            }),
+            (Packing::Gzip, gzip(text.as_bytes())),
         ] {
             let times = text.len() / bytes.len();
             let mut reader = packing.unpack(&bytes[..]).unwrap();

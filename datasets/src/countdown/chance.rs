@@ -62,7 +62,7 @@ impl Reported {
     }
 }
 
-/// Chances of problems in one attempt of a [`Stream`], kept for each multiset of numbers.
+/// Chances of problems in one attempt of a [`CountdownStream`], kept for each multiset of numbers.
 #[derive(Default)]
 pub(super) struct Chances {
     /// By the numbers as a problem states them: the chance of each target.

@@ -1,8 +1,8 @@
 //! Which of two columns holds the gold answer: the solution beside a category, the text beside an index.
 
 use super::gold_value::{self, Gold};
-use super::known_columns::ANSWERS;
-use super::layout::{AnswerColumn, Layout};
+use super::known_columns::{ANSWERS, SOLUTIONS};
+use super::layout::{AnswerColumn, Layout, last_turn};
 use super::{Row, names, nested};
 use crate::judge;
 
@@ -23,7 +23,7 @@ const SHORT: usize = 60;
 
 /// What another column says against the gold answers, in words.
 pub(super) fn conflict(layout: &Layout, rows: &[Row]) -> Option<String> {
-    let AnswerColumn::Exact(column) = &layout.answer else { return None };
+    let AnswerColumn::Exact(column) = &layout.answer else { return worked_otherwise(layout, rows) };
     if let Some(choices) = &layout.choices {
         return choices.conflict.clone().or_else(|| solved_otherwise(layout, rows));
     }
@@ -40,6 +40,32 @@ pub(super) fn conflict(layout: &Layout, rows: &[Row]) -> Option<String> {
     let other =
         others.find_map(|other| against(rows, (column, &read(column)), (other, &read(other))));
     other.or_else(|| solved_otherwise(layout, rows))
+}
+
+/// What worked solutions, and the last turns of chats, say against the one that the answers are taken from.
+fn worked_otherwise(layout: &Layout, rows: &[Row]) -> Option<String> {
+    let read = |name: &str| {
+        let name = name.to_owned();
+        let is_turn = layout.question.is_conversation() && layout.question.column() == Some(&name);
+        move |row: &Row| match is_turn {
+            true => {
+                let text =
+                    last_turn(row, &layout.question).filter(|it| gold_value::has_mark(it))?;
+                let Gold::Answer(answer) = gold_value::worked(&text) else { return None };
+                is_short(&answer).then_some(answer)
+            }
+            false => answer_in(row, &name),
+        }
+    };
+    let turn = layout.question.column().filter(|_| layout.question.is_conversation());
+    let column = match layout.answer {
+        AnswerColumn::LastTurn => turn?,
+        _ => layout.answer.column()?,
+    };
+    let others = SOLUTIONS.into_iter().chain(turn).filter(|other| *other != column);
+    let mut found =
+        others.filter_map(|other| against(rows, (column, &read(column)), (other, &read(other))));
+    found.next()
 }
 
 /// What worked solutions say against the gold answers, but for those that a row calls incorrect.

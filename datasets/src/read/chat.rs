@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::json;
+use super::known_columns::list;
 use crate::verify::short;
 use tealight_core::Message;
 use tealight_core::display::shortened;
@@ -14,20 +15,11 @@ use tealight_core::display::shortened;
 const ROLES: [&str; 2] = ["role", "from"];
 pub(super) const CONTENTS: [&str; 3] = ["content", "value", "text"];
 /// Names of the assistant besides OpenAI's.
-const ASSISTANTS: [&str; 5] = ["gpt", "chatgpt", "bot", "model", "ai"];
-/// Keys that say whether a turn is trained, and the value that says so: OpenAI's, axolotl's, ms-swift's, torchtune's.
-/// They are no part of the message.
-const MARKS: [(&str, bool); 9] = [
-    ("weight", true),
-    ("train", true),
-    ("training", true),
-    ("loss", true),
-    ("loss_weight", true),
-    ("trainable", true),
-    ("train_on_turn", true),
-    ("mask", false),
-    ("masked", false),
-];
+const ASSISTANTS: [&str; 7] = ["gpt", "chatgpt", "bot", "chatbot", "bing", "model", "ai"];
+/// Keys that say that a turn is trained, or that it is not: OpenAI's, axolotl's, ms-swift's, torchtune's. They are no
+/// part of the message.
+const TRAINED: [&str; 7] = list("weight|train|training|loss|loss_weight|trainable|train_on_turn");
+const UNTRAINED: [&str; 2] = ["mask", "masked"];
 /// The same for parts of a turn, which cannot be told from the others here.
 const PART_MARKS: [&str; 3] = ["train_detail", "training_detail", "message_train_detail"];
 /// Calls of tools in a message.
@@ -155,7 +147,7 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
         ));
     }
     let mut found = None;
-    for (key, trains) in MARKS.into_iter().filter(|(key, _)| given(key)) {
+    for key in TRAINED.into_iter().chain(UNTRAINED).filter(given) {
         let is_set = match &fields[key] {
             Value::Bool(flag) => *flag,
             Value::Number(number) if key == "mask" => {
@@ -173,7 +165,7 @@ fn mark(fields: &Map<String, Value>, role: &str) -> Result<Option<bool>, String>
                 ));
             }
         };
-        let is_trained = is_set == trains;
+        let is_trained = is_set == TRAINED.contains(&key);
         if is_trained && role != "assistant" {
             return Err(format!(
                 "a message of the {role} has `{key}` {}: turns of the assistant alone are trained",
@@ -200,6 +192,13 @@ fn message(item: &Value) -> Result<Message, String> {
         Some(role) => role,
         // Templates know further roles (`developer`) by OpenAI's name of the key alone.
         None if key == "role" => sender,
+        // LLaMA-Factory's turns of tools.
+        None if sender == "observation" => "tool",
+        None if let Some(calls) = calls_in(fields, sender) => {
+            let mut message = Message::without_text("assistant");
+            message.more.insert(TOOL_CALLS.into(), calls);
+            return Ok(message);
+        }
         None => {
             let sender = shortened(sender, 40);
             return Err(format!(
@@ -218,7 +217,7 @@ fn message(item: &Value) -> Result<Message, String> {
         (Value::Null, Some(_)) => Message::without_text(role),
         _ => Message::new(role, text(content)?),
     };
-    let is_mark = |name: &str| MARKS.iter().any(|(mark, _)| *mark == name);
+    let is_mark = |name: &str| TRAINED.contains(&name) || UNTRAINED.contains(&name);
     let is_other = |name: &str| ![key, content_key].contains(&name) && !is_mark(name);
     let others = fields.iter().filter(|(name, value)| is_other(name) && !value.is_null());
     let read = |name: &str, value: &Value| match items(value).filter(|_| name == TOOL_CALLS) {
@@ -227,6 +226,20 @@ fn message(item: &Value) -> Result<Message, String> {
     };
     message.more.extend(others.map(|(name, value)| (name.clone(), read(name, value))));
     Ok(message)
+}
+
+/// The calls that a turn from `function_call` holds as JSON: one or a list, each with its name and arguments.
+fn calls_in(fields: &Map<String, Value>, sender: &str) -> Option<Value> {
+    let text = fields.get("value")?.as_str().filter(|_| sender == "function_call")?;
+    let calls = match serde_json::from_str(text).ok()? {
+        Value::Array(calls) => calls,
+        call => vec![call],
+    };
+    let call = |call: Value| {
+        call.get("name")?.as_str()?;
+        Some(serde_json::json!({"type": "function", "function": call}))
+    };
+    calls.into_iter().map(call).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
 /// The text of a message's content: a text, or parts that are texts.

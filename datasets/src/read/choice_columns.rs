@@ -18,21 +18,13 @@ const LISTS: [&str; 13] = list(
     "choices|options|Choices|Options|endings|answer_choices|answer_options|possible_answers|mc_choices|\
     multiple_choice_targets|candidates|answer_option_list|answers",
 );
-/// Columns that may hold them, and whether their texts may as well be answers: a key has to be an index then.
-const POSSIBLE_LISTS: [(&str, bool); 12] = [
-    ("choice", false),
-    ("opts", false),
-    ("options_list", false),
-    ("multiple_choice", false),
-    ("multiple_choice_options", false),
-    ("mc_options", false),
-    ("choices_text", false),
-    ("answer_candidates", true),
-    ("candidate_answers", true),
-    ("proposed_answers", true),
-    ("alternatives", true),
-    ("answers", true),
-];
+/// Columns that may hold them.
+const POSSIBLE_LISTS: [&str; 12] = list(
+    "choice|opts|options_list|multiple_choice|multiple_choice_options|mc_options|choices_text|answer_candidates|\
+    candidate_answers|proposed_answers|alternatives|answers",
+);
+/// From which on their texts may as well be answers: a key has to be an index then.
+const FIRST_OF_ANSWERS: usize = 7;
 /// The last word before the letter or number in the names of columns that may hold one choice each.
 const WORDS: [&str; 15] = list(
     "|opt|option|choice|answer|ans|candidate|alternative|alt|sol|ending|hypothesis|solution|c|op",
@@ -158,8 +150,8 @@ pub(super) fn possible(rows: &[Row]) -> Vec<(ChoiceColumns, bool)> {
         let mut values = rows.iter().filter_map(|row| row.values.get(name));
         values.find(|value| !is_empty(value)).is_some_and(|value| of_list(value).is_some())
     };
-    let lists = POSSIBLE_LISTS.into_iter().filter(|(name, _)| is_list(name));
-    let lists = lists.map(|(name, needs_index)| (ChoiceColumns::List(name.into()), needs_index));
+    let lists = POSSIBLE_LISTS.into_iter().enumerate().filter(|(_, name)| is_list(name));
+    let lists = lists.map(|(at, name)| (ChoiceColumns::List(name.into()), at >= FIRST_OF_ANSWERS));
     let each = first.values.keys().filter_map(|name| {
         let bare = name.trim_end_matches([')', '.']);
         let (start, label) = bare.split_at_checked(bare.len().checked_sub(1)?)?;

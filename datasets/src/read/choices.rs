@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::choice_columns::{ChoiceColumns, items, possible};
 use super::choice_keys::{ALL, KEYS, Key, Reading, Way, keys, reading};
+use super::choice_marks::{amount, number_of, numbered, without_marker};
 use super::gold_value::{Gold, is_same as is_equal, plain, worked};
 use super::right_choices::{are_marked, marked};
 use super::{Row, nested};
@@ -216,7 +217,12 @@ impl Choices {
         let placed = places.iter().zip(&texts);
         let bare = placed.map(|(at, text)| without_marker(text, *at)).collect::<Option<_>>();
         texts = bare.unwrap_or(texts);
-        let labels = places.iter().filter_map(|at| labels.get(*at).cloned()).collect();
+        let mut labels: Vec<_> = places.iter().filter_map(|at| labels.get(*at).cloned()).collect();
+        if labels.is_empty()
+            && let Some(numbered) = numbered(&texts, &places)
+        {
+            (labels, texts) = numbered;
+        }
         let is_right_size = (2..=MOST).contains(&texts.len());
         is_right_size.then_some(Self { texts, labels, places, are_numbers: false })
     }
@@ -309,7 +315,8 @@ impl Choices {
         let index = || answer.strip_suffix(".0").unwrap_or(answer).parse::<usize>().ok();
         let at_place = |place: usize| self.places.iter().position(|at| *at == place);
         let at = match reading {
-            Reading::Label => only(&|label| label == answer, &self.labels),
+            Reading::Label => only(&|label| label == answer, &self.labels)
+                .or_else(|| only(&|label| label == number_of(answer), &self.labels)),
             Reading::Letter => {
                 let bare = answer.trim_matches(['(', ')', '.', ':', ' ']);
                 let byte = bare.bytes().next().filter(|_| bare.len() == 1);
@@ -321,7 +328,11 @@ impl Choices {
             Reading::Text if value.is_number() && !self.are_numbers => None,
             Reading::Text => only(&|text| text == answer, &self.texts)
                 .or_else(|| self.marked(answer))
-                .or_else(|| only(&|text| is_same(text, answer), &self.texts)),
+                .or_else(|| only(&|text| is_same(text, answer), &self.texts))
+                .or_else(|| {
+                    let value = amount(answer).filter(|_| answer.parse::<f64>().is_ok())?;
+                    only(&|text| amount(text) == Some(value), &self.texts)
+                }),
             Reading::Marked => return None,
             Reading::IndexFrom0 => index().and_then(at_place),
             Reading::IndexFrom1 => index()?.checked_sub(1).and_then(at_place),
@@ -367,15 +378,6 @@ fn is_unanswered(value: &Value) -> bool {
 /// Whether two texts differ in case alone. A single letter in another case is a choice's letter.
 fn is_same(one: &str, other: &str) -> bool {
     one.len() > 1 && one.eq_ignore_ascii_case(other)
-}
-
-/// A choice without the letter of its place before it.
-fn without_marker(text: &str, at: usize) -> Option<String> {
-    let letter = letter(at);
-    let rest = text.strip_prefix('(').unwrap_or(text);
-    let (first, rest) = rest.split_at_checked(1)?;
-    let rest = rest.trim_start().strip_prefix([')', '.', ':'])?;
-    first.eq_ignore_ascii_case(&letter).then(|| rest.trim_start().to_owned())
 }
 
 /// The letter of a place.

@@ -153,6 +153,8 @@ fn of_text(text: &str) -> Gold {
     let decoded =
         (has_inner && text.contains('&')).then(|| ENTITIES.iter().fold(text.to_owned(), decode));
     let text = decoded.as_deref().unwrap_or(text);
+    let bold = text.trim().strip_prefix("**").and_then(|rest| rest.strip_suffix("**"));
+    let text = bold.filter(|inner| !inner.contains('*')).unwrap_or(text);
     let trimmed = text.trim();
     if let Some(why) = why_no_answer(trimmed) {
         return missing(trimmed, why);
@@ -320,6 +322,7 @@ mod tests {
             (json!("We get $\\boxed{32}$."), "32"),
             (json!("7 (nuts)"), "7"),
             (json!("Na"), "Na"),
+            (json!("**5**"), "5"),
             (json!("x &lt; 5 &amp; y &ge; 2"), "x < 5 & y ≥ 2"),
             (json!("[1, 2]"), "[1, 2]"),
             (json!("f(x) (even)"), "f(x) (even)"),

@@ -8,10 +8,17 @@ use memchr::memchr2;
 use serde_json::{Map, Value};
 
 use super::known_columns::QUESTIONS;
-use super::{Row, chat, text};
+use super::unused::BESIDE;
+use super::{Row, chat, names, text};
 use crate::{DataError, Result};
 use crate::{json, python_list};
 use tealight_core::lines::Lines;
+
+/// Words of the names of texts beside the rows of a document that are about the file, besides [`BESIDE`].
+const OF_FILE: &str =
+    "title description keywords canary citation homepage abstract about note metric metrics";
+/// Most bytes that these texts may come to in all rows.
+const MAX_BESIDE: usize = 256 << 20;
 
 /// One object a line; empty lines are skipped. A file that is one list is read as a document, as others read it.
 pub(super) fn lines(path: &Path, limit: usize) -> Result<Vec<Row>> {
@@ -110,9 +117,22 @@ fn of_object(mut fields: Map<String, Value>) -> std::result::Result<Vec<Value>, 
     if asks(&fields) && !fields.values().any(first_asks) {
         return Ok(vec![Value::Object(fields)]);
     }
-    let names: Vec<String> =
+    let mut names: Vec<String> =
         fields.iter().filter(|(_, value)| are_rows(value)).map(|(name, _)| name.clone()).collect();
+    // The Hub's viewer lists columns beside rows.
+    if names.iter().any(|name| name == "rows") {
+        names.retain(|name| name != "features");
+    }
+    if !fields.values().any(first_asks)
+        && let Some(rows) = of_columns(&fields)
+    {
+        return Ok(rows);
+    }
     match names.as_slice() {
+        // Objects by their ids.
+        [] if !fields.is_empty() && fields.values().all(|it| it.as_object().is_some_and(asks)) => {
+            Ok(fields.into_iter().map(|(id, row)| with(row, [("id".into(), id.into())])).collect())
+        }
         [] => Err(format!(
             "an object of {}, and no list of objects: write one object for each row, as `to_json(orient=\"records\", \
              lines=True)` of pandas does",
@@ -122,7 +142,7 @@ fn of_object(mut fields: Map<String, Value>) -> std::result::Result<Vec<Value>, 
             }
         )),
         [name] => match fields.remove(name) {
-            Some(Value::Array(rows)) => Ok(rows),
+            Some(Value::Array(rows)) => with_texts(rows, fields),
             _ => Ok(Vec::new()),
         },
         names => Err(format!(
@@ -130,6 +150,55 @@ fn of_object(mut fields: Map<String, Value>) -> std::result::Result<Vec<Value>, 
             names.iter().map(quoted).collect::<Vec<_>>().join(", ")
         )),
     }
+}
+
+/// The rows with the texts, and lists of texts, that stand beside them and are not about the file: a passage, choices.
+fn with_texts(
+    rows: Vec<Value>,
+    fields: Map<String, Value>,
+) -> std::result::Result<Vec<Value>, String> {
+    let is_text = |value: &Value| match value {
+        Value::Array(items) => !items.is_empty() && items.iter().all(Value::is_string),
+        value => value.as_str().is_some_and(|text| !text.trim().is_empty()),
+    };
+    let is_of_file = |word: &String| names::is_in(BESIDE, word) || names::is_in(OF_FILE, word);
+    let is_asked = |name: &str| !names::words(name).iter().any(is_of_file);
+    let texts = fields.into_iter().filter(|(name, value)| is_asked(name) && is_text(value));
+    let texts: Vec<(String, Value)> = texts.collect();
+    match texts.iter().find(|(_, it)| it.to_string().len() > MAX_BESIDE / rows.len()) {
+        Some((name, _)) => {
+            Err(format!("`{name}` is too long to be shown with each row: shorten it"))
+        }
+        None => Ok(rows.into_iter().map(|row| with(row, texts.clone())).collect()),
+    }
+}
+
+/// A row with these columns, where it has none of their names.
+fn with(mut row: Value, columns: impl IntoIterator<Item = (String, Value)>) -> Value {
+    if let Value::Object(row) = &mut row {
+        for (name, value) in columns {
+            row.entry(name).or_insert(value);
+        }
+    }
+    row
+}
+
+/// The rows of an object of columns, each a list, or as pandas has it an object with the numbers of rows.
+fn of_columns(fields: &Map<String, Value>) -> Option<Vec<Value>> {
+    let column = |(name, value): (&String, &Value)| match value {
+        Value::Array(items) => Some((name.clone(), items.clone())),
+        Value::Object(items) if items.keys().all(|key| key.parse::<usize>().is_ok()) => {
+            Some((name.clone(), items.values().cloned().collect()))
+        }
+        _ => None,
+    };
+    let columns: Vec<(String, Vec<Value>)> = fields.iter().map(column).collect::<Option<_>>()?;
+    let count = columns.first()?.1.len();
+    let is_even = columns.len() > 1 && columns.iter().all(|(_, items)| items.len() == count);
+    let asks = columns.iter().any(|(name, _)| QUESTIONS.contains(&name.as_str()));
+    let cell =
+        |at: usize| columns.iter().map(move |(name, items)| (name.clone(), items[at].clone()));
+    (is_even && asks).then(|| (0..count).map(|at| Value::Object(cell(at).collect())).collect())
 }
 
 /// Whether a value is a list of objects.

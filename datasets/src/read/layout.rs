@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::better_answer::{REFERENCES, WEAK_ANSWERS, are_numbers, marks_others, text_of_index};
-use super::choice_columns::ChoiceColumns;
+use super::choice_columns::{ChoiceColumns, is_empty};
 use super::choices::ChoiceLayout;
 use super::judgement::{self, Judged};
 use super::known_columns::{
@@ -279,7 +279,13 @@ impl AnswerColumn {
         if let Some(kind) = step_labels(first) {
             return Err(format!("no answer column found: {kind}"));
         }
-        let solution = SOLUTIONS.into_iter().find(|name| is_filled(rows, name));
+        let column = question.column().unwrap_or_default();
+        let ends_answered = |row: &&Row| ends_answered(row, column);
+        // What most chats end with is learned, whatever stands beside them.
+        let is_learned = columns.purpose == Purpose::Imitate
+            && question.is_conversation()
+            && rows.iter().filter(ends_answered).count() * 2 > rows.len();
+        let solution = SOLUTIONS.into_iter().find(|name| !is_learned && is_filled(rows, name));
         // A class of words may be explained.
         let is_explained = |name| ["rationale", "Rationale", "explanation"].contains(&name);
         let is_solved =
@@ -339,11 +345,7 @@ impl AnswerColumn {
         if let Some(name) = find(is_used) {
             return Ok(Self::Exact(name.into()));
         }
-        let column = question.column().unwrap_or_default();
-        let ends_answered = |row: &Row| {
-            nested(&row.values, column).is_some_and(|chat| chat::ends_with_answer(&chat))
-        };
-        if question.is_conversation() && rows.iter().any(ends_answered) {
+        if question.is_conversation() && rows.iter().any(|row| ends_answered(&row)) {
             let taken = |row: &Row| Some(gold_value::worked(&last_turn(row, question)?));
             names::refuse_other(rows, column, taken)?;
             return Ok(Self::LastTurn);
@@ -374,6 +376,11 @@ pub(super) fn system_of(row: &Row, name: &str) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
+/// Whether a row's chat ends with a turn of the assistant.
+fn ends_answered(row: &Row, column: &str) -> bool {
+    nested(&row.values, column).is_some_and(|chat| chat::ends_with_answer(&chat))
+}
+
 /// Whether a column holds something in some row.
 fn is_used(rows: &[Row], name: &str) -> bool {
     let value = |row: &Row| nested(&row.values, name).is_some_and(|value| !value.is_null());
@@ -382,12 +389,5 @@ fn is_used(rows: &[Row], name: &str) -> bool {
 
 /// The same where empty texts and lists are nothing.
 pub(super) fn is_filled(rows: &[Row], name: &str) -> bool {
-    let holds = |value: &Value| match value {
-        Value::Null => false,
-        Value::String(text) => !text.trim().is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        _ => true,
-    };
-    rows.iter().any(|row| nested(&row.values, name).is_some_and(|value| holds(&value)))
+    rows.iter().any(|row| nested(&row.values, name).is_some_and(|value| !is_empty(&value)))
 }

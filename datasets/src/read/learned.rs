@@ -3,29 +3,17 @@
 use serde_json::Value;
 
 use super::gold_value::{Gold, comes_to, has_mark, plain};
-use super::known_columns::SOLUTIONS;
+use super::known_columns::{SOLUTIONS, list};
 use super::layout::{AnswerColumn, Layout, is_filled, last_turn};
 use super::problem::named;
 use super::{Columns, Purpose, Row, chat, judgement, names, nested};
 use tealight_core::Message;
 
 /// How the names of columns with worked solutions end, the most certain first; a number may follow.
-const WORKED: [&str; 14] = [
-    "solution",
-    "answer",
-    "response",
-    "output",
-    "completion",
-    "generation",
-    "attempt",
-    "rationale",
-    "explanation",
-    "cot",
-    "reasoning",
-    "thinking",
-    "thought",
-    "trajectory",
-];
+const WORKED: [&str; 14] = list(
+    "solution|answer|response|output|completion|generation|attempt|rationale|explanation|cot|reasoning|thinking|\
+    thought|trajectory",
+);
 /// Words by which a worked text is longer than the gold answer, at least, where it marks no answer.
 const MORE_WORDS: usize = 3;
 /// Rows whose texts are compared with the gold answer, at most.

@@ -7,6 +7,7 @@ mod better_answer;
 mod chat;
 mod choice_columns;
 mod choice_keys;
+mod choice_marks;
 mod choices;
 mod countdown;
 mod csv;
@@ -118,6 +119,8 @@ struct Row {
     values: Map<String, Value>,
     /// The column with the ids of all rows, where one of [`IDS`] differs in every row.
     ids: Option<&'static str>,
+    /// The column of [`PARTS`] by which rows with one id differ.
+    part: Option<&'static str>,
 }
 
 /// Keys of a problem's id, in a dataset and in a record of completions.
@@ -125,6 +128,8 @@ pub const IDS: [&str; 10] =
     list("id|unique_id|ID|problem_id|prompt_id|question_id|task_id|idx|doc_id|example_id");
 /// How many of them are a dataset's ids whatever they hold.
 const SURE_IDS: usize = 3;
+/// Columns that number what has one id: the instances of GSM-Symbolic's templates.
+const PARTS: [&str; 8] = list("instance|instance_id|sample|variant|variation|version|seed|copy");
 
 /// Reads the first `limit` problems of the files of one dataset, in their order.
 pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
@@ -133,7 +138,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let read = limit.max(LOOKED_AT);
     let mut rows = Vec::new();
     for (file, path) in files.iter().enumerate() {
-        if rows.len() >= limit {
+        if rows.len() >= read {
             break;
         }
         let of_file = read_rows(path, read - rows.len())?.into_iter();
@@ -142,11 +147,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
     let lost = [notes::restore_commands(&mut rows), names::restore_case(&mut rows, columns)];
     rows.iter_mut().for_each(shapes::flatten);
-    let ids = IDS[SURE_IDS..].iter().copied().find(|name| {
-        let mut seen = HashSet::new();
-        rows.iter().all(|row| row.id_in(name).is_some_and(|id| seen.insert(id)))
-    });
-    rows.iter_mut().for_each(|row| row.ids = ids);
+    identify(&mut rows);
     if let Some(first) = rows.first()
         && text_to_sql::is_layout(first)
         && columns.answer.is_none()
@@ -174,7 +175,9 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let layout = Layout::detect(path, &rows, columns)
         .map_err(|error| countdown::mistake(&rows[0], files, columns).unwrap_or(error))?;
     let unused = layout.unused(&rows, columns.purpose);
-    dataset.notes.push(layout.shown(columns.purpose) + &unused + &variables::note(&rows));
+    dataset
+        .notes
+        .push(layout.shown(columns.purpose) + &unused + &variables::note(&rows, &layout.question));
     dataset.notes.extend(lost.into_iter().flatten());
     if columns.answer.is_none() {
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
@@ -212,6 +215,19 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     Ok(dataset)
 }
 
+/// Finds the columns with the ids of the rows.
+fn identify(rows: &mut [Row]) {
+    let differs = |id: &dyn Fn(&Row) -> Option<String>| {
+        let mut seen = HashSet::new();
+        rows.iter().all(|row| id(row).is_some_and(|id| seen.insert(id)))
+    };
+    let ids = IDS[SURE_IDS..].iter().copied().find(|name| differs(&|row| row.id_in(name)));
+    let of_part = |row: &Row, part: &str| Some(format!("{}-{}", row.sure_id()?, row.id_in(part)?));
+    let parts = PARTS.into_iter().filter(|_| !differs(&Row::sure_id));
+    let part = parts.into_iter().find(|part| differs(&|row| of_part(row, part)));
+    rows.iter_mut().for_each(|row| (row.ids, row.part) = (ids, part));
+}
+
 /// Gives each row the columns of all, as null, where they are given to a verifier: so have tables, and TRL's rows.
 fn fill_columns(rows: &mut [Row], columns: &Columns) {
     if !columns.are_read() {
@@ -226,17 +242,11 @@ fn fill_columns(rows: &mut [Row], columns: &Columns) {
 }
 
 /// Every row of a file, as it is.
-///
-/// # Errors
-/// No such file, another format, a malformed row.
 pub fn table(path: &Path) -> Result<Vec<Map<String, Value>>> {
     first(path, usize::MAX)
 }
 
 /// At most the first `limit` rows of a file, as they are.
-///
-/// # Errors
-/// No such file, another format, a malformed row.
 pub fn first(path: &Path, limit: usize) -> Result<Vec<Map<String, Value>>> {
     Ok(read_rows(path, limit)?.into_iter().map(|row| row.values).collect())
 }
@@ -283,7 +293,7 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
 
 impl Row {
     fn new(line: usize, values: Map<String, Value>) -> Self {
-        Self { file: 0, line, number: line, values, ids: None }
+        Self { file: 0, line, number: line, values, ids: None, part: None }
     }
 
     /// The names of the columns, for messages.
@@ -313,8 +323,14 @@ impl Row {
 
     /// The row's own id, or its place.
     fn id(&self) -> String {
-        let mut names = IDS[..SURE_IDS].iter().copied().chain(self.ids);
-        names.find_map(|name| self.id_in(name)).unwrap_or_else(|| self.place())
+        let part = self.part.and_then(|name| self.id_in(name));
+        let part = part.map(|part| format!("-{part}")).unwrap_or_default();
+        let sure = self.sure_id().map(|id| id + &part);
+        sure.or_else(|| self.id_in(self.ids?)).unwrap_or_else(|| self.place())
+    }
+
+    fn sure_id(&self) -> Option<String> {
+        IDS[..SURE_IDS].iter().find_map(|name| self.id_in(name))
     }
 
     fn id_in(&self, name: &str) -> Option<String> {

@@ -21,6 +21,8 @@ const SURE: [&str; 10] =
 /// Words for answers.
 const ANSWERS_OF: [&str; 10] =
     list("answer|answers|ans|solution|solutions|value|val|output|result|text");
+/// The same of a name that is nothing else.
+const ALONE: [&str; 4] = ["answer", "answers", "ideal", "solutions"];
 /// Other names of columns that may hold the gold answer, or something else.
 const MAYBE: [&str; 10] = list(
     "ans|answer value|answer val|answer str|answer text|answer key|parsed answer|extracted answer|\
@@ -36,7 +38,8 @@ const KEY_PARTS: [&str; 10] =
 /// others name them.
 ///
 /// [`QUESTIONS`]: super::known_columns::QUESTIONS
-const ASKED: [&str; 9] = list("goal|ctx|sentence|startphrase|quiz|puzzle|q|original text|content");
+const ASKED: [&str; 10] =
+    list("goal|ctx|sentence|startphrase|quiz|puzzle|q|original text|user input|content");
 const QUESTION_WORDS: [&str; 5] = ["question", "problem", "prompt", "query", "qtext"];
 const QUESTION_PARTS: [&str; 6] = ["text", "statement", "content", "description", "body", "en"];
 /// Last words of the names of texts that a question is about.
@@ -82,8 +85,7 @@ pub(super) fn is_gold(name: &str) -> bool {
     let is_answer = is(&ANSWERS_OF, last);
     is(&GOLDS, last)
         || is_answer && before.iter().any(|word| is(&GOLDS, word) || is(&SURE, word))
-        || words == ["answer"]
-        || words == ["answers"]
+        || matches!(words.as_slice(), [word] if is(&ALONE, word))
 }
 
 /// Whether it may hold one. A `gold_label` may be a class.
@@ -118,7 +120,10 @@ pub(super) fn question(rows: &[Row]) -> Option<&str> {
     let holds = |name: &str, is: fn(&str) -> bool| {
         rows.iter().any(|row| row.text(name).is_some_and(|text| is(text.trim())))
     };
-    let asks = |name: &str| holds(name, |text| text.contains(' '));
+    // Chinese and Japanese have no blanks.
+    let asks = |name: &str| {
+        holds(name, |it| it.contains(' ') || it.chars().filter(|c| *c > '\u{2e80}').count() > 4)
+    };
     // A short question is one too; a number may be that of a question.
     let is_asked = |name: &str| holds(name, |text| text.contains(char::is_alphabetic));
     let other = || {
@@ -132,6 +137,8 @@ pub(super) fn question(rows: &[Row]) -> Option<&str> {
 /// Whether a name says that its column holds the question.
 fn is_question(name: &str) -> bool {
     let words = words(name);
+    // GSM-IC's `new_question` is asked, and not the `original_question`.
+    let words = words.strip_prefix(&["new".to_owned()]).unwrap_or(&words);
     let Some((first, others)) = words.split_first() else { return false };
     QUESTION_WORDS.contains(&first.as_str())
         && others.iter().all(|word| QUESTION_PARTS.contains(&word.as_str()))
@@ -257,15 +264,9 @@ mod tests {
             ["ground", "truth", "final", "answer", "2"]
         );
         assert_eq!(words("ID"), ["id"]);
-        for name in [
-            "gt_ans",
-            "GT",
-            "Ground_Truth",
-            "groundTruth",
-            "correctAnswer",
-            "final-answer",
-            "ANSWER",
-        ] {
+        for name in
+            "gt_ans GT Ground_Truth groundTruth correctAnswer final-answer ANSWER".split(' ')
+        {
             assert!(is_gold(name), "{name}");
         }
         for name in

@@ -9,41 +9,39 @@ use super::known_columns::CONVERSATIONS;
 use super::{Columns, Purpose, Row, chat, gold_value, nested};
 use tealight_core::display::shortened;
 
+/// Words for no answer, and what they say. The last ones are: omitted, see the explanation, the proof is omitted or in
+/// the explanation.
+const NONE: [(&str, &str); 4] = [
+    (
+        "null|nan|none|n/a|#n/a|<na>|no answer|not applicable|\u{65e0}\u{7b54}\u{6848}",
+        "there is no answer",
+    ),
+    (
+        "proof|qed|q.e.d|proof omitted|\u{8bc1}\u{660e}",
+        "a proof is asked for, which has no answer to compare",
+    ),
+    (
+        "notfound|not found|not_found|[invalid]|answer not found",
+        "the dataset says that it found no answer",
+    ),
+    (
+        "omitted|see solution|see explanation|\u{7565}|\u{89c1}\u{89e3}\u{6790}|\u{89e3}\u{6790}\u{7565}|\
+        \u{8bc1}\u{660e}\u{7565}|\u{8bc1}\u{660e}\u{89c1}\u{89e3}\u{6790}",
+        "the dataset leaves the answer out",
+    ),
+];
+
 /// Why a text that stands in the place of an answer is none; nothing where it may be one.
 pub fn why_no_answer(text: &str) -> Option<&'static str> {
     let trimmed = text.trim().trim_matches('$');
     let inner = trimmed.strip_prefix("\\text{").and_then(|rest| rest.strip_suffix('}'));
     let trimmed = inner.unwrap_or(trimmed).trim_end_matches(['.', '\u{3002}']).trim();
-    match trimmed.to_lowercase().as_str() {
-        ""
-        | "null"
-        | "nan"
-        | "none"
-        | "n/a"
-        | "#n/a"
-        | "<na>"
-        | "no answer"
-        | "not applicable"
-        | "\u{65e0}\u{7b54}\u{6848}" => Some("there is no answer"),
-        // As tables write a missing value; `Na` is sodium.
-        _ if trimmed == "NA" => Some("there is no answer"),
-        "proof" | "qed" | "q.e.d" | "proof omitted" | "\u{8bc1}\u{660e}" => {
-            Some("a proof is asked for, which has no answer to compare")
-        }
-        "notfound" | "not found" | "not_found" | "[invalid]" | "answer not found" => {
-            Some("the dataset says that it found no answer")
-        }
-        // The last ones say: omitted, see the explanation, the proof is omitted or in the explanation.
-        "omitted"
-        | "see solution"
-        | "see explanation"
-        | "\u{7565}"
-        | "\u{89c1}\u{89e3}\u{6790}"
-        | "\u{89e3}\u{6790}\u{7565}"
-        | "\u{8bc1}\u{660e}\u{7565}"
-        | "\u{8bc1}\u{660e}\u{89c1}\u{89e3}\u{6790}" => Some("the dataset leaves the answer out"),
-        _ => None,
+    // As tables write a missing value; `Na` is sodium.
+    if trimmed.is_empty() || trimmed == "NA" {
+        return Some(NONE[0].1);
     }
+    let lower = trimmed.to_lowercase();
+    NONE.iter().find(|(words, _)| words.split('|').any(|word| word == lower)).map(|(_, why)| *why)
 }
 
 /// Whether every `label` is true or false, or one of the first numbers: a judgement of a completion, or a class.

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use parquet::basic::{LogicalType, TimeUnit};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::FileMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::schema::types::Type;
@@ -12,18 +14,15 @@ use super::{Row, chat, file};
 use crate::{DataError, Result};
 
 pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
-    let wrong = |error: parquet::errors::ParquetError| DataError::File {
-        path: path.into(),
-        what: format!("not a readable Parquet file: {error}"),
-    };
+    let refused = |what: String| DataError::File { path: path.into(), what };
+    let wrong = |error: ParquetError| refused(format!("not a readable Parquet file: {error}"));
     let reader = SerializedFileReader::new(file(path)?).map_err(wrong)?;
     let mut seen = std::collections::HashSet::new();
     let columns = reader.metadata().file_metadata().schema().get_fields();
     if let Some(twice) = columns.iter().find(|column| !seen.insert(column.name())) {
-        let what = format!("column `{}` occurs twice: rename one", twice.name());
-        return Err(DataError::File { path: path.into(), what });
+        return Err(refused(format!("column `{}` occurs twice: rename one", twice.name())));
     }
-    let nanoseconds = nanoseconds(reader.metadata().file_metadata().schema());
+    let schema = Schema::new(reader.metadata().file_metadata());
     let mut rows = Vec::new();
     for (index, row) in reader.get_row_iter(None).map_err(wrong)?.take(limit).enumerate() {
         let row = row.map_err(|error| DataError::Malformed {
@@ -31,22 +30,63 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
             line: index + 1,
             what: error.to_string(),
         })?;
-        let mut values = object(&row, &nanoseconds);
+        let mut values = schema.object(&row);
         values.iter_mut().for_each(|(name, value)| chat::strip_fillers(name, value));
         rows.push(Row::new(index + 1, values));
     }
     Ok(rows)
 }
 
-/// A row as a JSON object; `nanoseconds` are the names of its [`nanoseconds`].
-pub(super) fn object(row: &parquet::record::Row, nanoseconds: &[String]) -> Map<String, Value> {
-    let cell = |(name, field): (&String, &Field)| match field {
-        Field::Long(time) if nanoseconds.contains(name) => {
-            (name.clone(), value(&Field::TimestampMicros(time / 1000)))
+/// What the schema of a file says of its columns.
+pub(super) struct Schema {
+    nanoseconds: Vec<String>,
+    /// The features of `datasets`, by column.
+    features: Value,
+}
+
+impl Schema {
+    pub(super) fn new(file: &FileMetaData) -> Self {
+        let mut notes = file.key_value_metadata().into_iter().flatten();
+        let note = notes.find(|note| note.key == "huggingface").and_then(|it| it.value.as_deref());
+        let note: Option<Value> = note.and_then(|text| serde_json::from_str(text).ok());
+        let features = note.map_or(Value::Null, |mut note| note["info"]["features"].take());
+        Self { nanoseconds: nanoseconds(file.schema()), features }
+    }
+
+    /// A row as a JSON object.
+    pub(super) fn object(&self, row: &parquet::record::Row) -> Map<String, Value> {
+        let cell = |(name, field): (&String, &Field)| match field {
+            Field::Long(time) if self.nanoseconds.contains(name) => {
+                (name.clone(), value(&Field::TimestampMicros(time / 1000)))
+            }
+            field => (name.clone(), named(value(field), &self.features[name])),
+        };
+        row.get_column_iter().map(cell).collect()
+    }
+}
+
+/// A value whose numbers of a ClassLabel are its names, but for names that are these numbers.
+fn named(value: Value, feature: &Value) -> Value {
+    match value {
+        Value::Number(number) if feature["_type"] == "ClassLabel" => {
+            let name = number.as_u64().and_then(|at| feature["names"][at as usize].as_str());
+            name.filter(|name| *name != number.to_string())
+                .map_or(Value::Number(number), Value::from)
         }
-        field => (name.clone(), value(field)),
-    };
-    row.get_column_iter().map(cell).collect()
+        Value::Array(items) => {
+            let inner = [&feature["feature"], &feature[0]].into_iter().find(|it| !it.is_null());
+            let inner = inner.unwrap_or(&Value::Null);
+            items.into_iter().map(|item| named(item, inner)).collect()
+        }
+        Value::Object(fields) => {
+            let cell = |(name, value)| {
+                let value = named(value, &feature[&name]);
+                (name, value)
+            };
+            fields.into_iter().map(cell).collect()
+        }
+        other => other,
+    }
 }
 
 /// A cell as JSON. Bytes that are UTF-8 are text, as older writers leave it unmarked; kinds that no dataset of text
@@ -72,7 +112,10 @@ fn value(field: &Field) -> Value {
             // No text, and no list of numbers either: refused where it is read as one of them.
             Err(_) => json!({"bytes that are no UTF-8": bytes.len()}),
         },
-        Field::Group(row) => Value::Object(object(row, &[])),
+        Field::Group(row) => {
+            let cells = row.get_column_iter().map(|(name, field)| (name.clone(), value(field)));
+            Value::Object(cells.collect())
+        }
         Field::ListInternal(list) => Value::Array(list.elements().iter().map(value).collect()),
         Field::MapInternal(map) => {
             let key = |field: &Field| match value(field) {
@@ -93,7 +136,7 @@ fn value(field: &Field) -> Value {
 }
 
 /// The columns of times in nanoseconds since 1970, which the reader leaves as numbers.
-pub(super) fn nanoseconds(schema: &Type) -> Vec<String> {
+fn nanoseconds(schema: &Type) -> Vec<String> {
     let is_time = |column: &Type| {
         let kind = column.get_basic_info().logical_type_ref();
         matches!(kind, Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS)
@@ -128,36 +171,17 @@ fn shortest_of_half(x: f32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parquet::data_type::{ByteArray, ByteArrayType, Decimal, Int64Type};
-    use parquet::file::properties::{EnabledStatistics, WriterProperties};
-    use parquet::file::writer::SerializedFileWriter;
+    use crate::read::records::tests::write;
+    use parquet::data_type::Decimal;
     use parquet::schema::parser::parse_message_type;
-    use std::sync::Arc;
 
     #[test]
     fn plain_and_nested_columns_become_json() {
         let schema = "message row { required binary question (UTF8); required group reward_model \
                       { required int64 ground_truth; } }";
-        let schema = Arc::new(parse_message_type(schema).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
-        let output = std::fs::File::create(&path).unwrap();
-        let settings = WriterProperties::builder()
-            .set_statistics_enabled(EnabledStatistics::None)
-            .set_compression(parquet::basic::Compression::SNAPPY)
-            .build();
-        let mut writer = SerializedFileWriter::new(output, schema, Arc::new(settings)).unwrap();
-        let mut group = writer.next_row_group().unwrap();
-        let mut column = group.next_column().unwrap().unwrap();
-        let texts = [ByteArray::from("1+1?"), ByteArray::from("2+2?")];
-        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
-        column.close().unwrap();
-        let mut column = group.next_column().unwrap().unwrap();
-        column.typed::<Int64Type>().write_batch(&[2, 4], None, None).unwrap();
-        column.close().unwrap();
-        group.close().unwrap();
-        writer.close().unwrap();
-
+        write(&path, schema, None, &["1+1?", "2+2?"], &[2, 4]);
         let dataset =
             super::super::open(std::slice::from_ref(&path), &Default::default(), None).unwrap();
         assert_eq!(
@@ -167,6 +191,26 @@ mod tests {
         assert_eq!(dataset.problems[1].answer, "4");
         assert!(dataset.problems[1].prompt.plain().starts_with("2+2?"));
         assert_eq!(rows(&path, 1).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn classes_are_read_by_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        let schema = "message row { required binary question (UTF8); required int64 answer; }";
+        let answers = |names: &str| {
+            let features = format!(
+                r#"{{"info": {{"features": {{"answer": {{"names": {names}, "_type": "ClassLabel"}}}}}}}}"#
+            );
+            write(&path, schema, Some(&features), &["a?", "b?", "c?"], &[1, 0, -1]);
+            let rows = rows(&path, 9).unwrap().into_iter();
+            rows.map(|row| row.values["answer"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(answers(r#"["no", "yes"]"#), [json!("yes"), json!("no"), json!(-1)]);
+        assert_eq!(answers(r#"["20", "10"]"#), [json!("10"), json!("20"), json!(-1)]);
+        assert_eq!(answers(r#"["0", "1"]"#), [json!(1), json!(0), json!(-1)]);
+        let feature = json!({"feature": {"k": {"names": ["x"], "_type": "ClassLabel"}}});
+        assert_eq!(named(json!([{"k": 0, "n": 0}]), &feature), json!([{"k": "x", "n": 0}]));
     }
 
     #[test]

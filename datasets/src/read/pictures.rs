@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Row;
 use super::chat::{CONTENTS, items};
+use super::choice_columns::is_empty;
 use super::known_columns::list;
 
 /// Columns of a picture, without which the question cannot be answered.
@@ -81,10 +82,5 @@ pub(super) fn is_shown(text: &str) -> bool {
 }
 
 fn is_picture(value: Option<&Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => false,
-        Some(Value::String(text)) => !text.is_empty(),
-        Some(Value::Array(items)) => !items.is_empty(),
-        Some(_) => true,
-    }
+    value.is_some_and(|value| !is_empty(value))
 }

@@ -243,6 +243,10 @@ impl Layout {
                 return Ok(None);
             }
         }
+        if let Prompt::Chat(messages) = &mut prompt {
+            let at = messages.iter().take_while(|turn| turn.role == "system").count();
+            messages.splice(at..at, variables::history(row));
+        }
         if let QuestionColumns::Found { context, system, has_input, .. } = &self.question {
             let text = |name: &str| {
                 let text = row.values.get(name).and_then(plain)?.trim().to_owned();
@@ -303,6 +307,11 @@ impl Layout {
             }
             None => value,
         };
+        // Search-R1's answers are the only part of an object.
+        let inner = value.as_object().filter(|fields| fields.len() == 1);
+        let inner = inner.and_then(|fields| fields.get("target")).filter(|it| plain(it).is_some());
+        let inner = inner.cloned();
+        let value = inner.map_or(value, Cow::Owned);
         // OlympiadBench says that all are asked for.
         let is_all = row.values.get("is_multiple_answer") == Some(&true.into());
         let items = value.as_array().filter(|_| is_all);

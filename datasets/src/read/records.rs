@@ -11,7 +11,7 @@ use std::time::Duration;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Map, Value};
 
-use super::parquet::{nanoseconds, object};
+use super::parquet::Schema;
 use tealight_core::guard;
 use tealight_core::lines::MAX_LINE;
 
@@ -30,9 +30,6 @@ pub struct Records {
 }
 
 /// The rows of an open Parquet file, one after the other, as JSON objects.
-///
-/// # Errors
-/// A file that is not Parquet, or that its reader does not survive.
 pub fn records(file: File) -> Result<Records, String> {
     const WHAT: &str = "its rows";
     let bytes = guard::memory_for(file.metadata().map_err(|error| error.to_string())?.len());
@@ -94,9 +91,9 @@ fn stream(file: File, rows: &SyncSender<Sent>, taken: &Receiver<()>) {
     if rows.send(Ok(None)).is_err() {
         return;
     }
-    let nanoseconds = nanoseconds(reader.metadata().file_metadata().schema());
+    let schema = Schema::new(reader.metadata().file_metadata());
     for row in reader {
-        let row = match row.map(|row| object(&row, &nanoseconds)) {
+        let row = match row.map(|row| schema.object(&row)) {
             Err(error) => return drop(rows.send(Err(error.to_string()))),
             Ok(row) if row.values().map(size).fold(0, usize::saturating_add) > MAX_LINE => {
                 let why = format!("a row of more than {MAX_LINE} bytes, the limit");
@@ -122,40 +119,58 @@ fn size(value: &Value) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::path::Path;
 
     use parquet::basic::Compression;
-    use parquet::data_type::{ByteArray, ByteArrayType};
+    use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+    use parquet::file::metadata::KeyValue;
     use parquet::file::properties::{EnabledStatistics, WriterProperties};
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
 
-    fn write(path: &Path, texts: &[ByteArray]) {
-        let schema = parse_message_type("message row { required binary text (UTF8); }").unwrap();
+    /// Writes a file with a column of texts and, where the schema has another one, of numbers; `features` is what
+    /// `datasets` notes of the columns.
+    pub(in crate::read) fn write(
+        path: &Path,
+        schema: &str,
+        features: Option<&str>,
+        texts: &[&str],
+        numbers: &[i64],
+    ) {
+        let schema = parse_message_type(schema).unwrap();
+        let metadata = features.map(|it| vec![KeyValue::new("huggingface".into(), it.to_owned())]);
         let settings = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::None)
+            .set_key_value_metadata(metadata)
             .build();
         let output = File::create(path).unwrap();
         let mut writer =
             SerializedFileWriter::new(output, Arc::new(schema), Arc::new(settings)).unwrap();
         let mut group = writer.next_row_group().unwrap();
         let mut column = group.next_column().unwrap().unwrap();
-        column.typed::<ByteArrayType>().write_batch(texts, None, None).unwrap();
+        let texts: Vec<ByteArray> = texts.iter().map(|text| ByteArray::from(*text)).collect();
+        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
         column.close().unwrap();
+        if let Some(mut column) = group.next_column().unwrap() {
+            column.typed::<Int64Type>().write_batch(numbers, None, None).unwrap();
+            column.close().unwrap();
+        }
         group.close().unwrap();
         writer.close().unwrap();
     }
+
+    const TEXTS: &str = "message row { required binary text (UTF8); }";
 
     #[test]
     fn rows_come_in_order_and_a_reader_that_stops_early_stops_the_thread() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
-        let texts: Vec<ByteArray> =
-            (0..100).map(|number| ByteArray::from(number.to_string().as_str())).collect();
-        write(&path, &texts);
+        let texts: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        write(&path, TEXTS, None, &texts, &[]);
         let read: Vec<_> = records(File::open(&path).unwrap()).unwrap().collect();
         assert_eq!(read.len(), 100);
         assert_eq!(read[42].as_ref().unwrap()["text"], "42");
@@ -169,7 +184,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.parquet");
         let long = "x".repeat(MAX_LINE + 1);
-        write(&path, &[ByteArray::from("short"), ByteArray::from(long.as_str())]);
+        write(&path, TEXTS, None, &["short", &long], &[]);
         assert!(std::fs::metadata(&path).unwrap().len() < 8 << 20, "a small file");
         let read: Vec<_> = records(File::open(&path).unwrap()).unwrap().collect();
         assert!(read[0].is_ok() && read.len() == 2);

@@ -12,6 +12,7 @@ pub(super) fn flatten(row: &mut Row) {
         row.values = values;
     }
     lift(&mut row.values);
+    join_turns(&mut row.values);
     for name in CONVERSATIONS.into_iter().chain(["prompt"]) {
         if let Some(value) = row.values.get_mut(name)
             && let Some(turns) = turns_of_lists(value).or_else(|| turns_of_pairs(value))
@@ -79,7 +80,15 @@ fn turns_of_pairs(value: &Value) -> Option<Value> {
     };
     let mut turns = Vec::new();
     for pair in value.as_array()? {
-        let fields = pair.as_object().filter(|fields| fields.len() == 2)?;
+        let fields = pair.as_object()?;
+        // XTuner's first pair may have a system message.
+        let system = fields.get("system").filter(|_| turns.is_empty());
+        if fields.len() != 2 + usize::from(system.is_some()) {
+            return None;
+        }
+        if let Some(text) = system.and_then(Value::as_str).filter(|text| !text.trim().is_empty()) {
+            turns.push(json!({"role": "system", "content": text}));
+        }
         for wanted in ["user", "assistant"] {
             let text = fields.iter().find(|(key, _)| role(key) == Some(wanted))?.1.as_str()?;
             turns.push(json!({"role": wanted, "content": text}));
@@ -103,6 +112,20 @@ fn lift(values: &mut Map<String, Value>) {
     for (name, value) in fields {
         let is_system = is_request && name == "instructions";
         values.entry(if is_system { "system".into() } else { name }).or_insert(value);
+    }
+}
+
+/// Makes a chat of columns `user` (or `human`) and `assistant`, where the row asks nothing otherwise.
+fn join_turns(values: &mut Map<String, Value>) {
+    let is_turn = |name: &str| ["user", "human", "assistant"].contains(&name);
+    if QUESTIONS.iter().any(|name| values.contains_key(*name)) {
+        return;
+    }
+    let turns = values.iter().filter(|(name, _)| is_turn(name));
+    let pair: Map<_, _> = turns.map(|(name, value)| (name.clone(), value.clone())).collect();
+    if let Some(chat) = turns_of_pairs(&json!([pair])) {
+        values.retain(|name, _| !is_turn(name));
+        values.insert("messages".into(), chat);
     }
 }
 

@@ -38,8 +38,18 @@ fn files_of_one_dataset_are_read_in_order_up_to_the_limit() {
     let files = [files[0].clone(), write("c.jsonl", "{\"answer\":\"1\"}\n")];
     let message = open(&files, &Columns::default(), None).err().unwrap().to_string();
     assert!(message.contains("c.jsonl:1"), "{message}");
-    // The second file is not opened where the first has enough.
-    assert!(open(&[files[0].clone(), "none.jsonl".into()], &Columns::default(), Some(2)).is_ok());
+    // What columns mean, here that indices begin at 1, is the same where few rows are wanted.
+    let shard = |answers: [u8; 2]| -> String {
+        let row = |n| {
+            format!(
+                "{{\"question\":\"{n}?\",\"choices\":[\"w\",\"x\",\"y\",\"z\"],\"answer\":{n}}}\n"
+            )
+        };
+        answers.map(row).concat()
+    };
+    let files = [write("d.jsonl", &shard([1, 2])), write("e.jsonl", &shard([3, 4]))];
+    let first = |limit| open(&files, &Columns::default(), limit).unwrap().problems.remove(0).answer;
+    assert_eq!([first(None), first(Some(1))], ["A", "A"]);
 }
 
 /// The dataset of a file with this name and text.

@@ -37,18 +37,13 @@ mod tests {
     use std::io::Read;
 
     use crate::read::Columns;
+    use crate::unpack::tests::gzip;
 
     #[test]
     fn packed_texts_are_read_whatever_their_names_say() {
         let folder = tempfile::tempdir().unwrap();
         let json = r#"{"question": "1+1?", "answer": "2"}"#;
-        let gzip = |text: &str| {
-            let mut bytes = Vec::new();
-            flate2::read::GzEncoder::new(text.as_bytes(), flate2::Compression::fast())
-                .read_to_end(&mut bytes)
-                .unwrap();
-            bytes
-        };
+        let gzip = |text: &str| gzip(text.as_bytes());
         let zstandard = |text: &str| zstd::encode_all(text.as_bytes(), 1).unwrap();
         let lines = format!("\u{feff}{json}\n{}\n", json.replace("1+1", "2+0"));
         let table = "question;answer\n1+1?;2\n2+0?;2\n";

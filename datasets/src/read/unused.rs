@@ -20,17 +20,19 @@ const THOUGHTS: [&str; 8] =
 
 /// Words of the names of columns that are no part of a question: where a row is from, what it is about, how hard it is,
 /// what its answer is.
-const BESIDE: &str = "id ids uid uuid idx ind index key hash md5 sha source src origin original dataset data url \
+pub(super) const BESIDE: &str = "id ids uid uuid idx ind index key hash md5 sha source src origin original dataset data url \
                       uri link href path file filename split subset level difficulty grade rating score scores \
                       point points type kind category categories topic subtopic subject domain field area tag tags \
                       skill skills ability lang language locale license date time timestamp year month day version \
                       model generator author creator user status name count length len size tokens rate acc \
                       accuracy reward rewards avg mean std prob votes likes rank weight seed meta metadata info \
                       extra style method format library contest competition exam round chapter section page group \
-                      cluster env class label labels answer answers ans solution solutions gold truth target \
+                      cluster env error class label labels answer answers ans solution solutions gold truth target \
                       targets output outcome response generations completion pred prediction result results \
                       expected reason reasoning thinking thought rationale explanation verdict verify valid passed \
                       tools kwargs correct quality step steps reference refs note finish chain is has num";
+/// Words of the names of numbers that say how an answer is compared.
+const TOLERANCES: &str = "tolerance tol rtol atol precision margin epsilon eps";
 /// What numbers stand for in questions whose numbers have a column of their own: MAWPS.
 const NUMBERS: [&str; 4] = ["N_00", "number0", "number_0", "num_0"];
 
@@ -59,10 +61,12 @@ impl Layout {
         let is_free =
             |name: &str| !["`", "."].iter().any(|end| note.contains(&format!("`{name}{end}")));
         let is_found = matches!(self.question, QuestionColumns::Found { .. });
+        let is_judged = purpose == Purpose::Judge;
         let is_known = |name: &str| {
-            SOLUTIONS.contains(&name) || ANSWERS.contains(&name) && purpose == Purpose::Judge
+            SOLUTIONS.contains(&name) && (is_judged || self.learns(rows, name))
+                || ANSWERS.contains(&name) && is_judged
         };
-        let told = variables::note(rows);
+        let told = variables::note(rows, &self.question);
         let is_told = |name: &str| told.contains(&format!("`{name}`"));
         let names = || first.values.keys().map(String::as_str);
         let length =
@@ -138,6 +142,18 @@ impl Layout {
 }
 
 impl Layout {
+    /// Whether what is learned has the texts of a column.
+    fn learns(&self, rows: &[Row], name: &str) -> bool {
+        let learned = |row: &Row| match &self.answer {
+            AnswerColumn::Worked(column) => row.text(column).map(one_spaced),
+            _ => self.text_beside(row).map(|(text, _)| one_spaced(&text)),
+        };
+        let has = |row: &Row, text: &str| {
+            learned(row).is_some_and(|learned| learned.contains(&one_spaced(text)))
+        };
+        rows.iter().take(LOOKED_AT).all(|row| row.text(name).is_none_or(|text| has(row, text)))
+    }
+
     /// System messages and turns of chats that are not read, in words for the user.
     fn unused_turns(
         &self,
@@ -220,11 +236,12 @@ fn may_be_asked(rows: &[Asked<'_>], name: &str) -> bool {
         || rows.iter().filter_map(|(row, _)| row.values.get(name)).filter(|it| !is_empty(it));
     let Some(first) = values().next() else { return false };
     let is_fraction = first.as_f64().is_some_and(|number| number.fract() != 0.0);
-    let is_flag = first.is_boolean() || is_fraction || chat::is_chat(first);
+    let is_tolerance = words.iter().any(|word| names::is_in(TOLERANCES, word));
+    let is_flag = first.is_boolean() || is_fraction && !is_tolerance || chat::is_chat(first);
     (right_choices::of_wrong(name).is_some() || !words.iter().any(is_beside))
         && !VERDICTS.contains(&name)
         && !is_flag
-        && (rows.len() == 1 || values().any(|value| value != first))
+        && (rows.len() == 1 || values().count() < rows.len() || values().any(|it| it != first))
 }
 
 /// Columns behind what is said of them; nothing where there are none.

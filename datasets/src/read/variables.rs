@@ -6,10 +6,14 @@ use serde_json::{Map, Value};
 
 use super::Row;
 use super::chat::{TOOLS, without_nulls};
+use super::layout::QuestionColumns;
 use crate::verify::short;
+use tealight_core::Message;
 
 /// The column of other variables.
 const VARIABLES: &str = "chat_template_kwargs";
+/// The column of earlier turns.
+const HISTORY: &str = "history";
 
 /// The variables of a row; none for most.
 pub(super) fn of_row(row: &Row) -> Result<Map<String, Value>, String> {
@@ -56,20 +60,23 @@ fn parsed(value: &Value) -> Cow<'_, Value> {
     inner.map_or(Cow::Borrowed(value), Cow::Owned)
 }
 
-/// Refuses columns that say what the model is told, in a form that is not read: LLaMA-Factory's earlier turns, OpenAI's
-/// older tools.
+/// The earlier turns of a row in LLaMA-Factory's form, pairs of what the user and the assistant said.
+pub(super) fn history(row: &Row) -> Vec<Message> {
+    let pair = |item: &Value| match item.as_array()?.as_slice() {
+        [Value::String(asked), Value::String(reply)] => {
+            Some([Message::user(asked), Message::new("assistant", reply)])
+        }
+        _ => None,
+    };
+    let pairs = row.values.get(HISTORY).and_then(Value::as_array);
+    let pairs: Option<Vec<_>> = pairs.and_then(|pairs| pairs.iter().map(pair).collect());
+    pairs.into_iter().flatten().flatten().collect()
+}
+
+/// Refuses columns that say what the model is told, in a form that is not read: OpenAI's older tools.
 pub(super) fn refuse_other_forms(row: &Row) -> Result<(), String> {
     let items =
         |name: &str| row.values.get(name).and_then(Value::as_array).filter(|x| !x.is_empty());
-    let is_pair = |item: &Value| {
-        item.as_array().is_some_and(|pair| pair.len() == 2 && pair.iter().all(Value::is_string))
-    };
-    if items("history").is_some_and(|turns| turns.iter().all(is_pair)) {
-        return Err(
-            "column `history` holds earlier turns: write the whole chat in a column `messages`"
-                .into(),
-        );
-    }
     if items("functions").is_some_and(|tools| tools.iter().all(is_tool)) {
         return Err("column `functions` holds tools: name it `tools`, each of its values as {\"type\": \"function\", \
                     \"function\": ..}"
@@ -79,9 +86,14 @@ pub(super) fn refuse_other_forms(row: &Row) -> Result<(), String> {
 }
 
 /// The columns that are read besides, for the line that names columns.
-pub(super) fn note(rows: &[Row]) -> String {
+pub(super) fn note(rows: &[Row], question: &QuestionColumns) -> String {
     let has_variables = |row: &Row| row.values.get(VARIABLES).is_some_and(|value| !value.is_null());
     let mut note = String::new();
+    // A template writes all turns.
+    let is_shown = *question != QuestionColumns::Template;
+    if is_shown && rows.iter().any(|row| !history(row).is_empty()) {
+        note.push_str(&format!(", earlier turns = `{HISTORY}`"));
+    }
     if rows.iter().any(|row| tools(row).is_some()) {
         note.push_str(&format!(", tools = `{TOOLS}`"));
     }

@@ -89,10 +89,7 @@ pub trait Task: Sized {
     fn letters(&self) -> Vec<u8>;
 
     /// Judges a prefix (never empty, made of [`Task::letters`], no prefix of it an answer): `true` for an answer,
-    /// `false` for what may become one.
-    ///
-    /// # Errors
-    /// Why no answer begins so.
+    /// `false` for what may become one, or the reason why no answer begins so.
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str>;
 
     /// Canonical form of an answer: two answers of one class are one solution.

@@ -19,7 +19,7 @@ fn sees(a: usize, b: usize) -> bool {
 }
 
 impl Sudoku {
-    /// Whether digits so far agree with each other.
+    /// Whether the last digit stands twice in its row, column or block.
     fn clashes(prefix: &[u8]) -> bool {
         let last = prefix.len() - 1;
         (0..last).any(|cell| sees(cell, last) && prefix[cell] == prefix[last])

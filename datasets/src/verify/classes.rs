@@ -22,7 +22,7 @@ impl WithClasses {
         let argument = spec.strip_prefix("python:").ok_or_else(|| {
             refused("--classes takes a Python function: python:FILE.py:FUNCTION".to_owned())
         })?;
-        let function = python::open_classes(argument).map_err(refused)?;
+        let function = python::open(argument, "classes").map_err(refused)?;
         Ok(Arc::new(Self { verifier, function, spec: spec.to_owned() }))
     }
 

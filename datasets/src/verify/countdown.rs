@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use dashu_ratio::RBig;
 
-use super::math::Mode as MathMode;
+use super::math::Mode;
 use super::math::answer::{self, Rule};
 use super::{Expression, tail};
 use crate::{Problem, Verdict, Verifier};
@@ -21,20 +21,10 @@ const MAX_SEARCHED: usize = 64 << 10;
 /// Most numbers of a problem.
 pub const MAX_NUMBERS: usize = 32;
 
-/// Where the expression may stand.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// In a box, a tag, after "the answer is" or `####`, or nothing else: for rewards.
-    Strict,
-    /// Also the last expression of a text.
-    #[default]
-    Flexible,
-}
-
 /// Checks Countdown answers.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Countdown {
-    /// Where the expression is looked for.
+    /// Where the expression may stand: in a place of an answer or alone, or also last in a text.
     pub mode: Mode,
 }
 
@@ -125,7 +115,7 @@ impl Found {
 
 /// Where a completion names its answer: the last closed box, tag, phrase or line of hashes.
 fn named(text: &str) -> Option<&str> {
-    let of_box = answer::find(text, MathMode::Strict).filter(|found| found.rule == Rule::Box);
+    let of_box = answer::find(text, Mode::Strict).filter(|found| found.rule == Rule::Box);
     let of_box = of_box.and_then(|found| Some((found.span.start, text.get(found.span)?)));
     let tag = text.rfind("<answer>").map(|at| {
         let inner = &text[at + "<answer>".len()..];
@@ -155,7 +145,7 @@ fn read(text: &str) -> Option<Found> {
     if plain.len() > MAX_BYTES {
         return None;
     }
-    let parse = |side: &str| Expression::parse(side.trim()).ok();
+    let parse = |side: &str| Expression::parse(side.trim());
     let Some((left, right)) = plain.split_once('=') else {
         return Some(Found { expression: parse(plain)?, claimed: None });
     };

@@ -34,24 +34,14 @@ pub enum Expression {
     Binary(Operator, Box<Expression>, Box<Expression>),
 }
 
-/// The text is not an expression of the grammar.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not an arithmetic expression at byte {at}")]
-pub struct ParseError {
-    /// Where reading stopped.
-    pub at: usize,
-}
-
 impl Expression {
-    /// Reads the whole of `text`; spaces are ignored.
-    ///
-    /// # Errors
-    /// Anything outside the grammar, numbers of more than nine digits, more than 32 levels.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
+    /// Reads the whole of `text`; spaces are ignored. None of anything outside the grammar, numbers of more than nine
+    /// digits, more than 32 levels.
+    pub fn parse(text: &str) -> Option<Self> {
         let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
         let mut parser = Parser { bytes: &bytes, at: 0, depth: 0 };
         let expression = parser.sum()?;
-        if parser.at == bytes.len() { Ok(expression) } else { Err(parser.error()) }
+        (parser.at == bytes.len()).then_some(expression)
     }
 
     /// The exact value; `None` where something is divided by zero.
@@ -182,24 +172,20 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn error(&self) -> ParseError {
-        ParseError { at: self.at }
-    }
-
-    fn sum(&mut self) -> Result<Expression, ParseError> {
+    fn sum(&mut self) -> Option<Expression> {
         self.chain(Self::product, [(b'+', Operator::Add), (b'-', Operator::Sub)])
     }
 
-    fn product(&mut self) -> Result<Expression, ParseError> {
+    fn product(&mut self) -> Option<Expression> {
         self.chain(Self::atom, [(b'*', Operator::Mul), (b'/', Operator::Div)])
     }
 
     /// `operand (operator operand)*`, grouped to the left.
     fn chain(
         &mut self,
-        operand: fn(&mut Self) -> Result<Expression, ParseError>,
+        operand: fn(&mut Self) -> Option<Expression>,
         operators: [(u8, Operator); 2],
-    ) -> Result<Expression, ParseError> {
+    ) -> Option<Expression> {
         let mut left = operand(self)?;
         while let Some(byte) = self.bytes.get(self.at) {
             let Some((_, operator)) = operators.iter().find(|(symbol, _)| symbol == byte) else {
@@ -209,31 +195,31 @@ impl Parser<'_> {
             let right = operand(self)?;
             left = Expression::Binary(*operator, Box::new(left), Box::new(right));
         }
-        Ok(left)
+        Some(left)
     }
 
-    fn atom(&mut self) -> Result<Expression, ParseError> {
+    fn atom(&mut self) -> Option<Expression> {
         if self.bytes.get(self.at) == Some(&b'(') {
             if self.depth == MAX_DEPTH {
-                return Err(self.error());
+                return None;
             }
             self.at += 1;
             self.depth += 1;
             let inner = self.sum()?;
             self.depth -= 1;
             if self.bytes.get(self.at) != Some(&b')') {
-                return Err(self.error());
+                return None;
             }
             self.at += 1;
-            return Ok(inner);
+            return Some(inner);
         }
         let rest = &self.bytes[self.at..];
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 || digits > MAX_DIGITS {
-            return Err(self.error());
+            return None;
         }
         let number = rest[..digits].iter().fold(0, |n, byte| n * 10 + u32::from(byte - b'0'));
         self.at += digits;
-        Ok(Expression::Number(number))
+        Some(Expression::Number(number))
     }
 }

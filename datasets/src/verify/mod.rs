@@ -2,7 +2,6 @@
 //!
 //! To add one, write a file with a [`Verifier`] and a row of [`VERIFIERS`].
 
-mod advantages;
 mod classes;
 pub mod countdown;
 mod exact;
@@ -20,13 +19,13 @@ use crate::{DataError, Result, Verifier, task};
 use tealight_core::display::shortened;
 use tealight_core::similar::nearest;
 
-pub use advantages::GroupFunction;
 pub(crate) use classes::WithClasses;
 pub use exact::Exact;
-pub use expression::{Expression, Operator, ParseError};
+pub use expression::{Expression, Operator};
 pub use numeric::Numeric;
 pub use pattern::Pattern;
 pub use program::Program;
+pub use python::group_function;
 
 /// What a verifier reads besides the completion and the gold answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +157,7 @@ pub const VERIFIERS: [VerifierSpec; 10] = [
         )],
         reads: Reads::Program,
         open: |request| {
-            Ok(Arc::new(python::open(request.argument)?.from_reward(request.threshold)))
+            Ok(Arc::new(python::open(request.argument, "verdicts")?.from_reward(request.threshold)))
         },
     },
     VerifierSpec {
@@ -175,7 +174,7 @@ pub const VERIFIERS: [VerifierSpec; 10] = [
         ],
         reads: Reads::Nothing,
         open: |request| match request.argument {
-            "strict" => Ok(Arc::new(countdown::Countdown { mode: countdown::Mode::Strict })),
+            "strict" => Ok(Arc::new(countdown::Countdown { mode: math::Mode::Strict })),
             _ => request.plain(countdown::Countdown::default()),
         },
     },
@@ -203,17 +202,11 @@ pub fn reads(spec: &str) -> Option<Reads> {
 }
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
-///
-/// # Errors
-/// An unknown name, or an argument that the verifier does not take.
 pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
     open_graded(spec, None)
 }
 
 /// The same, where a completion is correct whose reward is at least `threshold`; 1 unless given.
-///
-/// # Errors
-/// An unknown name, or an argument that the verifier does not take.
 pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifier>> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let request = Request { spec, argument, threshold };

@@ -42,7 +42,7 @@ const MAX_ANSWER: usize = 1 << 20;
 const GROUP: &str = r#"(while kill -0 "$1" 2>&-; do sleep 1; done; kill -9 0) < /dev/null > /dev/null 2>&1 &
 "#;
 
-/// Has a program judge.
+/// Has a program judge, or a function of Python.
 pub struct Program {
     name: &'static str,
     /// The program's name in messages.
@@ -108,9 +108,6 @@ struct Reply {
 
 impl Program {
     /// Reads `COMMAND` or `timeout=SECONDS:COMMAND`; the command is run by the shell.
-    ///
-    /// # Errors
-    /// No command, or a timeout that is none.
     pub fn new(argument: &str) -> Result<Self, String> {
         let (timeout, command) = limited(argument)?;
         if command.trim().is_empty() {

@@ -18,23 +18,17 @@ const DRIVER: &str = include_str!("python.py");
 /// How long the file may take to be imported: libraries of tensors take their time.
 const LOADING: Duration = Duration::from_secs(120);
 
-/// Opens `FILE.py:FUNCTION` or `timeout=SECONDS:FILE.py:FUNCTION`. The interpreter is `$TEALIGHT_PYTHON`, or `python3`.
-pub(super) fn open(argument: &str) -> Result<Program, String> {
-    started(argument, "verdicts")
+/// The function of the advantages of a group of samples that `FILE.py:FUNCTION` names.
+///
+/// It names what it reads: its parameters are the names that the language of rules has, each an array with one number a
+/// sample, or a number. It returns one number a sample.
+pub fn group_function(argument: &str) -> Result<Program, String> {
+    open(argument, "advantages")
 }
 
-/// The same for a function of solution classes, `FUNCTION(completion)`.
-pub(super) fn open_classes(argument: &str) -> Result<Program, String> {
-    started(argument, "classes")
-}
-
-/// The same for a function of the advantages of a group.
-pub(super) fn open_advantages(argument: &str) -> Result<Program, String> {
-    started(argument, "advantages")
-}
-
-/// Starts the interpreter for a function that gives `what`.
-fn started(argument: &str, what: &str) -> Result<Program, String> {
+/// Opens `FILE.py:FUNCTION` or `timeout=SECONDS:FILE.py:FUNCTION`, which gives `what`: `verdicts`, `classes` (of
+/// completions) or `advantages`. The interpreter is `$TEALIGHT_PYTHON`, or `python3`.
+pub(super) fn open(argument: &str, what: &str) -> Result<Program, String> {
     let (timeout, rest) = limited(argument)?;
     let (file, function) = rest
         .rsplit_once(':')

@@ -31,6 +31,12 @@ impl Random {
         &items[self.int(0, items.len() as i64 - 1) as usize]
     }
 
+    /// One of the texts with `~` between them.
+    pub(crate) fn pick_of<'a>(&mut self, texts: &'a str) -> &'a str {
+        let texts: Vec<&'a str> = texts.split('~').collect();
+        texts[self.int(0, texts.len() as i64 - 1) as usize]
+    }
+
     /// Whether one of `count` comes up.
     pub(crate) fn one_in(&mut self, count: i64) -> bool {
         self.int(1, count) == 1

@@ -103,14 +103,9 @@ fn around_gold(r: &mut Random, gold: &str) -> String {
     if gold.contains("box") {
         return gold.to_owned();
     }
-    let patterns = [
-        "['V']",
-        "$V$",
-        "We add them.\n\nAnswer: $V$",
-        "So it is $\\boxed{V}$.",
-        "The steps are clear.\n#### V",
-    ];
-    r.pick(&patterns).replace('V', gold)
+    let patterns = "\
+        ['V']~$V$~We add them.\n\nAnswer: $V$~So it is $\\boxed{V}$.~The steps are clear.\n#### V";
+    r.pick_of(patterns).replace('V', gold)
 }
 
 /// How often a mode is wrong about one kind.

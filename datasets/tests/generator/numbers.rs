@@ -2,39 +2,18 @@
 
 use crate::item::{Item, Random, gcd, grouped, in_script};
 
-const SMALL: [&str; 20] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-];
-
-const TENS: [&str; 10] =
-    ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+const SMALL: &str = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen \
+                     sixteen seventeen eighteen nineteen";
+const TENS: &str = "twenty thirty forty fifty sixty seventy eighty ninety";
 
 fn in_words(n: i64) -> String {
+    let word = |list: &'static str, at: i64| list.split(' ').nth(at as usize).unwrap();
     match n {
-        0..=19 => SMALL[n as usize].into(),
-        20..=99 if n % 10 == 0 => TENS[(n / 10) as usize].into(),
-        20..=99 => format!("{}-{}", TENS[(n / 10) as usize], SMALL[(n % 10) as usize]),
-        _ if n % 100 == 0 => format!("{} hundred", SMALL[(n / 100) as usize]),
-        _ => format!("{} hundred {}", SMALL[(n / 100) as usize], in_words(n % 100)),
+        0..=19 => word(SMALL, n).into(),
+        20..=99 if n % 10 == 0 => word(TENS, n / 10 - 2).into(),
+        20..=99 => format!("{}-{}", word(TENS, n / 10 - 2), word(SMALL, n % 10)),
+        _ if n % 100 == 0 => format!("{} hundred", word(SMALL, n / 100)),
+        _ => format!("{} hundred {}", word(SMALL, n / 100), in_words(n % 100)),
     }
 }
 

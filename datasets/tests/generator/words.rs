@@ -72,20 +72,10 @@ pub(crate) fn choice(r: &mut Random) -> Item {
 }
 
 pub(crate) fn word(r: &mut Random) -> Item {
-    let words = [
-        "Evelyn",
-        "circle",
-        "Tuesday",
-        "hyperbola",
-        "Karim",
-        "red",
-        "isosceles",
-        "Saturday",
-        "parabola",
-    ];
-    let w = *r.pick(&words);
+    const WORDS: &str = "Evelyn~circle~Tuesday~hyperbola~Karim~red~isosceles~Saturday~parabola";
+    let w = r.pick_of(WORDS);
     let o = loop {
-        let o = *r.pick(&words);
+        let o = r.pick_of(WORDS);
         if o != w {
             break o;
         }

@@ -8,80 +8,43 @@ pub(crate) struct Wrapped {
     pub(crate) is_marked: bool,
 }
 
-const MARKED_MATH: [&str; 22] = [
-    "\\boxed{V}",
-    "$\\boxed{V}$",
-    "The final answer is \\boxed{V}.",
-    "So $D+1$ is too large, and the result is $\\boxed{V}$.",
-    "\\[\\boxed{V}\\]",
-    "The answer is $V$.",
-    "We have D cases. Therefore the answer is $V$.",
-    "Final Answer: $V$",
-    "**Answer:** $V$",
-    "<answer>$V$</answer>",
-    "<answer>\\boxed{V}</answer>",
-    "<think>Maybe \\boxed{D}? Let me see.</think>\nIt is \\boxed{V}.",
-    "At first I got \\boxed{D}, but I forgot a case. The correct value is \\boxed{V}.",
-    "therefore \\boxed{V}. Let me explain it once more.\n\n**Final Answer**\n\\boxed{V}",
-    "#### $V$",
-    "\\boxed{V}<|im_end|>",
-    "$$\\fbox{V}$$",
-    "<scratchpad>D</scratchpad>The answer is $V$",
-    "Thus the final answer is: $$V$$",
-    "\\boxed{V}\n\nQuestion: How many are D and D?\nAnswer: \\boxed{D}",
-    "**Step 1** D of them.\n**Step 2** So we get \\boxed{V}",
-    "The correct answer is \\(V\\).",
-];
+const MARKED_MATH: &str = "\
+    \\boxed{V}~$\\boxed{V}$~The final answer is \\boxed{V}.~\
+    So $D+1$ is too large, and the result is $\\boxed{V}$.~\\[\\boxed{V}\\]~The answer is $V$.~\
+    We have D cases. Therefore the answer is $V$.~Final Answer: $V$~**Answer:** $V$~<answer>$V$</answer>~\
+    <answer>\\boxed{V}</answer>~<think>Maybe \\boxed{D}? Let me see.</think>\nIt is \\boxed{V}.~\
+    At first I got \\boxed{D}, but I forgot a case. The correct value is \\boxed{V}.~\
+    therefore \\boxed{V}. Let me explain it once more.\n\n**Final Answer**\n\\boxed{V}~#### $V$~\
+    \\boxed{V}<|im_end|>~$$\\fbox{V}$$~<scratchpad>D</scratchpad>The answer is $V$~\
+    Thus the final answer is: $$V$$~\\boxed{V}\n\nQuestion: How many are D and D?\nAnswer: \\boxed{D}~\
+    **Step 1** D of them.\n**Step 2** So we get \\boxed{V}~The correct answer is \\(V\\).";
 
-const OPEN_MATH: [&str; 6] = [
-    "$V$",
-    "So it is $V$.",
-    "We find D first, and therefore $x$ has the value $V$.",
-    "V",
-    "Thus the result is $V$. Hope this helps!",
-    "Hence we get\n\\[V\\]",
-];
+const OPEN_MATH: &str = "\
+    $V$~So it is $V$.~We find D first, and therefore $x$ has the value $V$.~V~\
+    Thus the result is $V$. Hope this helps!~Hence we get\n\\[V\\]";
 
-const MARKED_PLAIN: [&str; 16] = [
-    "The answer is V.",
-    "ANSWER: V",
-    "Answer: V",
-    "#### V",
-    "She has D of them.\n#### V",
-    "<answer>V</answer>",
-    "<answer> V </answer>",
-    "So the final answer is V.",
-    "**Final Answer:** V",
-    "Therefore, the answer is: V",
-    "<think>D is too small.</think>The answer is V.",
-    "The answer is V\n\nQuestion: What is D?\nAnswer: D",
-    "There are D in all, so the correct answer is V.",
-    "<final_answer>V</final_answer>",
-    "La respuesta es V.",
-    "答案是V。",
-];
+const MARKED_PLAIN: &str = "\
+    The answer is V.~ANSWER: V~Answer: V~#### V~She has D of them.\n#### V~<answer>V</answer>~\
+    <answer> V </answer>~So the final answer is V.~**Final Answer:** V~Therefore, the answer is: V~\
+    <think>D is too small.</think>The answer is V.~The answer is V\n\nQuestion: What is D?\nAnswer: D~\
+    There are D in all, so the correct answer is V.~<final_answer>V</final_answer>~La respuesta es V.~答案是V。";
 
-const OPEN_PLAIN: [&str; 5] = [
-    "V",
-    "So it is V.",
-    "Thus we get D first, and in the end the result is V.",
-    "**V**",
-    "The result: V",
-];
+const OPEN_PLAIN: &str = "\
+    V~So it is V.~Thus we get D first, and in the end the result is V.~**V**~The result: V";
 
 /// Puts an answer in LaTeX into a completion.
 pub(crate) fn math(r: &mut Random, answer: &str) -> Wrapped {
-    wrap(r, answer, &MARKED_MATH, &OPEN_MATH)
+    wrap(r, answer, MARKED_MATH, OPEN_MATH)
 }
 
 /// Puts an answer in plain text into a completion.
 pub(crate) fn plain(r: &mut Random, answer: &str) -> Wrapped {
-    wrap(r, answer, &MARKED_PLAIN, &OPEN_PLAIN)
+    wrap(r, answer, MARKED_PLAIN, OPEN_PLAIN)
 }
 
-fn wrap(r: &mut Random, answer: &str, marked: &[&str], open: &[&str]) -> Wrapped {
+fn wrap(r: &mut Random, answer: &str, marked: &str, open: &str) -> Wrapped {
     let is_marked = !r.one_in(5);
-    let pattern = *r.pick(if is_marked { marked } else { open });
+    let pattern = r.pick_of(if is_marked { marked } else { open });
     let distractor = r.int(1001, 1999).to_string();
     let text = pattern.replace('D', &distractor).replace('V', answer);
     Wrapped { text, is_marked }

@@ -1,7 +1,7 @@
 //! Functions of Python that give the advantages of a group.
 
 use serde_json::json;
-use tealight_datasets::verify::GroupFunction;
+use tealight_datasets::verify::group_function;
 
 const FUNCTIONS: &str = r#"
 import math
@@ -44,7 +44,7 @@ fn a_function_gives_one_finite_number_a_sample_or_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rule.py");
     std::fs::write(&file, FUNCTIONS).unwrap();
-    let open = |name: &str| GroupFunction::open(&format!("timeout=1:{}:{name}", file.display()));
+    let open = |name: &str| group_function(&format!("timeout=1:{}:{name}", file.display()));
     let centred = match open("centred") {
         Err(why) if why.contains("not found") || why.contains("ended while") => {
             return eprintln!("no python3, not tested: {why}");

@@ -1,7 +1,8 @@
 //! Expressions that use each number once.
 
 use tealight_core::Prompt;
-use tealight_datasets::verify::countdown::{Countdown, Mode};
+use tealight_datasets::verify::countdown::Countdown;
+use tealight_datasets::verify::math::Mode;
 use tealight_datasets::{Problem, Verdict, Verifier};
 
 fn verdict_of(gold: &str, completion: &str, mode: Mode) -> Verdict {
@@ -39,21 +40,13 @@ fn each_number_must_be_used_exactly_once() {
 
 #[test]
 fn the_expression_is_found_where_an_answer_is_named() {
-    for text in [
-        "3*8*1",
-        "3 * 8 * 1 = 24",
-        "24 = 3*8*1",
-        "<answer>3*8*1</answer>",
-        "I try 3+8 first. <answer> (3 * 8) * 1 = 24 </answer>",
-        "So \\boxed{3*8*1}",
-        "Thus $\\boxed{3 \\times 8 \\cdot 1 = 24}$.",
-        "<answer>\\boxed{\\frac{3}{1}\\times 8}</answer>",
-        "<answer>$\\left(3 \\div 1\\right) \\times 8$</answer>",
-        "Let me think.\nThe answer is 3*8*1.",
-        "**Answer:** 3 × 8 × 1 = 24",
-        "3*8=24 and 24*1=24\n#### 3*8*1",
-        "<answer>The expression is 3*8*1</answer>",
-    ] {
+    let texts = "\
+        3*8*1~3 * 8 * 1 = 24~24 = 3*8*1~<answer>3*8*1</answer>~\
+        I try 3+8 first. <answer> (3 * 8) * 1 = 24 </answer>~So \\boxed{3*8*1}~\
+        Thus $\\boxed{3 \\times 8 \\cdot 1 = 24}$.~<answer>\\boxed{\\frac{3}{1}\\times 8}</answer>~\
+        <answer>$\\left(3 \\div 1\\right) \\times 8$</answer>~Let me think.\nThe answer is 3*8*1.~\
+        **Answer:** 3 × 8 × 1 = 24~3*8=24 and 24*1=24\n#### 3*8*1~<answer>The expression is 3*8*1</answer>";
+    for text in texts.split('~') {
         for mode in [Mode::Strict, Mode::Flexible] {
             let verdict = verdict_of("3,8,1=24", text, mode);
             assert!(verdict.is_correct(), "{text} ({mode:?}): {verdict:?}");
@@ -72,16 +65,10 @@ fn the_expression_is_found_where_an_answer_is_named() {
 
 #[test]
 fn an_attempt_that_is_not_the_named_answer_earns_nothing() {
-    for text in [
-        "3*8*1 = 24 works, but <answer>3+8+1</answer>",
-        "\\boxed{24}",
-        "The answer is 24.",
-        "3*8*1=24=24",
-        "3*8=24*1=24",
-        "<answer>3+8+1 or 3*8*1</answer>",
-        "It cannot be done.",
-        "3*8=24, 24*1=24",
-    ] {
+    let texts = "\
+        3*8*1 = 24 works, but <answer>3+8+1</answer>~\\boxed{24}~The answer is 24.~3*8*1=24=24~3*8=24*1=24~\
+        <answer>3+8+1 or 3*8*1</answer>~It cannot be done.~3*8=24, 24*1=24";
+    for text in texts.split('~') {
         for mode in [Mode::Strict, Mode::Flexible] {
             assert!(!verdict_of("3,8,1=24", text, mode).is_correct(), "{text} ({mode:?})");
         }

@@ -40,9 +40,9 @@ fn printing_keeps_the_tree() {
 #[test]
 fn hostile_text_is_refused() {
     for text in ["", "1+", "(1", "1)", "--1", "1 1x", "9999999999", "²", "1+é"] {
-        assert!(Expression::parse(text).is_err(), "{text}");
+        assert!(Expression::parse(text).is_none(), "{text}");
     }
-    assert!(Expression::parse(&"(".repeat(1_000_000)).is_err());
+    assert!(Expression::parse(&"(".repeat(1_000_000)).is_none());
     let long = vec!["1"; 2_000].join("+");
     assert!(Expression::parse(&long).unwrap().value().is_some());
 }

@@ -68,29 +68,23 @@ fn order_counts_only_where_the_gold_orders() {
 fn forbidden_statements_are_wrong_costly_ones_unjudged_and_none_changes_anything() {
     let sql = Sql::from_scripts();
     let gold = "SELECT COUNT(*) FROM pets";
-    for hostile in [
-        "DELETE FROM pets",
-        "DROP TABLE pets",
-        "SELECT 4; DELETE FROM pets",
-        "ATTACH DATABASE '/tmp/tealight-escape.sqlite' AS x",
-        "SELECT 4 UNION SELECT load_extension('x')",
-        "PRAGMA writable_schema = 1",
-        "CREATE TABLE t(x)",
-        "INSERT INTO pets VALUES ('E','dog',1,1)",
-        "UPDATE pets SET age = 0",
-        "VACUUM INTO '/tmp/tealight-escape.sqlite'",
-        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n",
-        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
-        "SELECT COUNT(*) FROM pets a, pets b, pets c, pets d, pets e, pets f, pets g, pets h, pets i, pets j, pets k, pets l, pets m, pets n",
-        "SELECT length(zeroblob(1000000000))",
-        "SELECT replace(hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))), '6', hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))))",
-        "BEGIN; SELECT 4",
-        "EXPLAIN SELECT 4",
-        "REINDEX",
-    ] {
+    let texts = "\
+        DELETE FROM pets~DROP TABLE pets~SELECT 4; DELETE FROM pets~\
+        ATTACH DATABASE '/tmp/tealight-escape.sqlite' AS x~SELECT 4 UNION SELECT load_extension('x')~\
+        PRAGMA writable_schema = 1~CREATE TABLE t(x)~INSERT INTO pets VALUES ('E','dog',1,1)~\
+        UPDATE pets SET age = 0~VACUUM INTO '/tmp/tealight-escape.sqlite'~\
+        WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n~\
+        WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n~\
+        SELECT COUNT(*) FROM pets a, pets b, pets c, pets d, pets e, pets f, pets g, pets h, pets i, pets j, pets k, pets l, pets m, pets n~\
+        SELECT length(zeroblob(1000000000))~\
+        SELECT replace(hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))), '6', hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))))~\
+        BEGIN; SELECT 4~EXPLAIN SELECT 4~REINDEX";
+    for hostile in texts.split('~') {
         match verdict(&sql, gold, hostile) {
             Verdict::Wrong { why: Some(why), .. } => {
                 assert!(!why.is_empty() && !hostile.contains("n(x)"), "{hostile}: {why}");
+                // It has no result, and is forbidden even where it does nothing.
+                assert!(hostile != "REINDEX" || why.contains("forbidden"), "{why}");
             }
             Verdict::Unjudged { why, is_too_costly: true } => {
                 let is_costly = ["RECURSIVE", "COUNT(*)", "hex"];
@@ -101,15 +95,6 @@ fn forbidden_statements_are_wrong_costly_ones_unjudged_and_none_changes_anything
         assert!(verdict(&sql, gold, "SELECT 4").is_correct(), "after {hostile}");
     }
     assert!(!Path::new("/tmp/tealight-escape.sqlite").exists());
-}
-
-#[test]
-fn statements_without_a_result_are_forbidden_even_where_they_do_nothing() {
-    let sql = Sql::from_scripts();
-    match verdict(&sql, "SELECT 4", "REINDEX") {
-        Verdict::Wrong { why: Some(why), .. } => assert!(why.contains("forbidden"), "{why}"),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

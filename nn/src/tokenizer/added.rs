@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokenizers::AddedToken;
 
 use super::HubTokenizer;
-use super::files::{CONFIG, TOKENS, TokenizerFiles};
+use super::files::{CONFIG, EXTRA_TOKENS, TOKENS, TokenizerFiles};
 
 /// Older files name tokens here, with their ids.
 pub(super) const FILE: &str = "added_tokens.json";
@@ -40,7 +40,7 @@ impl TokenizerFiles {
         let (config, map, old) = (self.json(CONFIG)?, self.json(TOKENS)?, self.json(FILE)?);
         let mut special: Vec<Named> = Vec::new();
         for file in [&map, &config] {
-            for key in ["extra_special_tokens", "additional_special_tokens"] {
+            for key in EXTRA_TOKENS.into_iter().chain(["additional_special_tokens"]) {
                 let values: Vec<&Value> = match &file[key] {
                     Value::Array(values) => values.iter().collect(),
                     Value::Object(values) => values.values().collect(),
@@ -226,6 +226,8 @@ mod tests {
             tokens(r#"{"eos_token": "<e>", "added_tokens_decoder": {}}"#)["eos_token"],
             "<e>"
         );
+        let newer = tokens(r#"{"model_specific_special_tokens": {"image_token": "<i>"}}"#);
+        assert_eq!(newer["image_token"], "<i>");
     }
 
     #[test]

@@ -20,6 +20,9 @@ const MAX_TEMPLATES: usize = 64;
 /// The tokenizer itself, and what is said of it.
 const TOKENIZER: &str = "tokenizer.json";
 pub(super) const CONFIG: &str = "tokenizer_config.json";
+/// Keys of further tokens by name, before transformers 5 and since.
+pub(super) const EXTRA_TOKENS: [&str; 2] =
+    ["extra_special_tokens", "model_specific_special_tokens"];
 pub(super) const TOKENS: &str = "special_tokens_map.json";
 /// The chat template in a file of its own, as processors of older versions of transformers have it, and the folder of
 /// further ones.
@@ -247,7 +250,7 @@ impl TokenizerFiles {
         for file in files {
             let named = file.as_object().into_iter().flatten();
             let named = named.filter(|(name, _)| name.ends_with("_token"));
-            let extra = file["extra_special_tokens"].as_object().into_iter().flatten();
+            let extra = EXTRA_TOKENS.iter().flat_map(|key| file[*key].as_object()).flatten();
             for (name, token) in named.chain(extra) {
                 match token.as_str().or_else(|| token.get("content")?.as_str()) {
                     Some(text) => tokens.insert(name.clone(), text.to_owned()),

@@ -86,11 +86,12 @@ const MAX_GOLD: usize = 64 << 10;
 const MAX_POLAR: usize = 16;
 
 /// Where an answer may stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
     /// In a box, a tag, after "the answer is" or `####`: for rewards.
     Strict,
     /// Also the last formula or number: for evaluation.
+    #[default]
     Flexible,
 }
 

@@ -18,17 +18,13 @@ impl Program {
         is_named.then_some(reply.class).ok_or_else(|| format!("`{}`: {why}", self.command))
     }
 
-    /// The names that a function of a group reads.
-    pub(in crate::verify) fn reads(&self) -> &[String] {
+    /// The names of the parameters of a function of a group.
+    pub fn reads(&self) -> &[String] {
         self.reads.get().map_or(&[], Vec::as_slice)
     }
 
     /// The advantages of a group of `count` samples; `values` has what the function reads, by name.
-    pub(in crate::verify) fn advantages(
-        &self,
-        count: usize,
-        values: &Value,
-    ) -> Result<Vec<f64>, String> {
+    pub fn advantages(&self, count: usize, values: &Value) -> Result<Vec<f64>, String> {
         let ask = || {
             self.answer(serde_json::json!({ "request": null, "count": count, "values": values }))
         };

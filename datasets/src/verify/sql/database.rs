@@ -111,9 +111,6 @@ impl Databases {
     }
 
     /// Runs one query.
-    ///
-    /// # Errors
-    /// The reason why it has no result, for a person to read.
     pub fn run(&self, database: &Database, query: &str) -> Result<Rows, QueryError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let name = match (database, &self.folder) {
@@ -307,7 +304,6 @@ impl Guarded {
     }
 }
 
-/// SQLite's message for a failure.
 /// Limits the texts of a connection, and the patterns of LIKE and GLOB.
 pub(super) fn limit_lengths(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_TEXT)?;
@@ -315,6 +311,7 @@ pub(super) fn limit_lengths(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// SQLite's message for a failure.
 fn message(error: rusqlite::Error) -> String {
     match error {
         rusqlite::Error::MultipleStatement => "more than one statement".to_owned(),

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Map, Value as Json};
-use tealight_datasets::verify::GroupFunction;
+use tealight_datasets::verify::{Program, group_function};
 
 use super::GroupStats;
 use super::evaluate::{NAMES, Value};
@@ -20,7 +20,7 @@ pub const PREFIX: &str = "python:";
 pub(super) struct Function {
     /// `FILE.py:FUNCTION`, with `timeout=SECONDS:` before it where that is given.
     argument: String,
-    loaded: OnceLock<GroupFunction>,
+    loaded: OnceLock<Program>,
 }
 
 impl Function {
@@ -39,7 +39,7 @@ impl Function {
     /// Starts the interpreter that has the function.
     pub(super) fn load(&self) -> Result<()> {
         if self.loaded.get().is_none() {
-            let opened = GroupFunction::open(&self.argument);
+            let opened = group_function(&self.argument);
             let function = opened.map_err(|why| anyhow!("`advantage`: {why}"))?;
             self.loaded.get_or_init(|| function);
         }
