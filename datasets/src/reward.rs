@@ -13,7 +13,7 @@ const MAX_VERIFIERS: usize = 64;
 
 /// Why a threshold is refused.
 const NOT_GRADED: &str = "--correct-threshold has no effect on rewards of 0 and 1: it is for verifiers that grade, such \
-                          as python:, and for several --verifier";
+                          as python: and program:, and for several --verifier";
 
 /// The verifiers that reward completions.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -274,8 +274,12 @@ fn check_tally(tally: &Tally, most: usize) -> Result<()> {
     let counts = [samples, unjudged, tokens, thought_tokens, with_logp, &by_rule];
     let of_samples = [correct, &wrong, truncated, went_on, failed, no_answer, thoughts];
     // A chance of a problem is a product of as many factors.
-    let is_whole = *samples <= MAX_SAMPLES
-        && counts.iter().all(|count| **count <= most)
+    if *samples > MAX_SAMPLES {
+        bail!(
+            "problem `{problem}` has {samples} samples; at most {MAX_SAMPLES} of a problem are read"
+        );
+    }
+    let is_whole = counts.iter().all(|count| **count <= most)
         && of_samples.iter().chain(&[unknown_ends, unknown_lengths]).all(|count| *count <= samples)
         && Level::ALL.iter().all(|level| sum(classes.at(*level).multiplicities()) <= *correct)
         && truncated_correct <= truncated

@@ -17,3 +17,38 @@ pub fn divergence(kind: Divergence, logp: &Tensor, base_logp: &Tensor) -> Result
 pub fn entropy(logp: &Tensor) -> Result<Tensor> {
     (Exp.apply(logp)? * logp)?.sum(D::Minus1)?.neg()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, Var};
+    use candle_nn::ops::log_softmax;
+
+    #[test]
+    fn the_vocabulary_term_is_the_divergence_with_its_gradient() {
+        let base = Tensor::new(&[[0.5_f64, 0.3, 0.15, 0.05]], &Device::Cpu).unwrap().log().unwrap();
+        let start = [[0.3_f64, -0.2, 1.1, -2.0]];
+        for kind in Divergence::all() {
+            let value = |logits: &Tensor| {
+                let logp = log_softmax(logits, 1).unwrap();
+                divergence(kind, &logp, &base).unwrap().sum_all().unwrap()
+            };
+            let logits = Var::new(&start, &Device::Cpu).unwrap();
+            let grad = value(logits.as_tensor()).backward().unwrap();
+            let grad = grad.get(&logits).unwrap().to_vec2::<f64>().unwrap();
+            for index in 0..4 {
+                let shifted = |by: f64| {
+                    let mut point = start;
+                    point[0][index] += by;
+                    value(&Tensor::new(&point, &Device::Cpu).unwrap()).to_scalar::<f64>().unwrap()
+                };
+                let exact = (shifted(1e-6) - shifted(-1e-6)) / 2e-6;
+                assert!(
+                    (grad[0][index] - exact).abs() < 1e-8,
+                    "{kind}: {} {exact}",
+                    grad[0][index]
+                );
+            }
+        }
+    }
+}

@@ -22,8 +22,6 @@ pub(crate) use tealight_eval::report::shell_argument as as_argument;
 /// The message where a command has no directory to write to.
 pub(crate) const NO_OUTPUT: &str = "--output DIR is needed";
 
-/// What settings begin with that Tealight wrote.
-const MADE: &[u8] = b"# tealight ";
 /// The files of commands, which --overwrite removes.
 const OURS: [&str; 27] = [
     "config.toml",
@@ -211,14 +209,19 @@ pub(crate) fn is_free(output: &Path) -> bool {
     })
 }
 
+/// Whether settings are those that a command recorded: `# tealight 0.1.0, revision 1a2b3c4`.
+fn is_record(settings: &[u8]) -> bool {
+    let first = settings.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    first.starts_with("# tealight ") && first.contains(", revision ")
+}
+
 /// Whether a file is one that a command of Tealight's leaves before it has produced anything: settings, and the lock.
 fn is_settings(path: &Path) -> bool {
     match path.file_name().and_then(OsStr::to_str) {
         Some(".lock") => true,
         Some("request.json") => json_file::read::<EvaluationSpec>(path, MAX_RESULTS).is_ok(),
-        Some("config.toml") => {
-            read_limited(path, MAX_SMALL).is_ok_and(|text| text.starts_with(MADE))
-        }
+        Some("config.toml") => read_limited(path, MAX_SMALL).is_ok_and(|text| is_record(&text)),
         _ => false,
     }
 }
@@ -261,7 +264,7 @@ fn is_ours(output: &Path) -> bool {
     let settings = read("config.toml", MAX_SMALL);
     // A killed command may have left no more than its lock.
     let lock = read(".lock", MAX_SMALL);
-    settings.starts_with(MADE)
+    is_record(&settings)
         || json_file::read::<Maker>(&output.join("results.json"), MAX_RESULTS).is_ok()
         || lock.starts_with(OWNER.as_bytes())
 }
@@ -339,7 +342,9 @@ fn clear(output: &Path, existing: Existing) -> Result<()> {
     for entry in std::fs::read_dir(output)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_metrics = |target: &ReportTo| target.folder() == Some(name.as_str());
-        let is_ours = OURS.contains(&name.as_str())
+        // Settings that somebody wrote beside results are not ours to remove.
+        let is_other = name == "config.toml" && !is_settings(&entry.path());
+        let is_ours = OURS.contains(&name.as_str()) && !is_other
             || ReportTo::value_variants().iter().any(is_metrics)
             || NUMBERED.iter().any(|start| name.starts_with(start))
             || (name.contains("-seed") && is_run(&entry.path()));
@@ -373,7 +378,7 @@ mod tests {
         let output = folder.path().join("run");
         assert!(is_free(&output));
         std::fs::create_dir_all(output.join("samples")).unwrap();
-        std::fs::write(output.join("config.toml"), "# tealight 0.1.0\na = 1").unwrap();
+        std::fs::write(output.join("config.toml"), "# tealight 0.1.0, revision 1\na = 1").unwrap();
         std::fs::write(output.join("metrics.jsonl"), "").unwrap();
         assert!(is_free(&output) && fresh(&output, Existing::Keep).is_ok());
         std::fs::write(output.join("metrics.jsonl"), "{}\n").unwrap();
@@ -384,7 +389,7 @@ mod tests {
         std::fs::write(output.join("config.toml"), "a = 1").unwrap();
         let message = fresh(&output, Existing::Replace).unwrap_err().to_string();
         assert!(message.contains("did not write what is here (config.toml, metrics"), "{message}");
-        std::fs::write(output.join("config.toml"), "# tealight 0.1.0\n").unwrap();
+        std::fs::write(output.join("config.toml"), "# tealight 0.1.0, revision 1\n").unwrap();
         drop(fresh(&output, Existing::Replace).unwrap());
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");
         clear(&output, Existing::Replace).unwrap();

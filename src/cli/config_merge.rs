@@ -257,9 +257,9 @@ fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
 pub(super) fn kebab_case(program: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
     let command = arguments.get(1).and_then(|name| program.find_subcommand(name)).cloned();
     let takes_any = |word: &str| {
-        let is_it = |option: &&Arg| option.get_long() == word.strip_prefix("--");
-        let option = command.as_ref().and_then(|command| command.get_arguments().find(is_it));
-        option.is_some_and(Arg::is_allow_hyphen_values_set)
+        let Some(name) = word.strip_prefix("--") else { return false };
+        let mut options = command.iter().flat_map(Command::get_arguments);
+        options.any(|it| it.get_long() == Some(name) && it.is_allow_hyphen_values_set())
     };
     let mut is_value = false;
     for argument in arguments.iter_mut().take_while(|argument| *argument != "--") {
@@ -268,7 +268,7 @@ pub(super) fn kebab_case(program: &Command, mut arguments: Vec<OsString>) -> Vec
             let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
             *argument = format!("--{}{value}", name.replace('_', "-")).into();
         }
-        is_value = argument.to_str().is_some_and(takes_any);
+        is_value = !is_value && argument.to_str().is_some_and(takes_any);
     }
     arguments
 }

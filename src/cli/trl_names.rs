@@ -158,6 +158,11 @@ const OF_EVAL: &[(&str, &str)] = &[
 
 /// Commands of other tools, and what to use here.
 const COMMANDS: &[(&str, &str)] = &[
+    (
+        "launch",
+        "start the ranks with mpirun -np N tealight train, from a build with --features mpi",
+    ),
+    ("batch", "vllm run-batch answers files of requests; tealight grade reads their completions"),
     ("serve", "vLLM or SGLang serve a model; a command samples from a server with --engine URL"),
     ("grpo rloo dpo", "use tealight train --objective NAME (tealight objectives)"),
 ];

@@ -150,6 +150,12 @@ fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
     if architecture.activation != usual {
         bail!("GGUF export does not know this `hidden_act` in `{file_family}` models");
     }
+    // Queries, keys and values have biases in all `qwen2` models; in `llama` models their tensors say so.
+    let may_have_bias =
+        file_family == "llama" || file_family == "qwen2" && !architecture.output_bias;
+    if architecture.qkv_bias && !may_have_bias {
+        bail!("GGUF export does not know `attention_bias` in `{file_family}` models");
+    }
     if file_family == GEMMA_FILE {
         return refuse_gemma(architecture);
     }

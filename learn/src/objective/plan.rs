@@ -171,6 +171,13 @@ impl Estimator {
     pub(super) fn is_of_policy(self) -> bool {
         !matches!(self, Self::Generator | Self::Definition)
     }
+
+    /// The names of those that read samples of the policy, or of the others.
+    fn names(of_policy: bool) -> Vec<String> {
+        let all = Self::value_variants().iter().filter(|one| one.is_of_policy() == of_policy);
+        let named = all.filter_map(ValueEnum::to_possible_value);
+        named.map(|value| value.get_name().to_owned()).collect()
+    }
 }
 
 /// The estimate of Z, the base's validity on a prompt.

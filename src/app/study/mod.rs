@@ -157,7 +157,8 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
     checked.model.template.set_date(recorded, &process.ranks)?;
     let done = in_folder(checked, configurations, (output.clone(), claim.as_ref(), start), process);
     if done.as_ref().is_err_and(|error| error.is::<Interrupted>()) && process.ranks.is_first() {
-        folder_settings::say_how_to_continue("study", options, &output)?;
+        let said = folder_settings::say_how_to_continue("study", options, &output);
+        said.unwrap_or_else(|error| tracing::warn!("{error:#}"));
     }
     done
 }

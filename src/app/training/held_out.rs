@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -200,12 +200,20 @@ impl HeldOutSet {
             return Ok(());
         }
         let text = read_text(&path, MAX_SMALL)?;
-        let is_kept = |line: &&str| {
-            let row: Option<Value> = serde_json::from_str(line).ok();
-            row.and_then(|row| row["step"].as_u64()).is_some_and(|at| Some(at as usize) <= step)
-        };
-        let lines: String = text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
-        write_atomic(&path, lines.as_bytes())
+        let mut kept = String::new();
+        // A line that was cut off by a full disk, say, is from after the checkpoint.
+        for (number, line) in
+            text.split_inclusive('\n').filter(|line| line.ends_with('\n')).enumerate()
+        {
+            let row: Value = serde_json::from_str(line).unwrap_or_default();
+            let at = row["step"]
+                .as_u64()
+                .with_context(|| format!("{}:{}: not an evaluation", path.display(), number + 1))?;
+            if Some(at as usize) <= step {
+                kept.push_str(line);
+            }
+        }
+        write_atomic(&path, kept.as_bytes())
     }
 }
 

@@ -70,11 +70,13 @@ impl Plan {
         match (sampler, estimator.is_of_policy()) {
             (SampleSource::Policy, false) => bail!(
                 "the generator needs samples of the base: set sampler=filtered or stored, or an \
-                 estimator for the policy's own (score, full, k2, k3)"
+                 estimator for the policy's own ({})",
+                Estimator::names(true).join(", ")
             ),
-            (SampleSource::Stored | SampleSource::Filtered, true) => {
-                bail!("samples of the base are read by estimator=generator or definition")
-            }
+            (SampleSource::Stored | SampleSource::Filtered, true) => bail!(
+                "samples of the base are read by estimator={}",
+                Estimator::names(false).join(" or ")
+            ),
             _ => {}
         }
         let is_k = matches!(estimator, Estimator::K2 | Estimator::K3);
