@@ -34,7 +34,6 @@ pub(super) fn text(path: &Path) -> Result<Box<dyn BufRead>> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
 
     use crate::read::Columns;
     use crate::unpack::tests::gzip;
