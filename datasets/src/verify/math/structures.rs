@@ -3,6 +3,7 @@
 use super::alphabet::is_sign;
 use super::lex::Token;
 use super::parse::{Parser, are_equations};
+use super::qualifiers::membership;
 use super::scan::is_one_of;
 use super::sets::set_in_words;
 use super::tree::{Answer, Expr};
@@ -17,8 +18,9 @@ impl Parser {
         if self.accept('⦄') {
             return Some(Answer::Set(vec![]));
         }
-        if let Some(condition) = self.attempt(|parser| parser.condition('⦄')) {
-            return Some(condition);
+        let condition = self.attempt(|parser| parser.condition('⦄'));
+        if let Some(set) = condition.or_else(|| self.attempt(|parser| parser.image('⦄'))) {
+            return Some(set);
         }
         let inner = self.list(&['⦄'])?;
         self.expect('⦄')?;
@@ -62,6 +64,24 @@ impl Parser {
     }
 
     /// The real line, or a half of it: `R^+`, `R_{>0}`, `R_{\\ge 0}`.
+    /// The rest of a set of values, `{2k + 1 : k \in Z}`: as the values with the set that their letter is from.
+    fn image(&mut self, close: char) -> Option<Answer> {
+        // A bar ends the values.
+        let outer = std::mem::replace(&mut self.in_bars, true);
+        let values = self.union();
+        self.in_bars = outer;
+        let values = values?;
+        if !self.accept(':') {
+            self.expect('|')?;
+        }
+        let Token::Name(letter) = self.peek()?.clone() else { return None };
+        let rest = &self.tokens[self.at..];
+        let end = rest.iter().position(|token| *token == Token::Symbol(close))?;
+        let set = membership(&rest[..end])?;
+        self.at += end + 1;
+        Some(Answer::Qualified(Box::new(values), set, Some(letter)))
+    }
+
     pub(super) fn reals(&mut self) -> Option<Answer> {
         self.expect('ℝ')?;
         let is_below = self.accept('_');
@@ -218,8 +238,9 @@ impl Parser {
     /// `{1, 2}` and `{x | x > 5}` without backslashes; braces around one value are a group.
     pub(super) fn plain_set(&mut self) -> Option<Answer> {
         self.expect('{')?;
-        if let Some(condition) = self.attempt(|parser| parser.condition('}')) {
-            return self.peek().is_none().then_some(condition);
+        let condition = self.attempt(|parser| parser.condition('}'));
+        if let Some(set) = condition.or_else(|| self.attempt(|parser| parser.image('}'))) {
+            return self.peek().is_none().then_some(set);
         }
         let Answer::List(items) = self.list(&['}'])? else { return None };
         self.expect('}')?;
