@@ -72,6 +72,16 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             same_region(gold, answer, fuel)
                 || (is_value && chains(&Answer::clone(set), answer, equal, fuel))
         }
+        (Answer::Member(a, set), Answer::Member(b, other)) => {
+            (is_name(a) && is_name(b) || equal(a, b, fuel)) && equal(set, other, fuel)
+        }
+        // An interval is no list of its ends.
+        (Answer::Member(name, set), other) | (other, Answer::Member(name, set))
+            if !is_name(name) && !matches!(**name, Answer::Value(_))
+                || matches!((&**set, other), (Answer::Tuple(..), Answer::List(_))) =>
+        {
+            false
+        }
         (Answer::Member(_, set), other) => equal(set, other, fuel),
         (other, Answer::Member(_, set)) => equal(other, set, fuel),
         (Answer::Words(a), Answer::Words(b)) => same_words(a, b),
@@ -109,7 +119,10 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
                 || ((*open == '[') == (*left == '[') && (*close == ']') == (*right == ']'));
             is_same && in_order(a, b, fuel)
         }
-        (Answer::Tuple(_, a, _), Answer::List(b)) => in_order(a, b, fuel),
+        (Answer::Tuple(open, a, close), Answer::List(b)) => {
+            let is_interval = a.len() == 2 && (*open == '[' || *close == ']');
+            !is_interval && in_order(a, b, fuel)
+        }
         (Answer::List(a), Answer::Tuple(_, b, _)) => unordered(a, b, fuel),
         (Answer::Set(a) | Answer::List(a), Answer::Set(b) | Answer::List(b)) => {
             // `y = x + 4` may be the line of an equation that is not solved.
