@@ -13,7 +13,7 @@ use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
 use super::scan::{begins, is_one_of};
-use super::tree::{Answer, Expr, Relation};
+use super::tree::{Answer, Expr, OF, Relation};
 use super::values::{values, variables};
 
 /// Equations, assignments and inequalities against anything.
@@ -169,11 +169,7 @@ fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     let primed = |answer: &Answer| match answer {
         Answer::Value(Expr::Variable(name)) => Some(name.clone()),
         // `s'(t)`
-        Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
-            [Expr::Variable(name), Expr::Variable(_)] if name.ends_with('\'') => Some(name.clone()),
-            _ => None,
-        },
-        _ => None,
+        other => application(other).map(|(name, _)| name).filter(|name| name.ends_with('\'')),
     };
     let is_one = |a, b| quotient(a).is_some_and(|name| primed(b) == Some(name));
     is_one(a, b) || is_one(b, a)
@@ -207,7 +203,7 @@ fn is_ten_times(term: &Expr) -> bool {
 fn is_application(expr: &Expr) -> bool {
     let is_unknown = |name: &str| matches!(name, "x" | "y" | "z" | "t");
     match expr {
-        Expr::Call(name, arguments) => match name.as_str() {
+        Expr::Call(name, arguments) if name != OF => match name.as_str() {
             "max" | "min" | "gcd" | "lcm" | "sum" | "prod" => true,
             "sin" | "cos" | "tan" | "cot" => {
                 arguments.iter().all(|one| variables(one).iter().all(|name| !is_unknown(name)))
@@ -219,22 +215,20 @@ fn is_application(expr: &Expr) -> bool {
             matches!(&**base, Expr::Variable(name) if !is_unknown(name))
                 && matches!(**exponent, Expr::Number(..))
         }
-        Expr::Product(factors) => match factors.as_slice() {
-            // `\int_0^1 x^2 dx`, `\lim_{x \to 0} x`
-            [first, ..] if variables(first).iter().any(|name| begins(name, "int_|lim_|iint_")) => {
-                true
-            }
-            [Expr::Variable(function), argument] => {
-                !is_unknown(function)
-                    && (matches!(
-                        argument,
-                        Expr::Number(..) | Expr::Negative(_) | Expr::Quotient(..)
-                    ) && variables(argument).is_empty()
-                        || is_application(argument))
-            }
-            _ => false,
-        },
-        _ => false,
+        // `\int_0^1 x^2 dx`, `\lim_{x \to 0} x`
+        Expr::Product(factors)
+            if factors.first().is_some_and(|first| {
+                variables(first).iter().any(|name| begins(name, "int_|lim_|iint_"))
+            }) =>
+        {
+            true
+        }
+        other => other.application().is_some_and(|(function, argument)| {
+            let is_number =
+                matches!(argument, Expr::Number(..) | Expr::Negative(_) | Expr::Quotient(..));
+            !is_unknown(function)
+                && (is_number && variables(argument).is_empty() || is_application(argument))
+        }),
     }
 }
 

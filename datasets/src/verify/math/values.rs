@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_base::Abs;
 use dashu_ratio::RBig;
 
+use super::applications::as_factors;
 use super::exact::rational;
 use super::families::with_constants_of_integration;
 use super::fuel::Fuel;
@@ -43,6 +44,7 @@ pub(super) fn same_value(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     values(gold, answer, fuel)
         || without_unit(gold, answer).is_some_and(|answer| values(gold, &answer, fuel))
         || bold(gold, answer, fuel)
+        || as_factors(gold, answer, fuel)
         || in_units(gold, answer, fuel)
         || with_constants_of_integration(gold, answer, fuel)
 }
