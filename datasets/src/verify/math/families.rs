@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use dashu_ratio::RBig;
+
+use super::exact::rational;
 use super::fuel::Fuel;
 use super::members::Equal;
 use super::numeric::approximate;
 use super::scan::is_one_of;
 use super::tree::{Answer, Constant, Expr, Relation};
-use super::values::{same_value, values, variables};
+use super::values::{has_plus_minus, same_value, signs, values, variables};
 
 /// Letters that run over the integers.
 const INDICES: &str = "k|l|m|n|j";
@@ -105,6 +108,9 @@ pub(super) fn half_of_integers(answer: &Answer) -> Option<(&str, i64, bool)> {
 
 /// Whether both run through the same values, all integers: those of multiples of pi, or where the gold says so.
 pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    if same_residues(gold, answer, fuel) {
+        return true;
+    }
     let ((gold, is_whole), (answer, may_be)) = (of_integers(gold), of_integers(answer));
     let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
     let is_same_name = name.is_none() || other.is_none() || name == other;
@@ -128,6 +134,61 @@ pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) 
         && count.abs() < 1e6
         && is_step
         && values(&shifted, &other, fuel)
+}
+
+/// Whether both are the integers with the same residues: `\pm 1 \pmod 6`, `1, 5 \pmod 6` and `6k \pm 1`.
+fn same_residues(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    // Two forms without a modulus may be of one integer each.
+    let is_several = |answer: &Answer| match answer {
+        Answer::Congruence(..) => true,
+        Answer::List(items) | Answer::Set(items) => {
+            matches!(items[..], [Answer::Congruence(..), ..])
+        }
+        other => form(other).is_some_and(|(_, form)| has_plus_minus(form)),
+    };
+    if !is_several(gold) && !is_several(answer) {
+        return false;
+    }
+    let Some(((m, a), (n, b))) = residues(gold, fuel).zip(residues(answer, fuel)) else {
+        return false;
+    };
+    // Over the product of both, which is a period of either.
+    let all = |step: i64, own: BTreeSet<i64>| -> BTreeSet<i64> {
+        own.iter().flat_map(|first| (*first..m * n).step_by(step as usize)).collect()
+    };
+    all(m, a) == all(n, b)
+}
+
+/// A modulus, and the residues that an answer allows.
+fn residues(answer: &Answer, fuel: &mut Fuel) -> Option<(i64, BTreeSet<i64>)> {
+    const MAX_MODULUS: i64 = 100;
+    let mut all = BTreeSet::new();
+    let mut modulus = None;
+    let items = match answer {
+        Answer::List(items) | Answer::Set(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    for item in items {
+        let (form, step) = match item {
+            Answer::Congruence(residue, modulus) => (residue, Some(modulus.clone())),
+            other => (form(other)?.1, None),
+        };
+        for form in signs(form) {
+            let (first, step) = match &step {
+                Some(step) => (form, step.clone()),
+                None => progression(&form, fuel)?,
+            };
+            let mut integer = |expr: &Expr| {
+                let value = rational(expr, fuel).filter(RBig::is_int)?;
+                i64::try_from(value.numerator().clone()).ok()
+            };
+            let step =
+                integer(&step)?.checked_abs().filter(|step| (2..=MAX_MODULUS).contains(step))?;
+            (*modulus.get_or_insert(step) == step).then_some(())?;
+            all.insert(integer(&first)?.rem_euclid(step));
+        }
+    }
+    Some((modulus?, all))
 }
 
 /// An answer without the set of its letter, and whether this is all integers.

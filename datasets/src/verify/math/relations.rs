@@ -250,8 +250,11 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
     let minus = Expr::difference;
     match (gold, answer) {
         (Answer::Congruence(a, m), Answer::Congruence(b, n)) => {
+            let is_reversed = |a: &Expr, b: &Expr, fuel: &mut Fuel| {
+                !variables(a).is_empty() && values(a, &Expr::negative(b.clone()), fuel)
+            };
             let is_same = divides(m, minus(a, b));
-            is_same && values(m, n, fuel)
+            (is_same || values(a, b, fuel) || is_reversed(a, b, fuel)) && values(m, n, fuel)
         }
         (Answer::Congruence(residue, modulus), other)
         | (other, Answer::Congruence(residue, modulus)) => {

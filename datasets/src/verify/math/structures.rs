@@ -7,6 +7,7 @@ use super::qualifiers::membership;
 use super::scan::is_one_of;
 use super::sets::set_in_words;
 use super::tree::{Answer, Expr};
+use super::values::variables;
 
 /// Words between a piece and its condition.
 const IF: &str = "if|for|when|where|whenever";
@@ -63,7 +64,6 @@ impl Parser {
         is_condition.then(|| Answer::Condition(Box::new(inner)))
     }
 
-    /// The real line, or a half of it: `R^+`, `R_{>0}`, `R_{\\ge 0}`.
     /// The rest of a set of values, `{2k + 1 : k \in Z}`: as the values with the set that their letter is from.
     fn image(&mut self, close: char) -> Option<Answer> {
         // A bar ends the values.
@@ -82,6 +82,7 @@ impl Parser {
         Some(Answer::Qualified(Box::new(values), set, Some(letter)))
     }
 
+    /// The real line, or a half of it: `R^+`, `R_{>0}`, `R_{\\ge 0}`.
     pub(super) fn reals(&mut self) -> Option<Answer> {
         self.expect('ℝ')?;
         let is_below = self.accept('_');
@@ -193,7 +194,16 @@ impl Parser {
         let modulus = self.attempt(Self::modulus)?;
         let residue = answer.equation().map_or(answer, |(_, residue)| residue);
         let Answer::Value(residue) = residue else { return None };
-        Some(Answer::Congruence(residue.clone(), modulus))
+        let residue = match answer.equation() {
+            // `a \equiv b \pmod n`: both sides count, as a difference.
+            Some((Answer::Value(left), _))
+                if ![residue, &modulus].iter().all(|part| variables(part).is_empty()) =>
+            {
+                Expr::difference(left, residue)
+            }
+            _ => residue.clone(),
+        };
+        Some(Answer::Congruence(residue, modulus))
     }
 
     fn modulus(&mut self) -> Option<Expr> {
