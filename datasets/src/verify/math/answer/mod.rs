@@ -130,7 +130,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     };
     (!is_broken_off(text)).then_some(())?;
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
-    let questions: Vec<usize> = scope::next_questions(text).collect();
+    let questions = scope::next_questions(text);
     let first = questions.first().map(|end| text[..*end].trim());
     let is_bare =
         |first: &&str| first.len() <= MAX_WHOLE && is_value(first) && by_marks(first).is_none();
