@@ -24,12 +24,12 @@ mod restated;
 mod scope;
 mod sentences;
 
-use super::scan::{are_digits, has_digits, holds, without};
+use super::scan::{are_digits, has_digits, head, holds, without};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use memchr::memchr2_iter;
+use memchr::{memchr_iter, memchr2_iter};
 
 use super::Mode;
 use super::alphabet::digit;
@@ -88,6 +88,9 @@ fn with_plain_digits(text: &str) -> Option<String> {
         return Some(with_plain_digits(&text).unwrap_or(text));
     }
     let (mut out, mut rest) = (String::new(), text);
+    if let Some(text) = without_comments(text) {
+        return Some(with_plain_digits(&text).unwrap_or(text));
+    }
     while let Some((before, blanks, after)) = struck_out(rest) {
         out.push_str(before);
         out.extend(std::iter::repeat_n(' ', blanks));
@@ -103,6 +106,31 @@ fn with_plain_digits(text: &str) -> Option<String> {
 }
 
 /// What stands before the first text that is struck out, its characters with its marks, and what stands behind.
+/// A text without LaTeX's comments that name an answer, `% the answer is 42`, which nobody sees.
+fn without_comments(text: &str) -> Option<String> {
+    const MAX_COMMENT: usize = 200;
+    let is_comment = |at: usize| {
+        let before = text[..at].trim_end_matches(' ');
+        let is_apart = before.len() < at && before.ends_with(['.', '$']);
+        let line = head(&text[at + 1..], MAX_COMMENT).trim_start_matches(' ');
+        let line = &line[..line.find('\n').unwrap_or(line.len())];
+        (is_apart || before.is_empty() || before.ends_with('\n'))
+            && line.starts_with(char::is_alphabetic)
+            && !line.starts_with("of ")
+            && holds(line, "nswer|\\boxed")
+    };
+    let (mut out, mut from) = (String::new(), 0);
+    for at in memchr_iter(b'%', text.as_bytes()) {
+        if at >= from && is_comment(at) {
+            let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
+            out.push_str(&text[from..at]);
+            out.extend(std::iter::repeat_n(' ', text[at..end].chars().count()));
+            from = end;
+        }
+    }
+    (from > 0).then(|| out + &text[from..])
+}
+
 fn struck_out(text: &str) -> Option<(&str, usize, &str)> {
     const STRUCK: [(&str, &str); 4] =
         [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<!--", "-->")];
