@@ -40,6 +40,7 @@ pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
 pub(super) use flexible::answer as unmarked;
 pub(crate) use formula::closing;
+pub(super) use formula::equation;
 pub use found::{Found, Location, Rule};
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
@@ -87,10 +88,10 @@ fn with_plain_digits(text: &str) -> Option<String> {
             text.replace("</sup>", "}     ").replace("</sub>", "}     ").replace("</b>", "    ");
         return Some(with_plain_digits(&text).unwrap_or(text));
     }
-    let (mut out, mut rest) = (String::new(), text);
     if let Some(text) = without_comments(text) {
         return Some(with_plain_digits(&text).unwrap_or(text));
     }
+    let (mut out, mut rest) = (String::new(), text);
     while let Some((before, blanks, after)) = struck_out(rest) {
         out.push_str(before);
         out.extend(std::iter::repeat_n(' ', blanks));
@@ -105,7 +106,6 @@ fn with_plain_digits(text: &str) -> Option<String> {
     Some(plain.chars().map(|c| digit(c).unwrap_or(c)).collect())
 }
 
-/// What stands before the first text that is struck out, its characters with its marks, and what stands behind.
 /// A text without LaTeX's comments that name an answer, `% the answer is 42`, which nobody sees.
 fn without_comments(text: &str) -> Option<String> {
     const MAX_COMMENT: usize = 200;
@@ -131,6 +131,7 @@ fn without_comments(text: &str) -> Option<String> {
     (from > 0).then(|| out + &text[from..])
 }
 
+/// What stands before the first text that is struck out, its characters with its marks, and what stands behind.
 fn struck_out(text: &str) -> Option<(&str, usize, &str)> {
     const STRUCK: [(&str, &str); 4] =
         [("~~", "~~"), ("<s>", "</s>"), ("<del>", "</del>"), ("<!--", "-->")];
