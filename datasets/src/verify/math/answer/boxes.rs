@@ -163,7 +163,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 /// The other value of `\boxed{14} or 15`, up to its end; none where it is the same again.
 fn second_guess(inner: &str, other: &str) -> Option<usize> {
     let begin = other.trim_start_matches(['}', ' ']);
-    let value = without(begin, "maybe |perhaps |possibly |else ");
+    let value = without(begin, "maybe |perhaps |possibly |else ").trim_start_matches(['}', ' ']);
     let word = value.split([' ', ';', '!', '?']).next().unwrap_or(value);
     let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
     let (value, end) = match formula_at(value) {
