@@ -116,7 +116,7 @@ pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) 
     let is_same_name = name.is_none() || other.is_none() || name == other;
     let has_pi = a.holds(&|part| *part == Expr::Constant(Constant::Pi));
     let (Some((first, step)), Some((other, its_step))) =
-        (progression(a, fuel), progression(b, fuel))
+        (progression(a, INDICES, fuel), progression(b, INDICES, fuel))
     else {
         return false;
     };
@@ -137,7 +137,8 @@ pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) 
 }
 
 /// Whether both are the integers with the same residues: `\pm 1 \pmod 6`, `1, 5 \pmod 6` and `6k \pm 1`.
-fn same_residues(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+pub(super) fn same_residues(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    const MAX_MODULUS: i64 = 100;
     // Two forms without a modulus may be of one integer each.
     let is_several = |answer: &Answer| match answer {
         Answer::Congruence(..) => true,
@@ -153,17 +154,15 @@ fn same_residues(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         return false;
     };
     // Over the product of both, which is a period of either.
-    let all = |step: i64, own: BTreeSet<i64>| -> BTreeSet<i64> {
+    let all = |step: i64, own: &BTreeSet<i64>| -> BTreeSet<i64> {
         own.iter().flat_map(|first| (*first..m * n).step_by(step as usize)).collect()
     };
-    all(m, a) == all(n, b)
+    m == n && a == b || m.max(n) <= MAX_MODULUS && all(m, &a) == all(n, &b)
 }
 
 /// A modulus, and the residues that an answer allows.
 fn residues(answer: &Answer, fuel: &mut Fuel) -> Option<(i64, BTreeSet<i64>)> {
-    const MAX_MODULUS: i64 = 100;
-    let mut all = BTreeSet::new();
-    let mut modulus = None;
+    let (mut all, mut modulus) = (BTreeSet::new(), None);
     let items = match answer {
         Answer::List(items) | Answer::Set(items) => items.as_slice(),
         one => std::slice::from_ref(one),
@@ -176,14 +175,13 @@ fn residues(answer: &Answer, fuel: &mut Fuel) -> Option<(i64, BTreeSet<i64>)> {
         for form in signs(form) {
             let (first, step) = match &step {
                 Some(step) => (form, step.clone()),
-                None => progression(&form, fuel)?,
+                None => progression(&form, "k|l|m|n|j|t|q", fuel)?,
             };
             let mut integer = |expr: &Expr| {
                 let value = rational(expr, fuel).filter(RBig::is_int)?;
                 i64::try_from(value.numerator().clone()).ok()
             };
-            let step =
-                integer(&step)?.checked_abs().filter(|step| (2..=MAX_MODULUS).contains(step))?;
+            let step = integer(&step)?.checked_abs().filter(|step| *step > 1)?;
             (*modulus.get_or_insert(step) == step).then_some(())?;
             all.insert(integer(&first)?.rem_euclid(step));
         }
@@ -199,8 +197,8 @@ fn of_integers(answer: &Answer) -> (&Answer, Option<bool>) {
     }
 }
 
-/// The value at 0 and the step of an expression that is linear in its only letter, an index.
-fn progression(expr: &Expr, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
+/// The value at 0 and the step of an expression that is linear in its only letter, one of these.
+fn progression(expr: &Expr, letters: &'static str, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
     let names = variables(expr);
     let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, INDICES))?;
     let at = |value: i64| expr.with(name, &Expr::integer(value));
