@@ -117,7 +117,8 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             // Two entries may be an interval, whose brackets matter.
             let is_same = a.len() != 2
                 || ((*open == '[') == (*left == '[') && (*close == ']') == (*right == ']'));
-            is_same && in_order(a, b, fuel)
+            is_same
+                && (in_order(a, b, fuel) || same_points((gold, None), (answer, None), equal, fuel))
         }
         (Answer::Tuple(open, a, close), Answer::List(b)) => {
             let is_interval = a.len() == 2 && (*open == '[' || *close == ']');
@@ -275,7 +276,8 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
             if are_roots && matches!(answer, Answer::List(_) | Answer::Set(_)) {
                 return Some(equal(&Answer::List(by_convention(named)), answer, fuel));
             }
-            unnamed(answer)?.map_or(Some(false), |b| Some(in_order(&by_convention(named), b, fuel)))
+            unnamed(answer)?
+                .map_or(Some(false), |b| Some(same_values(&by_convention(named), b, fuel)))
         }
         (None, Some(named)) => {
             // The coordinates of a line
@@ -295,11 +297,16 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
 }
 
 fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) -> bool {
-    a.len() == b.len()
-        && a.iter().all(|(name, value)| {
-            let other = b.iter().find(|(other, _)| other == name);
-            other.is_some_and(|(_, other)| equal(value, other, fuel))
-        })
+    let value = |name| Some(b.iter().find(|(other, _)| other == name)?.1.clone());
+    let others: Option<Vec<_>> = a.iter().map(|(name, _)| value(name)).collect();
+    let own: Vec<_> = a.iter().map(|(_, value)| Answer::clone(value)).collect();
+    a.len() == b.len() && others.is_some_and(|others| same_values(&own, &others, fuel))
+}
+
+/// Whether values with names are the same in order, with any letter for a parameter: `x = 2t, y = t`.
+fn same_values(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
+    let [line, other] = [a, b].map(|values| Answer::Tuple('(', values.to_vec(), ')'));
+    in_order(a, b, fuel) || same_points((&line, None), (&other, None), equal, fuel)
 }
 
 fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {

@@ -79,11 +79,14 @@ pub(super) fn same_points(
         };
         Some(items.iter().filter_map(form).flat_map(|(_, value)| variables(value)).collect())
     }
-    let (Some(k), Some(of_gold), Some(of_answer)) = (k, points(gold), points(answer)) else {
-        return false;
+    let (Some(of_gold), Some(of_answer)) = (points(gold), points(answer)) else { return false };
+    // Without a set, letters that mostly are parameters.
+    let only = |names: &BTreeSet<String>, is_known: bool| {
+        let name = names.first().filter(|_| names.len() == 1);
+        name.filter(|name| is_known || is_one_of(name, "t|s|r|u|k|\\lambda|lambda|mu")).cloned()
     };
-    let only = || of_answer.first().filter(|_| of_answer.len() == 1);
-    n.or_else(only).is_some_and(|n| {
+    let Some(k) = &k.cloned().or_else(|| only(&of_gold, false)) else { return false };
+    n.cloned().or_else(|| only(&of_answer, of_gold.len() != 1)).is_some_and(|ref n| {
         !of_gold.contains(n)
             && !of_answer.contains(k)
             && equal(gold, &answer.renamed(n, &Expr::Variable(k.clone())), fuel)
@@ -200,7 +203,7 @@ fn of_integers(answer: &Answer) -> (&Answer, Option<bool>) {
 /// The value at 0 and the step of an expression that is linear in its only letter, one of these.
 fn progression(expr: &Expr, letters: &'static str, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
     let names = variables(expr);
-    let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, INDICES))?;
+    let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, letters))?;
     let at = |value: i64| expr.with(name, &Expr::integer(value));
     let step = |value: i64| Expr::difference(&at(value), &at(value - 1));
     (values(&step(1), &step(2), fuel) && values(&step(1), &step(5), fuel)).then(|| (at(0), step(1)))

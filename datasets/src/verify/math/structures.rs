@@ -271,7 +271,7 @@ impl Parser {
             None => true,
             Some(Token::TightComma | Token::Matrix(false)) => true,
             Some(Token::Name(name)) => is_sign(name),
-            Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:⟩^".contains(*c),
+            Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:|⟩^".contains(*c),
             _ => false,
         };
         match inner {
