@@ -293,14 +293,13 @@ fn multiples(text: &str) -> Option<String> {
 
 /// Whether an equation says of an expression in the letters of a gold's left side what it is: `2x = 5` for the gold `x = 5`.
 pub(super) fn is_of_same(gold: &str, equation: &str) -> bool {
-    let (Some(gold), Some(answer)) = (parse(gold), parse(equation)) else { return false };
-    let left = |answer: &Answer| match answer.equation()? {
-        (Answer::Value(left), _) => Some(variables(left)),
+    let left = |text: &str| match parse(text)?.equation()? {
+        (side @ Answer::Value(left), _) => Some((variables(left), is_name(side))),
         _ => None,
     };
-    let is_open = answer.equation().is_some_and(|(left, _)| !is_name(left));
-    let both = left(&gold).zip(left(&answer)).filter(|_| is_open);
-    both.is_some_and(|(gold, answer)| !gold.is_empty() && gold.is_subset(&answer))
+    left(gold).zip(left(equation)).is_some_and(|((gold, _), (answer, is_name))| {
+        !is_name && !gold.is_empty() && gold.is_subset(&answer)
+    })
 }
 
 /// Whether a gold answer is one that an answer can be compared with.

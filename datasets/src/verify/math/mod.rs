@@ -210,11 +210,8 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
     // `$2x = \boxed{5}$` says nothing of x, `$a+b = \boxed{7}$` all of it.
-    let equation = if found.rule == Rule::Box && gold.contains('=') {
-        answer::equation(completion, &found).filter(|sides| equality::is_of_same(gold, sides))
-    } else {
-        None
-    };
+    let equation = gold.contains('=').then(|| answer::equation(completion, &found)).flatten();
+    let equation = equation.filter(|sides| equality::is_of_same(gold, sides));
     let boxed = equation.as_deref().unwrap_or(&found.text);
     let (mut outcome, stage) = equality::compared(gold, boxed);
     let is_same = |text: &str| equality::compared(gold, text).0 == Outcome::Correct;

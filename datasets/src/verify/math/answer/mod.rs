@@ -24,12 +24,13 @@ mod restated;
 mod scope;
 mod sentences;
 
-use super::scan::{are_digits, has_digits, head, holds, without};
+use super::scan::{are_digits, has_digits, holds, pattern, without};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use memchr::{memchr_iter, memchr2_iter};
+use memchr::memchr2_iter;
+use regex::Captures;
 
 use super::Mode;
 use super::alphabet::digit;
@@ -108,27 +109,11 @@ fn with_plain_digits(text: &str) -> Option<String> {
 
 /// A text without LaTeX's comments that name an answer, `% the answer is 42`, which nobody sees.
 fn without_comments(text: &str) -> Option<String> {
-    const MAX_COMMENT: usize = 200;
-    let is_comment = |at: usize| {
-        let before = text[..at].trim_end_matches(' ');
-        let is_apart = before.len() < at && before.ends_with(['.', '$']);
-        let line = head(&text[at + 1..], MAX_COMMENT).trim_start_matches(' ');
-        let line = &line[..line.find('\n').unwrap_or(line.len())];
-        (is_apart || before.is_empty() || before.ends_with('\n'))
-            && line.starts_with(char::is_alphabetic)
-            && !line.starts_with("of ")
-            && holds(line, "nswer|\\boxed")
-    };
-    let (mut out, mut from) = (String::new(), 0);
-    for at in memchr_iter(b'%', text.as_bytes()) {
-        if at >= from && is_comment(at) {
-            let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
-            out.push_str(&text[from..at]);
-            out.extend(std::iter::repeat_n(' ', text[at..end].chars().count()));
-            from = end;
-        }
-    }
-    (from > 0).then(|| out + &text[from..])
+    let comment =
+        pattern!(r"(?m)(^ *|[.$] +)(% *(?:[A-Za-np-z]|o[^f])[^\n]{0,200}?(?:nswer|\\boxed)[^\n]*)");
+    let is_likely = memchr::memchr(b'%', text.as_bytes()).is_some() && comment.is_match(text);
+    let blank = |found: &Captures<'_>| found[1].to_owned() + &" ".repeat(found[2].chars().count());
+    is_likely.then(|| comment.replace_all(text, blank).into_owned())
 }
 
 /// What stands before the first text that is struck out, its characters with its marks, and what stands behind.

@@ -125,7 +125,9 @@ fn heading(text: &str, start: usize) -> Option<usize> {
     let line = head(&text[start..], MAX_HEADING);
     let line = &line[..memchr::memchr(b'\n', line.as_bytes()).unwrap_or(line.len())];
     let name = if line.starts_with(['#', '*']) || begins(line, HEADINGS) {
-        line.trim_end_matches(['*', '}', '.', ' ', '\r'])
+        let bold = line.trim_start_matches('*');
+        let end = line.len() - bold.len() + bold.find("**").unwrap_or(bold.len());
+        line[..end].trim_end_matches(['*', '}', '.', ' ', '\r'])
     } else if text[..start].ends_with("\n\n") {
         line.split_once('.').map(|(name, _)| name).filter(|name| name.ends_with(is_digit))?
     } else {
