@@ -115,10 +115,9 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     match (gold, answer) {
         (Answer::Tuple(open, a, close), Answer::Tuple(left, b, right)) => {
             // Two entries may be an interval, whose brackets matter.
-            let is_same = a.len() != 2
-                || ((*open == '[') == (*left == '[') && (*close == ']') == (*right == ']'));
-            is_same
-                && (in_order(a, b, fuel) || same_points((gold, None), (answer, None), equal, fuel))
+            let brackets = |open: char, close: char| (open == '[', close == ']');
+            let is_same = a.len() != 2 || brackets(*open, *close) == brackets(*left, *right);
+            is_same && same_values(a, b, fuel)
         }
         (Answer::Tuple(open, a, close), Answer::List(b)) => {
             let is_interval = a.len() == 2 && (*open == '[' || *close == ']');
@@ -297,10 +296,11 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
 }
 
 fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) -> bool {
-    let value = |name| Some(b.iter().find(|(other, _)| other == name)?.1.clone());
-    let others: Option<Vec<_>> = a.iter().map(|(name, _)| value(name)).collect();
-    let own: Vec<_> = a.iter().map(|(_, value)| Answer::clone(value)).collect();
-    a.len() == b.len() && others.is_some_and(|others| same_values(&own, &others, fuel))
+    a.len() == b.len()
+        && a.iter().all(|(name, value)| {
+            let other = b.iter().find(|(other, _)| other == name);
+            other.is_some_and(|(_, other)| equal(value, other, fuel))
+        })
 }
 
 /// Whether values with names are the same in order, with any letter for a parameter: `x = 2t, y = t`.

@@ -199,6 +199,20 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
 const ASKED: &str =
     "question asks|problem asks|question asked|problem asked|question wants|problem wants";
 
+/// Whether a place is in a sentence that gives another value to others: "One might say 12, but this counts each edge twice."
+fn is_aside(behind: &str, at: usize) -> bool {
+    const OTHERS: &str = "One might |One could |You might |Some might |Some would ";
+    begins(behind[at - sentence(&behind[..at]).len()..].trim_start(), OTHERS)
+}
+
+/// The value that a sentence gives behind what the question asks for, if it says that: "The product is 12, but the
+/// question asks for the sum" gives none.
+fn asked(sentence: &str) -> Option<Option<&str>> {
+    let behind = &sentence[behind_last(sentence, ASKED)?..];
+    let end = behind.rsplit([',', ':']).next().unwrap_or_default().trim_matches([' ', '$', '*']);
+    (is_value(end) || !has_digits(behind)).then(|| is_value(end).then_some(end))
+}
+
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> {
     let behind = head(&text[mark.span.end..], MAX_BEHIND);
@@ -237,15 +251,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let doubt = doubting.into_iter().chain(contrast).min();
     let contrary = doubt.filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
-    // "One might say 12, but this counts each edge twice."
-    let is_aside = |at: &usize| {
-        let start = at - sentence(&behind[..*at]).len();
-        begins(
-            behind[start..].trim_start(),
-            "One might |One could |You might |Some might |Some would ",
-        )
-    };
-    let revoked = searched.find(&REVOCATION).filter(|at| !is_aside(at));
+    let revoked = searched.find(&REVOCATION).filter(|at| !is_aside(behind, *at));
     let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
     let doubted = doubt.filter(|at| {
         let sentence = behind[*at..]
@@ -272,16 +278,9 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
         let value = last()[lead..].trim_matches([' ', ',', ':', '$', ')', '!', '*']);
         let value = without(value, "be |read |should read ");
         let value = past(last(), "Alternatively, |Alternatively: |Alternatively ").unwrap_or(value);
-        if is_value(value) {
-            return Some(value);
-        }
-        // "The product is 12, but the question asks for the sum" gives no other answer.
-        if let Some(at) = behind_last(last(), ASKED) {
-            let end = last()[at..].rsplit([',', ':']).next().unwrap_or_default();
-            let end = end.trim_matches([' ', '$', '*']);
-            if is_value(end) || !has_digits(&last()[at..]) {
-                return is_value(end).then_some(end);
-            }
+        let given = is_value(value).then_some(Some(value));
+        if let Some(given) = given.or_else(|| asked(last())) {
+            return given;
         }
         // Behind a contrast alone an equation may be a part of another way.
         let is_strong = || revoked.is_some() || is_doubting;
