@@ -8,7 +8,7 @@ use std::io::Read;
 
 use anyhow::{Context, Result, bail};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tealight_core::similar;
