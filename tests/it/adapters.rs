@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use crate::support;
 use crate::support::apart;
-use crate::support::binary::{Folder, ok, refusal};
-use crate::support::runs::{SMALL, json, resumed_adapter};
+use crate::support::binary::{Folder, command, ok, refused};
+use crate::support::runs::{SMALL, json, resumed_adapter, summary};
 use candle_core::{Device, Tensor};
+use serde_json::{Value, json};
 use tealight::formats::adapter::Adapter;
 use tealight::formats::pretrained::Pretrained;
-use tealight::nn::device::Precision;
 use tealight::nn::model::BackendKind;
 use tealight::nn::policy::{Policy, Sequence};
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peft").join(name)
+    support::root().join("tests/fixtures/peft").join(name)
 }
 
 fn embedded() -> Pretrained {
-    Pretrained::load("countdown", Precision::default(), &Device::Cpu).expect("the embedded model")
+    support::load("countdown")
 }
 
 fn policy(kind: BackendKind, base: &Pretrained, adapter: &Adapter) -> Policy {
@@ -76,35 +76,42 @@ fn peft_adapters_compute_the_same_logits_as_peft() {
     }
 }
 
+/// Merges an adapter, and evaluates both: rounded otherwise, the merged weights draw the same completions, if not to
+/// the last bit of entropy. Returns the measures of the adapter.
+pub(crate) fn merged_draws_the_same(folder: &Folder, adapter: &str, base: &str) -> Value {
+    let merged = folder.path("merged");
+    ok(command!("export --model {adapter} {base} --merge --output {merged}"));
+    let evaluate = |model: &str, name: &str| {
+        let output = folder.path(name);
+        ok(command!("eval --model {model} --max-samples 4 -n 4 -k 1,4 --output {output}"));
+        summary(&output)
+    };
+    let live = evaluate(&format!("{adapter} {base}"), "live");
+    let other = evaluate(&merged, "merged-eval");
+    for measure in ["pass@k", "unique_by_level", "richness", "mean_length"] {
+        assert_eq!(live[measure], other[measure], "{measure}");
+    }
+    live
+}
+
 #[test]
 fn an_adapter_is_trained_resumed_evaluated_and_merged() {
     let folder = Folder::new();
-    let (stderr, [whole, parts]) = resumed_adapter(&folder, &[]);
+    let (stderr, [whole, parts]) = resumed_adapter(&folder, "");
     assert!(stderr.contains("38912 parameters, 4.92 %"), "{stderr}");
     assert!(!Path::new(&parts).join("checkpoint-2/model.safetensors").exists());
 
     let adapter = format!("{whole}/final");
-    let merged = folder.path("merged");
-    let export = ["export", "--model", &adapter, "--output", &merged];
-    assert!(refusal(&export).contains("add --merge"));
-    ok(&[&export[..], &["--merge"]].concat());
-    let evaluate = |model: &[&str], name: &str| {
-        let output = folder.path(name);
-        let more = ["--max-samples", "8", "-n", "4", "-k", "1", "--max-completion-length", "20"];
-        ok(&[&["eval", "--output", &output], model, &more].concat());
-        json(format!("{output}/results.json"))["sets"][0]["summary"].clone()
-    };
-    let live = evaluate(&["--model", &adapter], "live");
-    // Rounded otherwise, the merged weights draw the same completions, if not to the last bit of entropy.
-    let other = evaluate(&["--model", &merged], "merged-eval");
-    for measure in ["pass@k", "unique_by_level", "richness", "mean_length"] {
-        assert_eq!(live[measure], other[measure], "{measure}");
-    }
-    assert_eq!(live, evaluate(&["--model", "countdown", "--adapter", &adapter], "named"));
-    let twice = refusal(
-        &[&["train", "--model", &adapter, "--output", &folder.path("twice")], &SMALL[..]].concat(),
+    refused!("export --model {adapter} --output {}", folder.path("merged") => "add --merge");
+    let live = merged_draws_the_same(&folder, &adapter, "");
+    let eval = "eval --max-samples 4 -n 4 -k 1,4";
+    let output = folder.path("named");
+    ok(command!("{eval} --model countdown --adapter {adapter} --output {output}"));
+    assert_eq!(live, summary(&output));
+    refused!(
+        "train --model {adapter} --output {} {SMALL}", folder.path("twice")
+        => "training begins from a whole model"
     );
-    assert!(twice.contains("training begins from a whole model"), "{twice}");
 }
 
 #[test]
@@ -113,7 +120,7 @@ fn unsupported_adapters_are_refused() {
     let folder = Folder::new();
     let config = json(fixture("lora").join("adapter_config.json"));
     let matrices = std::fs::read(fixture("lora").join("adapter_model.safetensors")).expect("read");
-    let load = |changes: &[(&str, serde_json::Value)], matrices: &[u8]| {
+    let load = |changes: &[(&str, Value)], matrices: &[u8]| {
         let mut config = config.clone();
         changes.iter().for_each(|(key, value)| config[*key] = value.clone());
         folder.write("adapter_config.json", config.to_string());
@@ -126,7 +133,7 @@ fn unsupported_adapters_are_refused() {
         (("use_dora", true.into()), "`use_dora` is set"),
         (("use_new_thing", true.into()), "`use_new_thing` is set"),
         (("bias", "all".into()), "`bias` is set"),
-        (("alpha_pattern", serde_json::json!({"q_proj": 3})), "`alpha_pattern` is set"),
+        (("alpha_pattern", json!({"q_proj": 3})), "`alpha_pattern` is set"),
         (("peft_type", "IA3".into()), "only LORA"),
         (("r", 5.into()), "the base and r = 5 make it"),
         (("r", 0.into()), "r is 0"),
@@ -137,29 +144,29 @@ fn unsupported_adapters_are_refused() {
     }
     let error = load(&[], b"\x02\0\0\0\0\0\0\0{}").expect_err("empty");
     assert!(error.contains("holds no tensors"), "{error}");
-    let more = serde_json::json!(["q_proj", "down_proj", "self_attn.v_proj"]);
+    let more = json!(["q_proj", "down_proj", "self_attn.v_proj"]);
     let error = load(&[("target_modules", more.clone())], &matrices).expect_err("not adapted");
     assert!(error.contains("no tensors for `model.layers.0.self_attn.v_proj`"), "{error}");
-    let some = [("target_modules", more), ("layers_to_transform", serde_json::json!([0, 1, 2, 3]))];
+    let some = [("target_modules", more), ("layers_to_transform", json!([0, 1, 2, 3]))];
     let error = load(&some, &matrices).expect_err("not adapted");
     assert!(error.contains("no tensors for `model.layers.0.self_attn.v_proj`"), "{error}");
     // What PEFT would leave out is another model: of names, and of keys that take some away.
     for (key, value, module) in [
-        ("target_modules", serde_json::json!(["down_proj"]), "self_attn.q_proj"),
-        ("target_modules", serde_json::json!(["proj"]), "down_proj"),
-        ("exclude_modules", serde_json::json!(["q_proj"]), "self_attn.q_proj"),
-        ("layers_to_transform", serde_json::json!([0]), "model.layers.1."),
-        ("layers_to_transform", serde_json::json!(0), "model.layers.1."),
+        ("target_modules", json!(["down_proj"]), "self_attn.q_proj"),
+        ("target_modules", json!(["proj"]), "down_proj"),
+        ("exclude_modules", json!(["q_proj"]), "self_attn.q_proj"),
+        ("layers_to_transform", json!([0]), "model.layers.1."),
+        ("layers_to_transform", json!(0), "model.layers.1."),
     ] {
         let error = load(&[(key, value)], &matrices).expect_err(key);
         assert!(error.contains("do not name") && error.contains(module), "{error}");
     }
     for (key, value) in [
-        ("target_modules", serde_json::json!(".*_proj")),
-        ("target_modules", serde_json::json!(null)),
-        ("exclude_modules", serde_json::json!([])),
-        ("exclude_modules", serde_json::json!("lm_head")),
-        ("layers_pattern", serde_json::json!("layers")),
+        ("target_modules", json!(".*_proj")),
+        ("target_modules", json!(null)),
+        ("exclude_modules", json!([])),
+        ("exclude_modules", json!("lm_head")),
+        ("layers_pattern", json!("layers")),
     ] {
         load(&[(key, value)], &matrices).expect("which modules are meant is PEFT's to say");
     }
@@ -171,9 +178,9 @@ fn unsupported_adapters_are_refused() {
 fn supervised_training_of_an_adapter_saves_an_adapter() {
     let folder = Folder::new();
     let output = folder.path("sft");
-    let sft = ["sft", "--dataset", "countdown/sft", "--max-steps", "2", "--batch-size", "4"];
-    let more = ["--use-peft", "--lora-r", "2", "--output", &output];
-    ok(&[&sft[..], &more].concat());
+    let sft = "sft --dataset countdown/sft --max-steps 2 --batch-size 4 --use-peft --lora-r 2";
+    let stderr = ok(command!("{sft} --output {output}"));
+    assert!(stderr.contains("1e-4 (the default with --use-peft)"), "{stderr}");
     let base = embedded();
     let made = Adapter::load(&Path::new(&output).join("final"), &base.architecture, &Device::Cpu);
     assert_eq!(made.expect("an adapter").weights.len(), 2 * 7 * 4);

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, has, ok, printed, refusal, refused, succeeded};
+use crate::audit_files;
+use crate::support;
+use crate::support::binary::{Folder, command, has, ok, printed, refusal, refused};
 
 /// Numbers below `below`, the same in every run.
 struct Numbers(u64);
@@ -45,6 +47,11 @@ fn file(seed: u64, write: &Writer) -> String {
         json!({"id": format!("p{problem}"), "prompt": prompt, "gold": gold, "completions": completions})
     };
     (0..48).map(line).map(|line| format!("{line}\n")).collect()
+}
+
+/// A file of the example.
+fn example(name: &str) -> String {
+    support::root().join("examples/audit").join(name).display().to_string()
 }
 
 /// A completion of the base: one of three ways, in words that vary, with what the prompt says.
@@ -152,10 +159,6 @@ fn a_planted_template_policy_is_found_by_retrieval_and_not_by_entropy() {
 #[test]
 fn the_examples_are_audited_and_say_what_was_put_into_them() {
     let folder = Folder::new();
-    let example = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/audit").join(name);
-        path.display().to_string()
-    };
     let (base, tuned) = (example("base.jsonl"), example("tuned.jsonl"));
     let found = audit(&folder, &[&base, &tuned], &[]);
     assert_eq!((&found["models"], &found["problems"]), (&json!(["base", "tuned"]), &json!(200)));
@@ -175,8 +178,9 @@ fn the_examples_are_audited_and_say_what_was_put_into_them() {
     assert!(accepted(0) > 2 * accepted(1) && accepted(1) > 0, "{counts}");
     assert_eq!(found["tuned"][0]["second_rule"]["examples"][0]["is_first"], true);
     // The same as JSON, and nothing saved.
-    let printed = succeeded(&["audit", &base, &tuned, "--json"]).stdout;
-    assert_eq!(serde_json::from_slice::<Value>(&printed).expect("JSON")["tuned"], found["tuned"]);
+    let shown: Value =
+        serde_json::from_str(&printed(command!("audit {base} {tuned} --json"))).expect("JSON");
+    assert_eq!(shown["tuned"], found["tuned"]);
     // A folder that holds results is left alone, and one that holds the files as well.
     let output = folder.path("audit");
     refused!("audit {base} {tuned} --output {output}" => "--overwrite");
@@ -190,28 +194,23 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
     let folder = Folder::new();
     let problem = |i: usize| (format!("What is {i} plus {}?", 2 * i), 3 * i);
     let all = 20;
-    let lines = |line: &dyn Fn(usize) -> Value| -> String {
-        (0..all).map(|i| format!("{}\n", line(i))).collect()
-    };
     let answers = |i: usize, gold: usize| [gold, gold + i % 2].map(|n| format!("\\boxed{{{n}}}"));
-    let lm_eval = lines(&|i| {
+    let lm_eval = audit_files::file(&folder, "lm.jsonl", all, |i| {
         let (prompt, gold) = problem(i);
         json!({"doc_id": i, "doc": {"question": prompt}, "target": gold, "filter": "none",
                "arguments": {"gen_args_0": {"arg_0": prompt}}, "resps": [answers(i, gold)],
                "filtered_resps": answers(i, gold)})
     });
-    let own = lines(&|i| {
+    let own = audit_files::file(&folder, "own.jsonl", all, |i| {
         let (prompt, gold) = problem(all - 1 - i);
         json!({"id": format!("mine-{i}"), "prompt": prompt, "gold": gold,
                "completions": answers(i, gold)})
     });
-    let batch = lines(&|i| {
+    let batch = audit_files::file(&folder, "batch.jsonl", all, |i| {
         let (_, gold) = problem(i);
-        let choice = |text: &String| {
-            json!({"message": {"role": "assistant", "content": text},
-                                            "finish_reason": if i == 3 { "length" } else { "stop" }})
-        };
-        let choices: Vec<Value> = answers(i, gold).iter().map(choice).collect();
+        let reason = if i == 3 { "length" } else { "stop" };
+        let choices = answers(i, gold)
+            .map(|text| json!({"message": {"role": "assistant", "content": text}, "finish_reason": reason}));
         let response = json!({"status_code": 200, "body": {"choices": choices}});
         match i {
             5 => {
@@ -220,13 +219,10 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
             _ => json!({"custom_id": i.to_string(), "response": response, "error": null}),
         }
     });
-    let dataset = lines(&|i| {
+    let dataset = audit_files::file(&folder, "data.jsonl", all, |i| {
         let (prompt, gold) = problem(i);
         json!({"id": i.to_string(), "question": prompt, "answer": gold.to_string()})
     });
-    let (lm_eval, own) = (folder.write("lm.jsonl", lm_eval), folder.write("own.jsonl", own));
-    let (batch, dataset) =
-        (folder.write("batch.jsonl", batch), folder.write("data.jsonl", dataset));
     let by_prompt = audit(&folder, &[&lm_eval, &own], &[]);
     assert_eq!(by_prompt["problems"], all);
     assert!(ok(&["audit", &lm_eval, &own]).contains("paired with lm's by their prompts (20)"));
@@ -244,35 +240,12 @@ fn files_of_different_harnesses_are_paired_and_what_is_missing_is_counted() {
     assert_eq!(again["tuned"][0]["lost"]["has_second_draw"], true);
     // What cannot be paired says why.
     refused!("audit {lm_eval} {}", folder.write("o.jsonl", file(1, &varied)) => "share no id and no prompt");
-    let fewer: String = own_lines(&own).take(7).collect();
-    let fewer = folder.write("fewer.jsonl", fewer);
+    let text = std::fs::read_to_string(&own).expect("read");
+    let fewer = folder.write("fewer.jsonl", text.split_inclusive('\n').take(7).collect::<String>());
     refused!("audit {lm_eval} {fewer}" => "--intersect");
     let shared = audit(&folder, &[&lm_eval, &fewer], &["--intersect"]);
     assert_eq!(shared["problems"], 7);
     refused!("audit {lm_eval} {own} --names a" => "one name for each of the 2 files");
-}
-
-fn own_lines(path: &str) -> impl Iterator<Item = String> {
-    let text = std::fs::read_to_string(path).expect("read");
-    text.lines().map(|line| format!("{line}\n")).collect::<Vec<_>>().into_iter()
-}
-
-#[test]
-fn classes_of_the_file_are_what_strategies_are_counted_by() {
-    let folder = Folder::new();
-    let rows = |name: &str, classes: usize| {
-        let line = |i: usize| {
-            let some: Vec<String> = (0..6).map(|j| format!("c{}", j % classes)).collect();
-            json!({"id": i, "gold": "7", "completions": vec!["7"; 6], "class": some})
-        };
-        folder.write(name, (0..12).map(|i| format!("{}\n", line(i))).collect::<String>())
-    };
-    let (found, text) = audited(&folder, &[&rows("many.jsonl", 3), &rows("one.jsonl", 1)], &[]);
-    let first = &found["tuned"][0]["strategies"]["ways"][0];
-    assert_eq!(first["by"], "class of the file");
-    assert!(first["change"]["high"].as_f64() < Some(0.0), "{first}");
-    assert!(interval(&found, ALIKE).1 < 0.0);
-    assert!(text.contains("by class of the file"), "{text}");
 }
 
 #[test]
@@ -280,12 +253,11 @@ fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes
     let folder = Folder::new();
     // Ours: the tuned model solves all. The column's judge accepts none of its even problems.
     let rows = |name: &str, correct: usize, accepts: &dyn Fn(usize) -> bool| {
-        let line = |i: usize| {
+        audit_files::file(&folder, name, 30, |i| {
             let answers: Vec<&str> = (0..4).map(|j| if j < correct { "7" } else { "8" }).collect();
             let scores: Vec<bool> = (0..4).map(|j| j < correct && accepts(i)).collect();
             json!({"id": i, "gold": "7", "completions": answers, "metrics": {"acc": scores}})
-        };
-        folder.write(name, (0..30).map(|i| format!("{}\n", line(i))).collect::<String>())
+        })
     };
     let (base, tuned) = (rows("base.jsonl", 2, &|_| true), rows("tuned.jsonl", 4, &|i| i % 2 == 1));
     let (found, text) = audited(&folder, &[&base, &tuned], &["--verdict-key", "metrics.acc"]);
@@ -296,8 +268,10 @@ fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes
     assert!(changes.iter().all(|change| change["is_other"] == true), "{second}");
     assert!(interval(&found, "/second_rule/disagreement").0 > 0.2);
     assert!(text.contains("the conclusion on pass@1 and pass@4 changes"));
-    let both = ["audit", &base, &tuned, "--verdict-key", "metrics.acc", "--against", "exact"];
-    assert!(refusal(&both).contains("each name the second judge"));
+    refused!(
+        "audit {base} {tuned} --verdict-key metrics.acc --against exact"
+        => "each name the second judge"
+    );
     refused!(
         "audit {base} {tuned} --verdict-key nothing"
         => "base: no record has a verdict of each completion under the key `nothing`"
@@ -308,40 +282,50 @@ fn a_column_of_the_files_is_the_second_judge_and_says_where_a_conclusion_changes
 }
 
 #[test]
-fn a_python_function_names_the_strategies() {
+fn classes_of_the_file_or_a_functions_are_what_strategies_are_counted_by() {
     let folder = Folder::new();
     let function = "def first(completion):\n    return completion.split()[0]\n";
     let spec = format!("python:{}:first", folder.write("kind.py", function));
-    let rows = |name: &str, kinds: usize| {
-        let line = |i: usize| {
-            let some: Vec<String> =
-                (0..6).map(|j| format!("way{} gives \\boxed{{7}}", j % kinds)).collect();
-            json!({"id": i, "gold": "7", "completions": some})
+    for way in ["class of the file", &format!("class by {spec}")] {
+        let is_of_file = way == "class of the file";
+        let rows = |name: &str, kinds: usize| {
+            audit_files::file(&folder, name, 12, |i| {
+                let names: Vec<String> = (0..6).map(|j| format!("way{}", j % kinds)).collect();
+                let text = |name: &String| format!("{name} gives \\boxed{{7}}");
+                let texts: Vec<String> = names.iter().map(text).collect();
+                let mut row = json!({"id": i, "gold": "7", "completions": texts});
+                if is_of_file {
+                    row["completions"] = json!(vec!["7"; 6]);
+                    row["class"] = json!(names);
+                }
+                row
+            })
         };
-        folder.write(name, (0..12).map(|i| format!("{}\n", line(i))).collect::<String>())
-    };
-    let (many, one) = (rows("many.jsonl", 3), rows("one.jsonl", 1));
-    let found = audit(&folder, &[&many, &one], &["--classes", &spec]);
-    let first = &found["tuned"][0]["strategies"]["ways"][0];
-    assert_eq!(first["by"], format!("class by {spec}"));
-    assert!(first["change"]["high"].as_f64() < Some(0.0), "{first}");
-    // Without it no equation tells the answers apart.
-    let found = audit(&folder, &[&many, &one], &[]);
-    let first = &found["tuned"][0]["strategies"]["ways"][0];
-    assert_eq!(
-        (&first["by"], &first["change"]["value"]),
-        (&json!("equations of the working"), &json!(0.0))
-    );
+        let (many, one) = (rows("many.jsonl", 3), rows("one.jsonl", 1));
+        let options = ["--classes", &spec];
+        let options = if is_of_file { &[][..] } else { &options };
+        let (found, text) = audited(&folder, &[&many, &one], options);
+        let first = &found["tuned"][0]["strategies"]["ways"][0];
+        assert_eq!(first["by"], way);
+        assert!(first["change"]["high"].as_f64() < Some(0.0), "{first}");
+        if is_of_file {
+            assert!(interval(&found, ALIKE).1 < 0.0);
+            assert!(text.contains("by class of the file"), "{text}");
+            continue;
+        }
+        // Without it no equation tells the answers apart.
+        let found = audit(&folder, &[&many, &one], &[]);
+        let first = &found["tuned"][0]["strategies"]["ways"][0];
+        let expected = (&json!("equations of the working"), &json!(0.0));
+        assert_eq!((&first["by"], &first["change"]["value"]), expected);
+    }
 }
 
 /// Of few problems an interval may exclude 0 where the adjustment for all six tests does not.
 #[test]
 fn sentences_say_what_the_adjusted_findings_say() {
     let folder = Folder::new();
-    let read = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/audit").join(name);
-        std::fs::read_to_string(path).expect("an example")
-    };
+    let read = |name: &str| std::fs::read_to_string(example(name)).expect("an example");
     let [base, tuned] = ["base.jsonl", "tuned.jsonl"].map(read);
     let part = |text: &str, first: usize, count: usize| -> String {
         text.split_inclusive('\n').skip(first).take(count).collect()

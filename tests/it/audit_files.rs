@@ -2,10 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Folder, printed, refused, succeeded, words};
+use crate::support::binary::{Folder, command, ok, printed, refused};
 
 /// Writes a file of so many lines.
-fn file(folder: &Folder, name: &str, count: usize, line: impl Fn(usize) -> Value) -> String {
+pub(crate) fn file(
+    folder: &Folder,
+    name: &str,
+    count: usize,
+    line: impl Fn(usize) -> Value,
+) -> String {
     let lines: Vec<String> = (0..count).map(|i| format!("{}\n", line(i))).collect();
     folder.write(name, lines.concat())
 }
@@ -89,9 +94,9 @@ fn folders_of_evaluations_are_audited_like_their_samples() {
     let folder = Folder::new();
     let eval = |name: &str, more: &str| {
         let output = folder.path(name);
-        succeeded(&words(&format!(
+        ok(command!(
             "eval --dataset countdown/test --max-samples 24 -n 4 -k 1,4 --no-greedy --device cpu {more} --output {output}"
-        )));
+        ));
         output
     };
     let (base, tuned) = (eval("base", "--seed 1"), eval("tuned", "--seed 2"));

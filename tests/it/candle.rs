@@ -7,16 +7,15 @@ use candle_nn::{VarBuilder, VarMap};
 use candle_transformers::models as m;
 use serde_json::{Value, json};
 use tealight::formats::gguf::GgufType;
-use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::{Placement, Precision};
-use tealight::nn::generate::{CandleModel, Filters, RngKey, SamplingParams, candle_families};
+use tealight::nn::generate::{CandleModel, RngKey, candle_families};
 use tealight::nn::model::{Architecture, PackedSequences, weights};
 use tealight::nn::policy::frozen_decoder;
 use tealight::solvers::sampled::Sampled;
 
-use crate::support::binary::{Folder, ok, refused, succeeded, words};
-use crate::support::conformance as fixture;
-use crate::support::runs::json as read_json;
+use crate::support::binary::{Folder, command, ok, refused};
+use crate::support::runs::{json as read_json, summary};
+use crate::support::{conformance as fixture, extend, load, remade, sampling};
 
 const IDS: [u32; 9] = [5, 7, 100, 12, 64, 3, 99, 41, 8];
 
@@ -64,20 +63,14 @@ fn candle_transformers_logits_equal_ours() {
 
 #[test]
 fn quantised_files_agree_with_their_dequantised_weights() {
-    for (name, folder) in ["micro-llama", "micro-qwen2", "micro-qwen3"].map(|n| (n, fixture(n))) {
-        let text = std::fs::read(folder.join("config.json")).expect("a config");
-        let mut config: Value = serde_json::from_slice(&text).expect("JSON");
-        config["intermediate_size"] = json!(160);
+    for name in ["micro-llama", "micro-qwen2", "micro-qwen3"] {
         let place = tempfile::tempdir().expect("a folder");
-        let path = place.path().join("config.json");
-        std::fs::write(&path, config.to_string()).expect("written");
+        let model = remade(name, 1, |config| config["intermediate_size"] = json!(160));
         let precision = Precision::default();
-        let model = Pretrained::from_scratch(&path, &folder, 1, precision, &Device::Cpu);
-        let model = model.expect("a model");
         for (kind, most) in [(GgufType::F32, 1e-3), (GgufType::Q8_0, 4e-2)] {
             let file = model.save_gguf(&model.weights, kind, place.path()).expect("written");
             let file = file.display().to_string();
-            let wide = Pretrained::load(&file, precision, &Device::Cpu).expect(name);
+            let wide = load(&file);
             let exact = ours(&wide.architecture, &wide.weights);
             let narrow = Sampled::quantized(&file, precision, &Device::Cpu).expect(name);
             let found = narrow.candle().expect("candle's").logits(&[&IDS]).expect("logits");
@@ -104,21 +97,20 @@ macro_rules! made {
 }
 
 /// Families that only candle-transformers knows: what makes their weights, and what their configurations say beside
-/// what all say.
+/// what all say; `null` is said of keys that a family has not.
 fn foreign() -> Vec<(&'static str, Make, Value)> {
     let gemma = json!({"hidden_act": null, "tie_word_embeddings": true, "attention_bias": false, "head_dim": 8, "hidden_activation": "gelu_pytorch_tanh"});
     let mut gemma2 = gemma.clone();
-    for (key, value) in [
-        ("final_logit_softcapping", json!(30.0)),
-        ("attn_logit_softcapping", json!(50.0)),
-        ("query_pre_attn_scalar", json!(8)),
-        ("sliding_window", json!(64)),
-    ] {
-        gemma2[key] = value;
-    }
-    let experts = json!({"sliding_window": 64, "max_window_layers": 2, "use_sliding_window": false,
+    extend(
+        &mut gemma2,
+        &json!({"final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0,
+        "query_pre_attn_scalar": 8, "sliding_window": 64}),
+    );
+    let mut experts = json!({"sliding_window": 64, "max_window_layers": 2, "use_sliding_window": false,
         "decoder_sparse_step": 1, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16,
-        "num_experts_per_tok": 2, "num_experts": 4, "norm_topk_prob": true, "head_dim": 8, "attention_bias": false});
+        "num_experts_per_tok": 2, "num_experts": 4, "norm_topk_prob": true, "attention_bias": false});
+    let shared = experts.clone();
+    extend(&mut experts, &json!({"head_dim": 8, "shared_expert_intermediate_size": null}));
     vec![
         ("gemma", |c, vb| m::gemma::Model::new(false, &parsed(c), vb).map(drop), gemma),
         ("gemma2", |c, vb| m::gemma2::Model::new(false, &parsed(c), vb).map(drop), gemma2),
@@ -126,7 +118,8 @@ fn foreign() -> Vec<(&'static str, Make, Value)> {
             "falcon",
             |c, vb| m::falcon::Falcon::load(vb, parsed(c)).map(drop),
             json!({"layer_norm_epsilon": 1e-5, "use_cache": true, "bos_token_id": 1, "eos_token_id": 1,
-                "hidden_dropout": 0.0, "attention_dropout": 0.0, "n_head_kv": null, "alibi": false,
+                "hidden_dropout": 0.0, "attention_dropout": 0.0, "alibi": false, "intermediate_size": null,
+                "num_key_value_heads": null, "rms_norm_eps": null, "hidden_act": null,
                 "new_decoder_architecture": false, "multi_query": true, "parallel_attn": true, "bias": false}),
         ),
         (
@@ -140,38 +133,31 @@ fn foreign() -> Vec<(&'static str, Make, Value)> {
             json!({"sliding_window": 64, "num_experts_per_tok": 2, "num_local_experts": 4,
                 "use_flash_attn": false}),
         ),
-        ("olmo", made!(m::olmo::Config, m::olmo::Model), json!({"attention_bias": false})),
+        (
+            "olmo",
+            made!(m::olmo::Config, m::olmo::Model),
+            json!({"attention_bias": false, "rms_norm_eps": null}),
+        ),
         (
             "phi",
             made!(m::phi::Config, m::phi::Model),
             json!({"hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.5,
-                "qk_layernorm": false}),
+                "qk_layernorm": false, "rms_norm_eps": null}),
         ),
-        ("qwen2_moe", made!(m::qwen2_moe::Config, m::qwen2_moe::Model), experts.clone()),
+        ("qwen2_moe", made!(m::qwen2_moe::Config, m::qwen2_moe::Model), shared),
         ("qwen3_moe", made!(m::qwen3_moe::Config, m::qwen3_moe::ModelForCausalLM), experts),
         (
             "stablelm",
             made!(m::stable_lm::Config, m::stable_lm::Model),
-            json!({"partial_rotary_factor": 0.5, "layer_norm_eps": 1e-5, "use_cache": true}),
+            json!({"partial_rotary_factor": 0.5, "layer_norm_eps": 1e-5, "use_cache": true, "rms_norm_eps": null}),
         ),
         (
             "starcoder2",
             made!(m::starcoder2::Config, m::starcoder2::Model),
             json!({"norm_epsilon": 1e-5, "use_bias": true, "hidden_act": "gelu_pytorch_tanh",
-                "tie_word_embeddings": true}),
+                "tie_word_embeddings": true, "rms_norm_eps": null}),
         ),
     ]
-}
-
-/// Keys that a family has not.
-fn left_out(family: &str) -> &'static [&'static str] {
-    match family {
-        "falcon" => &["intermediate_size", "num_key_value_heads", "rms_norm_eps", "hidden_act"],
-        "olmo" | "phi" | "stablelm" | "starcoder2" => &["rms_norm_eps"],
-        "qwen2_moe" => &["head_dim"],
-        "qwen3_moe" => &["shared_expert_intermediate_size"],
-        _ => &[],
-    }
 }
 
 /// Writes a small model of random weights.
@@ -181,13 +167,8 @@ fn write(folder: &Path, family: &str, make: Make, more: &Value) {
         "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
         "rope_theta": 10000.0, "tie_word_embeddings": false, "hidden_act": "silu",
         "initializer_range": 0.02});
-    for (key, value) in more.as_object().expect("keys") {
-        config[key] = value.clone();
-    }
-    // Keys of other families.
-    for key in left_out(family) {
-        config.as_object_mut().expect("keys").remove(*key);
-    }
+    extend(&mut config, more);
+    config.as_object_mut().expect("keys").retain(|_, value| !value.is_null());
     let made = VarMap::new();
     make(&config, VarBuilder::from_varmap(&made, DType::F32, &Device::Cpu)).expect(family);
     // Candle's own start is random; this is the same every time.
@@ -212,12 +193,7 @@ fn write(folder: &Path, family: &str, make: Make, more: &Value) {
 
 #[test]
 fn cached_sampling_equals_uncached_for_every_family() {
-    let greedy = SamplingParams {
-        temperature: 0.0,
-        filters: Filters::default(),
-        max_new_tokens: 6,
-        eos: Vec::new(),
-    };
+    let greedy = sampling(0.0, 6, &[]);
     for (family, make, more) in foreign() {
         assert!(!Architecture::knows(family) && candle_families().any(|name| name == family));
         let folder = tempfile::tempdir().expect("a folder");
@@ -257,14 +233,11 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     let (family, make, more) = foreign().swap_remove(1);
     write(Path::new(&model), family, make, &more);
     let out = folder.path("eval");
-    let length = ["--max-completion-length", "6"];
-    let eval = words("eval --dataset countdown -n 4 -k 1,4 --max-samples 3");
-    let eval = [&eval[..], &["--model", &model]].concat();
-    let stderr = ok(&[&eval[..], &length, &["--output", &out]].concat());
+    let eval = format!("eval --dataset countdown -n 4 -k 1,4 --max-samples 3 --model {model}");
+    let stderr = ok(command!("{eval} --max-completion-length 6 --output {out}"));
     assert!(stderr.contains("evaluation only, candle-transformers' gemma2"), "{stderr}");
-    let summary = read_json(format!("{out}/results.json"))["sets"][0]["summary"].clone();
-    assert_eq!(summary["problems"], 3, "{summary}");
-    succeeded(&[&["generate", "2 + 2", "--model", &model, "-n", "2"], &length[..]].concat());
+    assert_eq!(summary(&out)["problems"], 3);
+    ok(command!("generate 2+2 --model {model} -n 2 --max-completion-length 6"));
     let run = folder.path("run");
     refused!("train --model {model} --output {run}" => "`gemma2` is not supported", "for eval");
     refused!("eval --quantized --model {model} --output {out}" => "for GGUF files");
@@ -278,7 +251,7 @@ fn candle_models_evaluate_and_generate_but_do_not_train() {
     ] {
         let path = Path::new(&model).join("config.json");
         let good = std::fs::read(&path).expect("a config");
-        let mut config: Value = serde_json::from_slice(&good).expect("JSON");
+        let mut config = read_json(&path);
         config[key] = value;
         std::fs::write(&path, config.to_string()).expect("written");
         refused!("eval --model {model} --output {out}" => reason);

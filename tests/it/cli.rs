@@ -2,43 +2,37 @@
 
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, has, ok, printed, refusal, stderr_of, tealight};
+use crate::support::binary::{
+    Folder, command, has, ok, printed, refused, stderr_of, tealight, words,
+};
 use crate::support::metrics::{number, rows};
-use crate::support::processes::{binary, signal, wait_for_steps};
+use crate::support::processes::{binary, signal, wait_for_steps, weights};
+use crate::support::root;
 use crate::support::runs::{SMALL, json, trained};
 use serde_json::Value;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// A report has curves and a part of its samples, and fetches nothing.
+pub(crate) fn opens_without_a_network(output: &str, chunk: &str) {
+    let page = std::fs::read_to_string(format!("{output}/report.html")).expect("page");
+    assert!(page.contains("\"title\":\"Pass@k") && page.contains(chunk));
+    for fetched in ["src=\"", "href=\"http", "url(h", "unsafe-inline"] {
+        assert!(!page.contains(fetched), "the page must open without a network: {fetched}");
+    }
 }
 
 #[test]
 fn a_study_compares_objectives_and_writes_everything() {
     let folder = Folder::new();
     let output = folder.path("study");
-    let arguments = [
-        &["study", "--output", &output, "--objectives", "none,js:0.4", "--max-samples", "8"][..],
-        &["--max-steps", "6", "--num-presamples", "8", "-n", "8", "-k", "1,8", "--seeds", "0..1"],
-        &["--test-dataset", "countdown/test,countdown/test-3", "--ood-dataset", "countdown/test-5"],
-        &["--max-test-samples", "8", "--eval-temperature", "0.7"],
-        &["--eval-steps", "3"],
-        &SMALL,
-    ];
-    let table = printed(&arguments.concat());
-    has(
-        &table,
-        &[
-            "base",
-            "No curves: distinct@8 is known of 8 problems",
-            "greedy",
-            "pass@8",
-            "\u{b1}",
-            "among 4",
-            "temperature 0.7",
-            "over seeds and problems",
-            "gradients",
-        ],
+    let study = format!(
+        "study --output {output} --objectives none,js:0.4 --max-samples 8 --max-steps 6 --num-presamples 8 -n 8 -k 1,8 \
+         --seeds 0..1 --test-dataset countdown/test,countdown/test-3 --ood-dataset countdown/test-5 \
+         --max-test-samples 8 --eval-temperature 0.7 --eval-steps 3 {SMALL}"
     );
+    let table = printed(&study);
+    has(&table, &words("base greedy pass@8 \u{b1} gradients"));
+    has(&table, &["No curves: distinct@8 is known of 8 problems", "among 4", "temperature 0.7"]);
+    has(&table, &["over seeds and problems"]);
     let results = json(folder.0.path().join("study/results.json"));
     let runs = results["training"].as_array().expect("runs");
     // Six steps of 32 completions each, and 64 of the base on top.
@@ -67,36 +61,27 @@ fn a_study_compares_objectives_and_writes_everything() {
     ] {
         assert!(folder.0.path().join("study").join(file).exists(), "{file}");
     }
-    let page = std::fs::read_to_string(folder.0.path().join("study/report.html")).expect("page");
-    assert!(page.contains("\"title\":\"Pass@k") && page.contains("chunk-1-0"));
-    for fetched in ["src=\"", "href=\"http", "url(h", "unsafe-inline"] {
-        assert!(!page.contains(fetched), "the page must open without a network: {fetched}");
-    }
+    opens_without_a_network(&output, "chunk-1-0");
     // `report` writes the page of a study again, from what lies in its folder.
     let place = folder.0.path().join("study");
     std::fs::remove_file(place.join("report.html")).expect("removed");
-    ok(&["report", &place.display().to_string()]);
+    ok(command!("report {output}"));
     let again = std::fs::read_to_string(place.join("report.html")).expect("page");
     assert!(again.contains("chunk-1-0") && again.contains("\"command\":\"tealight study --config"));
     let samples =
         std::fs::read_to_string(folder.0.path().join("study/base/samples-countdown-test.jsonl"));
     assert_eq!(samples.expect("samples").lines().count(), 64);
-    let again = refusal(&arguments.concat());
-    assert!(again.contains("holds files already"), "{again}");
+    refused!("{study}" => "holds files already");
 }
 
 #[test]
 fn every_run_of_a_study_has_as_many_optimizer_steps() {
     let folder = Folder::new();
     let output = folder.path("updates");
-    let arguments = [
-        &["study", "--task", "countdown", "--output", &output, "--objectives"][..],
-        &["none,none:steps-per-generation=2,js", "--eval-steps", "0"],
-        &["--seeds", "0", "--max-samples", "8", "--max-test-samples", "2", "-n", "2"],
-        &["--no-greedy", "--max-steps", "6", "--num-presamples", "8", "--quiet"],
-        &SMALL,
-    ];
-    ok(&arguments.concat());
+    ok(command!(
+        "study --task countdown --output {output} --objectives none,none:steps-per-generation=2,js --eval-steps 0 \
+         --seeds 0 --max-samples 8 --max-test-samples 2 -n 2 --no-greedy --max-steps 6 --num-presamples 8 --quiet {SMALL}"
+    ));
     let results = json(format!("{output}/results.json"));
     let count = |what: &str| -> Vec<u64> {
         let runs = results["training"].as_array().expect("runs");
@@ -128,7 +113,6 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     let folder = Folder::new();
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
     for objective in [
-        "none",
         "js",
         "dapo",
         "entropy-target:1",
@@ -138,18 +122,15 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
     ] {
         let (whole, parts) = (format!("{whole}-{objective}"), format!("{parts}-{objective}"));
         // Few prompts: the second step has those of the first.
-        let settings = ["--objective", objective, "--max-samples", "4", "--num-presamples", "8"];
-        let run = |output: &str, more: &[&str]| {
-            trained(output, &[&settings[..], more].concat());
+        let run = |output: &str, more: &str| {
+            let few = "--max-samples 4 --num-presamples 8 --max-steps 2";
+            trained(output, &format!("--objective {objective} {few} {more}"));
         };
-        run(&whole, &["--max-steps", "2"]);
-        run(&parts, &["--max-steps", "2", "--save-steps", "1"]);
+        run(&whole, "");
+        run(&parts, "--save-steps 1");
         // As if it had been killed after the checkpoint of the first step.
         std::fs::remove_dir_all(Path::new(&parts).join("final")).expect("removed");
-        run(&parts, &["--max-steps", "2", "--resume", "checkpoint-1"]);
-        let weights = |output: &str| {
-            std::fs::read(Path::new(output).join("final/model.safetensors")).expect("weights")
-        };
+        run(&parts, "--resume checkpoint-1");
         assert_eq!(weights(&whole), weights(&parts), "{objective}");
         assert_eq!(rows(Path::new(&parts)).len(), 2);
     }
@@ -162,8 +143,7 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
     let output = folder.path("run");
     for (name, code) in [("INT", 130), ("TERM", 143)] {
         let output = format!("{output}-{name}");
-        let run = ["train", "--output", &output, "--max-steps", "100000"];
-        let mut child = binary(&[&run[..], &SMALL].concat())
+        let mut child = binary(&format!("train --output {output} --max-steps 100000 {SMALL}"))
             .stderr(std::fs::File::create(folder.path(name)).expect("a file"))
             .spawn()
             .expect("starts");
@@ -172,22 +152,13 @@ fn an_interrupt_stops_after_the_step_saves_and_exits_130() {
         let status = child.wait().expect("ends");
         assert_eq!(status.code(), Some(code));
         let stderr = std::fs::read_to_string(folder.path(name)).expect("what it said");
-        has(
-            &stderr,
-            &[
-                "stopping after the current step, whose results are saved. Press Ctrl-C again to stop at once",
-            ],
-        );
+        let answer = "stopping after the current step, whose results are saved. Press Ctrl-C again to stop at once";
+        has(&stderr, &[answer]);
         let rows = rows(Path::new(&output)).len();
         let checkpoint = Path::new(&output).join(format!("checkpoint-{rows}"));
         assert!(checkpoint.join("trainer_state.json").exists(), "{}", checkpoint.display());
         assert!(checkpoint.join("config.json").exists());
-        ok(&[
-            &["train", "--output", &output, "--resume", "--max-steps"][..],
-            &[&(rows + 1).to_string()],
-            &SMALL,
-        ]
-        .concat());
+        trained(&output, &format!("--resume --max-steps {}", rows + 1));
     }
 }
 
@@ -196,12 +167,9 @@ fn supervised_training_imitates_and_saves_a_model_that_loads() {
     let folder = Folder::new();
     let (sft, eval) = (folder.path("sft"), folder.path("eval"));
     let scratch = root().join("models/countdown").display().to_string();
-    let config = folder.write(
-        "arch.json",
-        std::fs::read_to_string(root().join("models/countdown/config.json"))
-            .expect("config")
-            .replace("\"num_hidden_layers\": 4", "\"num_hidden_layers\": 1"),
-    );
+    let mut config = json(format!("{scratch}/config.json"));
+    config["num_hidden_layers"] = 1.into();
+    let config = folder.write("arch.json", config.to_string());
     ok(command!(
         "sft --from-scratch {config} --tokenizer {scratch} --dataset countdown/sft --max-steps \
          12 --learning-rate 3e-3 --output {sft} --device cpu"

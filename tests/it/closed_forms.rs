@@ -36,15 +36,6 @@ impl Case {
         q.iter().zip(&self.is_right).filter(|(_, right)| **right == wanted).map(|(q, _)| q).sum()
     }
 
-    /// The distribution given right, or given wrong.
-    fn given(&self, q: &[f64], wanted: bool) -> Vec<f64> {
-        let mass = self.mass(q, wanted);
-        q.iter()
-            .zip(&self.is_right)
-            .map(|(q, right)| if *right == wanted { q / mass } else { 0.0 })
-            .collect()
-    }
-
     fn validity(&self) -> f64 {
         self.mass(&self.base, true)
     }
@@ -101,46 +92,5 @@ proptest! {
         let slope = (cost(validity, mu + step) - cost(validity, mu - step)) / (2.0 * step);
         prop_assert!((slope * case.beta - 1.0).abs() < 1e-2 || mu > 1.0 - 1e-6);
         prop_assert!((cost(validity, 1.0) + validity.ln()).abs() < 1e-12);
-    }
-
-    #[test]
-    fn tilting_preserves_ratios_among_correct_answers(case in cases()) {
-        let tilted = case.tilted();
-        let mu = case.mass(&tilted, true);
-        let (target, wrong) = (case.given(&case.base, true), case.given(&case.base, false));
-        // Fact 5.
-        for ((p, right), (star, wrong)) in tilted.iter().zip(&case.is_right).zip(target.iter().zip(&wrong)) {
-            close(*p, if *right { mu * star } else { (1.0 - mu) * wrong })?;
-        }
-        // Fact 6.
-        close(kl(&target, &tilted), -mu.ln())?;
-        let variation: f64 = target.iter().zip(&tilted).map(|(p, q)| (p - q).abs() / 2.0).sum();
-        close(variation, 1.0 - mu)?;
-    }
-
-    #[test]
-    fn distances_split_into_validity_and_coverage(case in cases()) {
-        // Fact 8, the mechanism of collapse.
-        let (tilted, q) = (case.tilted(), &case.policy);
-        let (mu, m) = (case.mass(&tilted, true), case.mass(q, true));
-        let (target, wrong) = (case.given(&case.base, true), case.given(&case.base, false));
-        let split = cost(mu, m)
-            + m * kl(&case.given(q, true), &target)
-            + (1.0 - m) * kl(&case.given(q, false), &wrong);
-        // Where nearly all of p_beta is correct, 1 - mu has few digits left.
-        let rounding = (1.0 - m) * 1e-15 / case.mass(&tilted, false);
-        prop_assert!((kl(q, &tilted) - split).abs() < 1e-7 * (1.0 + split) + rounding);
-        close(kl(&target, q), -m.ln() + kl(&target, &case.given(q, true)))?;
-    }
-
-    #[test]
-    fn the_filtered_model_is_the_limit(case in cases()) {
-        let validity = case.validity();
-        for right in [true, false] {
-            let limit = Target::Tilted.log_weight(right, validity, 1e-4);
-            let filtered = Target::Filtered.log_weight(right, validity, 0.0);
-            let holds = if right { (limit - filtered).abs() < 1e-9 } else { limit < -9000.0 };
-            prop_assert!(holds);
-        }
     }
 }

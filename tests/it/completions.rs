@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{
-    Folder, command, has, ok, refusal, refused, stderr_of, stdout_of, tealight,
-};
-use crate::support::runs::json;
+use crate::support::binary::{Folder, command, has, ok, refused, stderr_of, stdout_of, tealight};
+use crate::support::runs::{json, summary};
 
 /// Samples of lm-eval, two of each of two problems; of the first `correct` are correct.
 fn lm_eval(correct: usize) -> String {
@@ -27,14 +25,14 @@ fn results(folder: &Folder, output: &str) -> Value {
 #[test]
 fn lm_eval_runs_are_compared_whatever_their_file_names() {
     let folder = Folder::new();
-    let grade = |name: &str, correct: usize, output: &str, options: &[&str]| {
+    let grade = |name: &str, correct: usize, output: &str, options: &str| {
         let (file, output) = (folder.write(name, lm_eval(correct)), folder.path(output));
-        ok(&[&["grade", &file, "--output", &output], options].concat());
+        ok(command!("grade {file} --output {output} {options}"));
     };
-    grade("samples_x_2026-11-01T10-00-00.123.jsonl", 1, "base", &[]);
-    grade("samples_x_2026-11-26T12-00-00.456.jsonl", 2, "tuned", &[]);
-    grade("other.jsonl", 2, "other", &[]);
-    grade("third.jsonl", 2, "third", &["--name", "arithmetic"]);
+    grade("samples_x_2026-11-01T10-00-00.123.jsonl", 1, "base", "");
+    grade("samples_x_2026-11-26T12-00-00.456.jsonl", 2, "tuned", "");
+    grade("other.jsonl", 2, "other", "");
+    grade("third.jsonl", 2, "third", "--name arithmetic");
     let name = |output: &str| results(&folder, output)["sets"][0]["name"].clone();
     assert_eq!([name("base"), name("tuned"), name("other")], ["samples_x", "samples_x", "other"]);
     assert_eq!(name("third"), "arithmetic");
@@ -81,23 +79,23 @@ fn compared_runs_must_share_the_truncation_rule() {
     assert!(samples.lines().all(|line| line.contains("\"truncated\":\"judged\"")), "{samples}");
 }
 
+#[cfg(unix)]
 #[test]
 fn evaluations_count_truncated_completions_by_the_rule() {
     let folder = Folder::new();
-    let eval = |rule: &str| {
+    // Two tokens end no expression; the verifier accepts every text.
+    let function = "def judge(gold, completion):\n    return True\n";
+    let file = folder.write("judge.py", function);
+    for (rule, pass) in [("wrong", 0.0), ("judged", 1.0)] {
         let output = folder.path(rule);
-        // Four tokens end no expression; a pattern that is found in every text accepts what is there.
-        let options =
-            ["--max-completion-length", "2", "--max-samples", "2", "-n", "2", "--device", "cpu"];
-        let verifier = ["--verifier", "regex:(?s)^(.*)$", "--truncated", rule, "--no-greedy"];
-        ok(&[&["eval", "--output", &output], &options[..], &verifier].concat());
-        results(&folder, rule)
-    };
-    let (wrong, judged) = (eval("wrong"), eval("judged"));
-    let summary = |results: &Value| results["sets"][0]["summary"].clone();
-    assert_eq!(summary(&wrong)["truncated"], summary(&judged)["truncated"]);
-    assert_eq!(summary(&wrong)["truncated"], 1.0);
-    assert_eq!(judged["config"]["truncated"], "judged");
+        ok(command!(
+            "eval --max-completion-length 2 --max-samples 2 -n 2 -k 1 --device cpu --verifier python:{file}:judge \
+             --truncated {rule} --no-greedy --output {output}"
+        ));
+        let summary = summary(&output);
+        assert_eq!(summary["truncated"], 1.0, "{summary}");
+        assert_eq!(summary["pass@k"]["1"]["value"], pass, "{summary}");
+    }
 }
 
 #[cfg(unix)]
@@ -112,15 +110,14 @@ fn verifier_functions_are_checked_before_sampling() {
     let run = folder.path("run");
     let line = "ValueError: substring not found (judge.py, line 2)";
     for arguments in [
-        vec!["eval", "--dataset", &dataset, "--verifier", &spec, "--output", &run],
-        vec!["train", "--dataset", &dataset, "--verifier", &spec, "--output", &run],
-        vec!["grade", &lines, "--verifier", &spec, "--output", &run],
-        vec!["grade", &lines, "--verifier", &spec, "--dataset", &dataset, "--output", &run],
+        format!("eval --dataset {dataset}"),
+        format!("train --dataset {dataset}"),
+        format!("grade {lines}"),
+        format!("grade {lines} --dataset {dataset}"),
     ] {
-        let message = refusal(&arguments);
-        assert!(message.contains(line), "{arguments:?}: {message}");
+        refused!("{arguments} --verifier {spec} --output {run}" => line);
     }
-    let verify = tealight(&["verify", "--gold", "2", "--answer", "2", "--verifier", &spec]);
+    let verify = tealight(command!("verify --gold 2 --answer 2 --verifier {spec}"));
     let both = [stdout_of(&verify), stderr_of(&verify)];
     assert!(both[0].contains(line) && both[1].contains(line), "{both:?}");
     let verify = ["verify", "--gold", "2", "--answer", "2", "--prompt", "1 + 1 = 2?", "--check"];
@@ -133,26 +130,18 @@ fn verifier_functions_are_checked_before_sampling() {
 }
 
 #[test]
-fn a_malformed_line_leaves_nothing_half_written() {
+fn the_samples_of_a_large_file_are_whole_and_reported_by_their_index() {
     let folder = Folder::new();
     let line = |number: usize| {
         format!("{{\"id\":{},\"completion\":\"{}\",\"gold\":7}}\n", number / 10, number % 9)
     };
-    let lines: Vec<String> = (0..20_000).map(line).collect();
-    let mut bad = lines.clone();
-    bad[15_000] = "{oops}\n".into();
-    let (good, bad) =
-        (folder.write("c.jsonl", lines.concat()), folder.write("d.jsonl", bad.concat()));
-    let output = folder.path("out");
-    refused!("grade {bad} --output {output}" => "d.jsonl:15001: not JSON");
-    let left = |folder: &str| -> Vec<String> {
-        let entries = std::fs::read_dir(folder).expect("a folder").flatten();
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-    };
-    assert!(!std::path::Path::new(&output).exists(), "a refused command makes no folder");
-    // The folder is free for the next call.
-    ok(&["grade", &good, "--output", &output]);
-    assert_eq!(left(&format!("{output}/samples")), ["c.jsonl"]);
+    let lines: String = (0..20_000).map(line).collect();
+    let (file, output) = (folder.write("c.jsonl", lines), folder.path("out"));
+    ok(command!("grade {file} --output {output}"));
+    let entries = std::fs::read_dir(format!("{output}/samples")).expect("a folder").flatten();
+    let left: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(left, ["c.jsonl"]);
     let written = std::fs::read_to_string(format!("{output}/samples/c.jsonl")).expect("samples");
     assert_eq!(written.lines().count(), 20_000);
     // The report, which reads the samples by where they stand, has all of them.

@@ -8,13 +8,11 @@ use std::path::PathBuf;
 use candle_core::{DType, Device, Tensor};
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::{Placement, Precision};
-use tealight::nn::generate::{
-    Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
-};
+use tealight::nn::generate::{LocalSampler, RngKey, SampleRequest, Sampler};
 use tealight::nn::model::{Architecture, Decoder, PackedSequences, weights};
 use tealight::nn::policy::{Policy, Sequence};
 
-use crate::support::{self, backends, gradients};
+use crate::support::{self, apart, backends, gradients};
 
 /// Absolute for logits and log-probabilities.
 const TOLERANCE: f64 = 5e-5;
@@ -63,28 +61,24 @@ impl Case {
         (gradient.expect("a gradient"), largest)
     }
 
+    /// How many tokens of each row of a batch are not padding.
+    fn lengths(&self, batch: &str) -> Vec<usize> {
+        let mask = self.ids(&format!("{batch}.attention_mask"));
+        mask.iter().map(|row| row.iter().sum::<u32>() as usize).collect()
+    }
+
     fn ids(&self, key: &str) -> Vec<Vec<u32>> {
         let ids = self.reference[key].to_dtype(DType::U32).expect("ids");
         ids.to_vec2().expect("two dimensions")
     }
 }
 
-/// The largest absolute difference.
-fn difference(a: &Tensor, b: &Tensor) -> f64 {
-    let here = |x: &Tensor| x.to_device(&Device::Cpu).expect("on the host");
-    let worst =
-        (here(a) - here(b)).and_then(|d| d.abs()?.flatten_all()?.max(0)).expect("same shape");
-    f64::from(worst.to_scalar::<f32>().expect("f32"))
-}
-
 /// Logits of the tokens of one batch that are not padding, and the reference's.
 fn logits(decoder: &Decoder, case: &Case, batch: &str) -> [Tensor; 2] {
     let ids = case.ids(&format!("{batch}.input_ids")).concat();
-    let mask = case.reference[&format!("{batch}.attention_mask")].to_dtype(DType::F32);
-    let mask = mask.and_then(|mask| mask.to_vec2::<f32>()).expect("mask");
-    let packed =
-        PackedSequences::from_start(mask.iter().map(|row| row.iter().sum::<f32>() as usize));
-    let seen = mask.concat().into_iter().enumerate().filter(|(_, seen)| *seen > 0.0);
+    let mask = case.ids(&format!("{batch}.attention_mask")).concat();
+    let packed = PackedSequences::from_start(case.lengths(batch));
+    let seen = mask.into_iter().enumerate().filter(|(_, seen)| *seen > 0);
     let places: Vec<u32> = seen.map(|(place, _)| place as u32).collect();
     let ids: Vec<u32> = places.iter().map(|place| ids[*place as usize]).collect();
     let hidden = decoder.hidden(&ids, &packed, None).expect("hidden");
@@ -103,7 +97,7 @@ fn logits_equal_the_reference_under_either_padding_and_config_layout() {
             for policy in case.policies(config) {
                 for batch in ["nopad", "right", "left"] {
                     let [ours, exact] = logits(policy.decoder(), &case, batch);
-                    let worst = difference(&ours, &exact);
+                    let worst = apart(&ours, &exact);
                     eprintln!("{} {config} {batch}: logits differ by {worst:.2e}", case.name);
                     assert!(worst < case.tolerances()[0]);
                 }
@@ -115,19 +109,12 @@ fn logits_equal_the_reference_under_either_padding_and_config_layout() {
 #[test]
 fn log_probabilities_and_gradients_equal_the_reference() {
     for case in cases() {
-        let lengths: Vec<usize> = case.reference["right.attention_mask"]
-            .to_dtype(DType::F32)
-            .and_then(|mask| mask.to_vec2::<f32>())
-            .expect("mask")
-            .iter()
-            .map(|row| row.iter().sum::<f32>() as usize)
-            .collect();
         let row = |(row, length): (&Vec<u32>, &usize)| Sequence {
             prompt: row[..1].to_vec(),
             completion: row[1..*length].to_vec(),
         };
         let ids = case.ids("right.input_ids");
-        let rows: Vec<Sequence> = ids.iter().zip(&lengths).map(row).collect();
+        let rows: Vec<Sequence> = ids.iter().zip(&case.lengths("right")).map(row).collect();
         let theirs: Vec<Vec<f32>> = case.reference["right.logprobs"].to_vec2().expect("logprobs");
         let theirs =
             theirs.iter().zip(&rows).flat_map(|(theirs, row)| &theirs[..row.completion.len()]);
@@ -145,7 +132,7 @@ fn log_probabilities_and_gradients_equal_the_reference() {
             assert!((nll - f64::from(exact[0])).abs() < absolute, "{}: {nll}", case.name);
             for name in policy.weights().keys() {
                 let (reference, largest) = case.gradient(name);
-                let error = difference(&grads[name], &reference) / largest;
+                let error = apart(&grads[name], &reference) / largest;
                 assert!(error < relative, "{} {name}: {error:.2e}", case.name);
             }
         }
@@ -158,22 +145,14 @@ fn greedy_decoding_with_the_cache_continues_like_the_reference() {
         .iter()
         .flat_map(|case| case.policies("config.json").into_iter().map(move |policy| (case, policy)))
     {
-        let mask = case.reference["left.attention_mask"].to_dtype(DType::U32).expect("mask");
-        let mask: Vec<Vec<u32>> = mask.to_vec2().expect("two dimensions");
-        let prompts = case.ids("left.input_ids").into_iter().zip(mask).map(|(ids, mask)| {
-            ids.into_iter().zip(mask).filter(|(_, seen)| *seen == 1).map(|(id, _)| id).collect()
-        });
+        let prompts = case.ids("left.input_ids").into_iter().zip(case.lengths("left"));
+        let prompts = prompts.map(|(ids, length)| ids[ids.len() - length..].to_vec());
         let requests: Vec<SampleRequest> = prompts
             .enumerate()
             .map(|(key, prompt)| SampleRequest { prompt, first: 0, count: 1, key: key as u64 })
             .collect();
         let expected = case.ids("greedy.ids");
-        let params = SamplingParams {
-            temperature: 0.0,
-            filters: Filters::default(),
-            max_new_tokens: expected[0].len(),
-            eos: vec![],
-        };
+        let params = support::sampling(0.0, expected[0].len(), &[]);
         let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 3 };
         let margins: Vec<Vec<f32>> = case.reference["greedy.margin"].to_vec2().expect("margins");
         let (mut seen, mut agreed) = (0, 0);
@@ -226,13 +205,11 @@ fn text_weights_of_a_vision_model_load_alone() {
     for file in ["tokenizer.json", "tokenizer_config.json"] {
         std::fs::copy(case.directory.join(file), whole.join(file)).expect("copied");
     }
-    let load = || {
-        let name = whole.to_str().expect("a path");
-        Pretrained::load(name, Precision::default(), &Device::Cpu)
-    };
+    let name = whole.to_str().expect("a path");
+    let load = || Pretrained::load(name, Precision::default(), &Device::Cpu);
     let model = load().expect("a model");
     let [ours, exact] = logits(&model.decoder().expect("a decoder"), &case, "nopad");
-    assert!(difference(&ours, &exact) < case.tolerances()[0]);
+    assert!(apart(&ours, &exact) < case.tolerances()[0]);
 
     let saved = folder.path().join("saved");
     model.save(&model.weights, &saved).expect("saved");

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, printed, succeeded, words};
-use crate::support::runs::{SMALL, json};
+use crate::support::binary::{Folder, command, ok, printed};
+use crate::support::runs::{SMALL, json, summary};
 
 /// A study of seconds: two objectives in two configurations.
 fn study(output: &str, more: &str) -> String {
@@ -13,8 +13,7 @@ fn study(output: &str, more: &str) -> String {
         "study --quiet --no-greedy --seeds 0,1 --objectives none@{{learning-rate=1e-4,3e-4}},kl-full@{{0.03,0.3}} \
          --max-samples 8 --max-test-samples 12 -n 8 -k 1,8 --eval-dataset countdown/valid --eval-max-samples 12 \
          --tuning-seeds 9 --tuning-pass-at-1 0.2 --average-share 0.5 --base-temperature 0.6 --output {output} \
-         {} {more}",
-        SMALL.join(" ")
+         {SMALL} {more}"
     )
 }
 
@@ -26,7 +25,7 @@ fn samples(path: PathBuf) -> Vec<u8> {
 fn every_run_is_a_path_and_baselines_are_objectives() {
     let folder = Folder::new();
     let output = folder.path("study");
-    ok(&words(&study(&output, "--max-steps 4 --eval-steps 2")));
+    ok(&study(&output, "--max-steps 4 --eval-steps 2"));
     let results = json(format!("{output}/results.json"));
     // One configuration of each objective is studied.
     assert_eq!(results["objectives"].as_array().map(Vec::len), Some(2));
@@ -78,10 +77,10 @@ fn every_run_is_a_path_and_baselines_are_objectives() {
     let slug = |name: &str| name.replace(['@', '=', ':'], "-");
     let [none, kl] = [&shown[0], &shown[1]].map(|name| slug(name));
     for file in [
-        "base/samples-countdown-valid.jsonl".to_owned(),
+        "base/samples-countdown-valid.jsonl".into(),
         "base/temperature-0.6/samples-countdown-test.jsonl".to_owned(),
         "tuning/none-learning-rate-1e-4-seed9/path/step-000002/samples-countdown-valid.jsonl"
-            .to_owned(),
+            .into(),
         "tuning/kl-full-0.03-seed9/samples-countdown-valid.jsonl".to_owned(),
         format!("{none}-seed0/path/step-000002/samples-countdown-test.jsonl"),
         format!("{none}-seed1/average-0.5/samples-countdown-test.jsonl"),
@@ -95,15 +94,10 @@ fn every_run_is_a_path_and_baselines_are_objectives() {
     assert!(!place.join(run_folder).join("path/step-000002/model").exists());
     let shorter = folder.path("shorter");
     let (objective, rate) = shown[0].split_once('@').expect("a rate");
-    let untuned = format!("{objective}@{{{rate}}}");
-    let untuned = [
-        &["study", "--quiet", "--no-greedy", "--task", "countdown", "--seeds", "0,1"][..],
-        &["--objectives", &untuned],
-        &["--max-samples", "8", "--max-test-samples", "12", "-n", "8", "-k", "1,8"],
-        &["--max-steps", "2", "--eval-steps", "2", "--no-baselines", "--output", &shorter],
-        &SMALL,
-    ];
-    ok(&untuned.concat());
+    ok(command!(
+        "study --quiet --no-greedy --task countdown --seeds 0,1 --objectives {objective}@{{{rate}}} --max-samples 8 \
+         --max-test-samples 12 -n 8 -k 1,8 --max-steps 2 --eval-steps 2 --no-baselines --output {shorter} {SMALL}"
+    ));
     assert!(!Path::new(&shorter).join("tuning").exists());
     let file = "samples-countdown-test.jsonl";
     let on_the_way = samples(place.join(run_folder).join("path/step-000002").join(file));
@@ -150,12 +144,11 @@ fn is_tuned_by_the_rule(results: &Value, output: &str) -> Vec<String> {
 fn curves_are_exact_where_answers_can_be_listed() {
     let folder = Folder::new();
     let output = folder.path("study");
-    let arguments = words(
+    let text = printed(command!(
         "study --quiet --no-greedy --task paths --seeds 0,1 --objectives grpo,js:2.4 --max-samples 8 \
          --max-test-samples 12 -n 32 -k 1,8 --max-steps 2 --eval-steps 1 --prompts-per-step 4 --num-generations 8 \
-         --learning-rate 1e-3 --base-temperature 0.6 --average-share 0.5 --output",
-    );
-    let text = printed(&[&arguments[..], &[&output]].concat());
+         --learning-rate 1e-3 --base-temperature 0.6 --average-share 0.5 --output {output}"
+    ));
     assert!(text.contains("exact, from the probability of every correct answer"), "{text}");
     let results = json(format!("{output}/results.json"));
     assert_eq!(results["curves"][0]["is_exact"], true);
@@ -169,12 +162,11 @@ fn curves_are_exact_where_answers_can_be_listed() {
     let mean = |model: &str| -> f64 {
         let evaluated = folder.path(&model.replace('/', "-"));
         let model = format!("{output}/{model}/final");
-        succeeded(command!(
+        ok(command!(
             "eval --quiet --model {model} --dataset paths/test --max-samples 12 -n 1 -k 1 \
              --exact --max-completion-length 32 --output {evaluated}"
         ));
-        let results = json(format!("{evaluated}/results.json"));
-        results["sets"][0]["summary"]["exact"]["pass@k"]["1"]["value"].as_f64().expect("a number")
+        summary(&evaluated)["exact"]["pass@k"]["1"]["value"].as_f64().expect("a number")
     };
     let ends = (mean("grpo-seed0") + mean("grpo-seed1")) / 2.0;
     let ours = results["curves"][0]["curves"][0]["points"][1]["pass@1"].as_f64().expect("a number");
@@ -185,7 +177,7 @@ fn curves_are_exact_where_answers_can_be_listed() {
 fn a_plan_lists_the_runs_without_running_them() {
     let folder = Folder::new();
     let output = folder.path("study");
-    let text = printed(&words(&study(&output, "--max-steps 4 --eval-steps 2 --plan")));
+    let text = printed(&study(&output, "--max-steps 4 --eval-steps 2 --plan"));
     assert!(!Path::new(&output).exists(), "nothing is written");
     let row = |name: &str| -> Vec<String> {
         let line = text.lines().find(|line| line.trim_start().starts_with(name));

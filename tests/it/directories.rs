@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crate::support::binary::{Folder, command, ok, printed, refusal, refused, stderr_of};
+use crate::support::binary::{Folder, command, ok, printed, refusal, refused};
 use crate::support::metrics;
-use crate::support::runs::{FEW, json, train, trained};
+use crate::support::runs::{FEW, json, samples, summary, trained};
 use serde_json::Value;
 
 #[test]
@@ -14,7 +14,7 @@ fn the_defaults_work_on_the_embedded_model() {
     let folder = Folder::new();
     let output = folder.path("e");
     // The context of 64 leaves less than 512, and 8 samples estimate no Pass@16, but Pass@8.
-    let text = ok(&["eval", "--output", &output, "-n", "8", "--max-samples", "4"]);
+    let text = ok(command!("eval --output {output} -n 8 --max-samples 4"));
     assert!(text.contains("completions of up to"), "{text}");
     let config = std::fs::read_to_string(format!("{output}/config.toml")).expect("settings");
     assert!(config.contains("k = [1, 4, 8]"), "{config}");
@@ -28,25 +28,24 @@ fn the_defaults_work_on_the_embedded_model() {
     // Samples of a file are called after it, not after where it lies.
     let data = folder.write("mine.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
     let output = folder.path("f");
-    ok(&["eval", "--output", &output, "--dataset", &data, "--instruction", "", "-n", "2"]);
+    ok(command!("eval --output {output} --dataset {data} --instruction= -n 2"));
     assert!(Path::new(&format!("{output}/samples/mine.jsonl")).exists());
     // Prompts that are held out may be longer than those to train on.
     let long = folder.write("long.jsonl", "{\"question\":\"1+1+1+1+1+1+1\",\"answer\":\"7\"}\n");
-    let short = ["--num-generations", "2", "--instruction", "", "--eval-steps", "1"];
-    let sets = ["--dataset", &data, "--eval-dataset", &long, "--max-steps", "1"];
-    let run = |output: &str| ok(&[&["train", "--output", output], &sets[..], &short].concat());
-    assert!(run(&folder.path("h")).contains("completions of up to"));
+    let text = ok(command!(
+        "train --output {} --dataset {data} --eval-dataset {long} --max-steps 1 --num-generations 2 --instruction= \
+         --eval-steps 1",
+        folder.path("h")
+    ));
+    assert!(text.contains("completions of up to"), "{text}");
 }
 
 #[test]
 fn a_directory_that_holds_nothing_yet_is_free() {
-    let folder = Folder::new();
-    let output = folder.path("e");
-    refused!("eval --output {output} --max-completion-length 512" => "context of 64", "--max-completion-length");
-    ok(&[&["eval", "--output", &output, "-n", "2", "-k", "1"][..], &FEW].concat());
-    let output = folder.path("t");
-    refusal(&["train", "--output", &output, "--max-completion-length", "512"]);
-    trained(&output, &["--max-steps", "1", "--save-steps", "0"]);
+    let output = Folder::new();
+    let eval = format!("eval --output {} -n 2 -k 1", output.path("e"));
+    refused!("{eval} --max-completion-length 512" => "context of 64", "--max-completion-length");
+    ok(command!("{eval} {FEW}"));
 }
 
 #[test]
@@ -55,52 +54,45 @@ fn overwriting_replaces_what_tealight_wrote_and_nothing_else() {
     let lines =
         folder.write("c.jsonl", "{\"id\":\"a\",\"completion\":\"\\\\boxed{2}\",\"gold\":\"2\"}\n");
     let output = folder.path("graded");
-    ok(&["grade", &lines, "--output", &output]);
+    ok(command!("grade {lines} --output {output}"));
     std::fs::write(format!("{output}/notes.txt"), "mine").expect("written");
     refused!("grade {lines} --output {output}" => "--overwrite");
-    ok(&["grade", &lines, "--output", &output, "--overwrite"]);
+    ok(command!("grade {lines} --output {output} --overwrite"));
     assert!(Path::new(&format!("{output}/notes.txt")).exists());
     // An evaluation begins anew, and a mistake in the options costs nothing of what was there.
     let output = folder.path("evaluated");
-    let eval = ["eval", "--output", &output, "-n", "2", "-k", "1"];
-    ok(&[&eval[..], &FEW].concat());
-    refusal(&[&eval[..], &FEW, &["--temperature", "0.5"]].concat());
-    refusal(&[&eval[..], &FEW, &["--dataset", "nothing.jsonl", "--overwrite"]].concat());
+    let eval = format!("eval --output {output} -n 2 -k 1 {FEW}");
+    ok(&eval);
+    refusal(command!("{eval} --temperature 0.5"));
+    refusal(command!("{eval} --dataset nothing.jsonl --overwrite"));
     assert_eq!(completions(&output).len(), 8);
-    ok(&[&eval[..], &FEW, &["--temperature", "0.5", "--overwrite"]].concat());
+    ok(command!("{eval} --temperature 0.5 --overwrite"));
     let run = folder.path("trained");
-    assert!(train(&run, &["--max-steps", "1", "--save-steps", "0"]).status.success());
-    refusal(&["train", "--output", &run, "--dataset", "nothing.jsonl", "--overwrite"]);
+    trained(&run, "--max-steps 1 --save-steps 0");
+    refusal(command!("train --output {run} --dataset nothing.jsonl --overwrite"));
     assert!(Path::new(&format!("{run}/final/model.safetensors")).exists());
-    trained(&run, &["--max-steps", "1", "--save-steps", "0", "--overwrite"]);
+    trained(&run, "--max-steps 1 --save-steps 0 --overwrite");
 }
 
 fn completions(output: &str) -> HashSet<(String, u64, String)> {
-    let text =
-        std::fs::read_to_string(format!("{output}/samples/countdown-test.jsonl")).expect("samples");
-    let row = |line: &str| -> (String, u64, String) {
-        let row: Value = serde_json::from_str(line).expect("JSON");
+    let row = |row: &Value| {
         let text = |key: &str| row[key].as_str().expect("text").to_owned();
         (text("problem"), row["sample"].as_u64().expect("a number"), text("completion"))
     };
-    text.lines().map(row).collect()
+    samples(output).iter().map(row).collect()
 }
 
 #[test]
 fn a_larger_n_reuses_existing_samples() {
     let folder = Folder::new();
     let (grown, whole) = (folder.path("grown"), folder.path("whole"));
-    let eval = |output: &str, n: &str| {
-        ok(&[&["eval", "--output", output, "-n", n, "-k", "1,4"][..], &FEW].concat())
-    };
+    let eval = |output: &str, n: &str| ok(command!("eval --output {output} -n {n} -k 1,4 {FEW}"));
     eval(&grown, "4");
     let first = completions(&grown);
     eval(&grown, "12");
     eval(&whole, "12");
     assert_eq!(completions(&grown), completions(&whole));
     assert!(first.is_subset(&completions(&whole)) && first.len() == 16);
-    let summary =
-        |output: &str| json(format!("{output}/results.json"))["sets"][0]["summary"].clone();
     assert_eq!(summary(&grown), summary(&whole));
     // Fewer are the first of them, and none is lost.
     eval(&grown, "4");
@@ -114,9 +106,7 @@ fn a_gradient_norm_of_zero_clips_nothing() {
     // TRL's way of saying no clipping, which looks like a mistake, trains as if there were none.
     let rows = |name: &str, norm: &str| {
         let output = folder.path(name);
-        let done =
-            train(&output, &["--max-steps", "2", "--max-grad-norm", norm, "--save-steps", "0"]);
-        assert!(done.status.success(), "{}", stderr_of(&done));
+        trained(&output, &format!("--max-steps 2 --max-grad-norm {norm} --save-steps 0"));
         let last = metrics::rows(Path::new(&output)).pop().expect("a row");
         (last["loss"].clone(), last["grad_norm"].clone())
     };
@@ -126,62 +116,44 @@ fn a_gradient_norm_of_zero_clips_nothing() {
 #[test]
 fn comparing_different_settings_warns() {
     let folder = Folder::new();
-    let eval = |name: &str, more: &[&str]| {
+    let eval = |name: &str, more: &str| {
         let output = folder.path(name);
-        ok(&[&["eval", "--output", &output, "-k", "1"][..], &FEW, more].concat());
+        ok(command!("eval --output {output} -k 1 {FEW} {more}"));
         output
     };
-    let base = eval("base", &["-n", "4"]);
-    let same = eval("same", &["-n", "4"]);
-    let warm = eval("warm", &["-n", "4", "--temperature", "1.3"]);
-    let asked = eval("asked", &["-n", "2", "--instruction", " = "]);
-    let text = ok(&["compare", &base, &same]);
+    let (base, same) = (eval("base", "-n 4"), eval("same", "-n 4"));
+    let warm = eval("warm", "-n 4 --temperature 1.3");
+    let asked = eval("asked", "-n 2 --instruction =");
+    let text = ok(command!("compare {base} {same}"));
     assert!(text.contains("identical"), "{text}");
     refused!("compare {base} {warm}" => "temperature is 1 in", "1.3 in", "--across");
     refused!("compare {base} {asked}" => "n is 4", "instruction is none", "prompts is");
-    let table = printed(&["compare", &base, &warm, "--across", "temperature"]);
+    let table = printed(command!("compare {base} {warm} --across temperature"));
     assert!(table.contains("(temperature 1.3)"), "{table}");
-    ok(&["compare", &base, &asked, "--across", "n,instruction"]);
+    ok(command!("compare {base} {asked} --across n,instruction"));
     refused!("compare {base} {same} --across temperature" => "no effect");
-    refusal(&["compare", &base, &same, "--across", "colour"]);
 }
 
 #[test]
 fn a_supervised_run_that_was_stopped_goes_on_to_the_same_bits() {
     let folder = Folder::new();
-    let sft = |output: &str, more: &[&str]| {
-        let arguments =
-            ["sft", "--dataset", "countdown/sft", "--batch-size", "4", "--learning-rate", "1e-4"];
-        ok(&[&arguments[..], &["--output", output, "--save-steps", "2", "--device", "cpu"], more]
-            .concat())
+    let sft = |output: &str, more: &str| {
+        let how = "--dataset countdown/sft --batch-size 4 --learning-rate 1e-4 --save-steps 2";
+        ok(command!("sft {how} --output {output} --device cpu {more}"))
     };
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    sft(&whole, &["--max-steps", "5"]);
-    sft(&parts, &["--max-steps", "3"]);
+    sft(&whole, "--max-steps 5");
+    sft(&parts, "--max-steps 3");
     std::fs::remove_dir_all(format!("{parts}/final")).expect("removed");
     // As a kill after step 3 leaves it: the last checkpoint is that of step 2 or 3.
-    let text = sft(&parts, &["--max-steps", "5", "--resume"]);
+    let text = sft(&parts, "--max-steps 5 --resume");
     assert!(text.contains("resumed from"), "{text}");
     for file in ["final/model.safetensors", "metrics.jsonl"] {
         let read = |output: &str| std::fs::read(format!("{output}/{file}")).expect(file);
         assert_eq!(read(&whole), read(&parts), "{file}");
     }
-    let text = refusal(command!(
+    refused!(
         "sft --dataset countdown/sft --batch-size 5 --output {parts} --resume --device cpu"
-    ));
-    assert!(text.contains("batch_size was 4, is 5"), "{text}");
-}
-
-#[test]
-fn names_of_runs_are_not_looked_for_on_the_hub() {
-    let folder = Folder::new();
-    std::fs::create_dir_all(folder.path("runs")).expect("a folder");
-    // Names that could be the Hub's: of a folder that is here, and as training writes them. The Hub is not asked.
-    for name in ["runs/fnal", "rnu/final", "rnu/checkpoint-20"] {
-        let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
-        command.current_dir(folder.0.path()).env("HF_ENDPOINT", "http://127.0.0.1:9");
-        let done = command.args(["eval", "--model", name, "--output", "o"]).output().expect("runs");
-        let text = stderr_of(&done);
-        assert!(text.contains(&format!("model `{name}`: no such directory")), "{text}");
-    }
+        => "batch_size was 4, is 5"
+    );
 }

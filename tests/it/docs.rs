@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 
 use tealight_datasets::read::{ANSWERS, REFERENCES, SOLUTIONS};
 
+use crate::support;
 use crate::support::binary::{Folder, stderr_of};
 
-/// Placeholders that stand for what only a user has.
-const STANDS_FOR: [(&str, &str); 2] = [("...", ""), ("…", "")];
-
 fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = support::root();
     let mut folders = vec![root.join("docs")];
-    let mut pages =
-        vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("SECURITY.md")];
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| root.join(name)).into();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("readable").flatten() {
             match entry.path() {
@@ -56,41 +54,20 @@ fn commands(text: &str, is_readme: bool) -> (Vec<String>, Vec<(String, String)>)
             files.push((name.unwrap_or_default().to_owned(), String::new()));
             continue;
         }
-        let line = line.split(" # ").next().unwrap_or(line).trim();
         match line.strip_suffix('\\') {
             Some(part) => begun.push_str(part),
-            None => {
-                commands.push(std::mem::take(&mut begun) + line);
-            }
+            None => commands.push(std::mem::take(&mut begun) + line),
         }
     }
     (commands, files)
 }
 
-/// A command line's words, as a shell would part them.
+/// A command line's words, as a shell would part them, to its end.
 fn words(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote, mut is_word) = (Vec::new(), String::new(), None, false);
-    for c in line.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '\'' | '"') => (quote, is_word) = (Some(c), true),
-            (None, c) if c.is_whitespace() => {
-                if is_word {
-                    words.push(std::mem::take(&mut word));
-                }
-                is_word = false;
-            }
-            (None, '|' | '>' | '<' | ';' | '&') => break,
-            (_, c) => {
-                word.push(c);
-                is_word = true;
-            }
-        }
-    }
-    if is_word {
-        words.push(word);
-    }
-    words
+    let is_end = |word: &String| word.starts_with(['|', '>', '<', ';', '&']);
+    let words = shlex::split(line).unwrap_or_default();
+    assert!(!words.is_empty() || !line.starts_with("tealight"), "an open quote: {line}");
+    words.into_iter().take_while(|word| !is_end(word)).collect()
 }
 
 #[test]
@@ -104,7 +81,7 @@ fn every_command_that_is_shown_is_understood() {
         for command in commands {
             if let Some(rest) = command.strip_prefix("cd ") {
                 let name = rest.split(' ').next().unwrap_or(rest);
-                place = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+                place = Some(support::root().join(name));
             }
             let command = command
                 .strip_prefix("cargo run --release -- ")
@@ -113,16 +90,17 @@ fn every_command_that_is_shown_is_understood() {
             if words.first().map(String::as_str) != Some("tealight") || words.len() < 2 {
                 continue;
             }
-            words.retain(|word| !STANDS_FOR.iter().any(|(mark, _)| word == mark));
+            // Placeholders for what only a user has.
+            words.retain(|word| word != "..." && word != "\u{2026}");
             if words.iter().any(|word| word.starts_with('[') || word.contains('|')) {
                 continue;
             }
-            let root = env!("CARGO_MANIFEST_DIR");
+            let root = support::root();
             let words: Vec<String> = words
                 .into_iter()
                 .map(|word| match files.iter().find(|(name, _)| *name == word) {
                     Some((_, text)) => folder.write("settings.toml", text),
-                    None if word.starts_with("recipes/") => format!("{root}/{word}"),
+                    None if word.starts_with("recipes/") => root.join(word).display().to_string(),
                     None => {
                         let file = place.as_ref().map(|place| place.join(&word));
                         let file = file.filter(|file| file.is_file());
@@ -144,12 +122,12 @@ fn every_command_that_is_shown_is_understood() {
 #[cfg(unix)]
 #[test]
 fn the_readme_of_an_archive_runs_the_program_and_links_to_files_of_the_archive() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = support::root();
     let readme = |folder: &Path| {
         let mut script = std::process::Command::new(root.join("scripts/archive-readme"));
         script.arg("x86_64-unknown-linux-musl").arg(folder).output().expect("bash")
     };
-    let done = readme(root);
+    let done = readme(&root);
     let (text, error) = (String::from_utf8_lossy(&done.stdout), stderr_of(&done));
     assert!(done.status.success(), "{error}");
     assert!(text.contains("\n./tealight study\n") && !text.contains("cargo "), "{text}");
@@ -160,8 +138,8 @@ fn the_readme_of_an_archive_runs_the_program_and_links_to_files_of_the_archive()
 
 #[test]
 fn columns_of_gold_answers_are_documented_in_their_order() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/how-to/data.md");
-    let text = std::fs::read_to_string(page).expect("docs/how-to/data.md");
+    let text = std::fs::read_to_string(support::root().join("docs/how-to/data.md"))
+        .expect("docs/how-to/data.md");
     let (_, list) = text.split_once("The first of these columns: ").expect("the list");
     let (list, _) = list.split_once(", or the last turn").expect("its end");
     let named: Vec<&str> = list.split('`').skip(1).step_by(2).collect();

@@ -6,9 +6,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, has, refusal, stderr_of, tealight, words};
+use crate::support::binary::{Folder, command, has, refused, stderr_of, tealight};
 use crate::support::hub::json_answer;
-use crate::support::runs::json as json_at;
+use crate::support::runs::{json as json_at, samples};
 use crate::support::server::{ReceivedRequest, serve_streams, write_answer};
 use serde_json::{Value, json};
 
@@ -82,11 +82,11 @@ fn respond(
         Mood::Overloaded => {
             reply(200, "", "{\"error\":{\"message\":\"model overloaded\",\"code\":503}}")
         }
-        Mood::TooLong => reply(
-            400,
-            "",
-            "{\"error\":{\"message\":\"maximum context length is 10 tokens\",\"param\":\"messages\"}}",
-        ),
+        Mood::TooLong => {
+            let error =
+                json!({"message": "maximum context length is 10 tokens", "param": "messages"});
+            reply(400, "", &json!({"error": error}).to_string())
+        }
         Mood::Hangs => {
             std::thread::sleep(Duration::from_secs(20));
             Ok(())
@@ -131,18 +131,16 @@ fn respond(
     }
 }
 
-pub(crate) fn eval(engine: &Engine, output: &str, more: &[&str]) -> std::process::Output {
+pub(crate) fn eval(engine: &Engine, output: &str, more: &str) -> std::process::Output {
     let few = "--max-samples 6 -n 4 -k 1,4 --no-greedy --engine-kwargs timeout=1";
-    let line = format!("eval --engine {} --model served --output {output} {few}", engine.address);
-    tealight(&[&words(&line), more].concat())
+    let engine = &engine.address;
+    tealight(command!("eval --engine {engine} --model served --output {output} {few} {more}"))
 }
 
 fn completions(output: &str) -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(format!("{output}/samples/countdown-test.jsonl"));
-    let text = text.expect("samples");
-    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let field = |row: &Value, key: &str| row[key].as_str().expect("text").to_owned();
-    rows.map(|row| (field(&row, "problem"), field(&row, "completion"))).collect()
+    let row = |row: &Value| (field(row, "problem"), field(row, "completion"));
+    samples(output).iter().map(row).collect()
 }
 
 #[test]
@@ -150,7 +148,7 @@ fn a_servers_samples_are_judged_here() {
     let folder = Folder::new();
     let engine = Engine::start(&[]);
     let output = folder.path("eval");
-    let done = eval(&engine, &output, &["--temperature", "0.8", "--top-p", "0.9", "--seed", "3"]);
+    let done = eval(&engine, &output, "--temperature 0.8 --top-p 0.9 --seed 3");
     assert!(done.status.success(), "{}", stderr_of(&done));
     let results = json_at(format!("{output}/results.json"));
     assert!(results["model"].as_str().expect("text").contains("served at http://127.0.0.1"));
@@ -170,7 +168,7 @@ fn a_servers_samples_are_judged_here() {
 fn the_time_of_a_request_includes_its_answer() {
     let folder = Folder::new();
     let engine = Engine::start(&[Mood::Drips]);
-    let done = eval(&engine, &folder.path("eval"), &[]);
+    let done = eval(&engine, &folder.path("eval"), "");
     let stderr = stderr_of(&done);
     assert!(done.status.success() && stderr.contains("trying again"), "{stderr}");
 }
@@ -178,19 +176,12 @@ fn the_time_of_a_request_includes_its_answer() {
 #[test]
 fn nothing_is_lost_or_counted_twice_when_the_server_fails() {
     let folder = Folder::new();
-    let bad = [
-        Mood::Busy,
-        Mood::Broken,
-        Mood::Hangs,
-        Mood::Cuts,
-        Mood::Nonsense,
-        Mood::Overloaded,
-        Mood::One,
-    ];
-    let (calm, rough) = (Engine::start(&[]), Engine::start(&[&bad[..], &bad[..]].concat()));
+    use Mood::{Broken, Busy, Cuts, Hangs, Nonsense, One, Overloaded};
+    let bad = [Busy, Broken, Hangs, Cuts, Nonsense, Overloaded, One];
+    let (calm, rough) = (Engine::start(&[]), Engine::start(&bad.repeat(2)));
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    assert!(eval(&calm, &whole, &[]).status.success());
-    let done = eval(&rough, &parts, &["--engine-kwargs", "concurrency=3"]);
+    assert!(eval(&calm, &whole, "").status.success());
+    let done = eval(&rough, &parts, "--engine-kwargs concurrency=3");
     let stderr = stderr_of(&done);
     assert!(done.status.success(), "{stderr}");
     has(
@@ -210,7 +201,7 @@ fn chat_prompts_go_to_the_chat_endpoint() {
     let engine = Engine::start(&[]);
     let file = folder.write("q.jsonl", "{\"question\":\"1+1?\",\"answer\":\"2\"}\n");
     let output = folder.path("eval");
-    let done = eval(&engine, &output, &["--dataset", &file]);
+    let done = eval(&engine, &output, &format!("--dataset {file}"));
     assert!(done.status.success(), "{}", stderr_of(&done));
     let seen = engine.seen.lock().expect("log");
     assert!(seen[0]["messages"][0]["content"].as_str().expect("text").starts_with("1+1?"));
@@ -222,12 +213,10 @@ fn permanent_server_errors_end_the_run_with_the_servers_message() {
     let folder = Folder::new();
     let engine = Engine::start(&[Mood::Forbids]);
     let output = folder.path("eval");
-    let arguments =
-        ["eval", "--engine", &engine.address, "--output", &output, "-n", "1", "-k", "1"];
-    let error = refusal(
-        &[&arguments[..], &["--engine-kwargs", "concurrency=1", "--max-samples", "3"]].concat(),
+    refused!(
+        "eval --engine {} --output {output} -n 1 -k 1 --engine-kwargs concurrency=1 --max-samples 3", engine.address
+        => "401", "no key"
     );
-    assert!(error.contains("401") && error.contains("no key"), "{error}");
     let engine = Engine::start(&[Mood::Broken; 3]);
     let output = folder.path("retries");
     let done = tealight(command!(
@@ -245,19 +234,18 @@ fn an_address_where_every_connection_is_closed_is_refused_before_anything_is_ask
     let address = format!("http://{}", listener.local_addr().expect("bound"));
     std::thread::spawn(move || listener.incoming().for_each(drop));
     let output = folder.path("eval");
-    let error = refusal(&["eval", "--engine", &address, "--model", "served", "--output", &output]);
-    assert!(error.contains(&format!("--engine {address}: no server answers there")), "{error}");
+    refused!(
+        "eval --engine {address} --model served --output {output}"
+        => format!("--engine {address}: no server answers there")
+    );
 }
 
 #[test]
 fn a_server_reporting_another_model_is_warned_about_once() {
     let folder = Folder::new();
     let warnings = |model: &str| {
-        let done = eval(
-            &Engine::start(&[]),
-            &folder.path(model),
-            &["--engine-kwargs", &format!("model={model}")],
-        );
+        let more = format!("--engine-kwargs model={model}");
+        let done = eval(&Engine::start(&[]), &folder.path(model), &more);
         assert!(done.status.success());
         stderr_of(&done).matches("by its own account").count()
     };

@@ -2,23 +2,18 @@
 
 use std::path::Path;
 
-use crate::support::binary::{
-    Folder, command, has, ok, printed, refusal, refused, stderr_of, succeeded, tealight,
-};
-use crate::support::processes::binary;
-use crate::support::runs::json;
-use serde_json::Value;
+use crate::cli::opens_without_a_network;
+use crate::support::binary::{Folder, command, has, ok, printed, refused};
+use crate::support::processes::spawned;
+use crate::support::runs::{json, samples, summary};
+use serde_json::{Value, json};
 
-const SMALL: [&str; 6] =
-    ["--max-samples", "12", "--max-completion-length", "20", "--device", "cpu"];
+const SMALL: &str = "--max-samples 12 --max-completion-length 20 --device cpu";
 
-fn eval(output: &str, more: &[&str]) -> std::process::Output {
-    succeeded(&[&["eval", "--output", output], &SMALL[..], more].concat())
-}
-
-fn samples(output: &str) -> String {
-    let path = Path::new(output).join("samples/countdown-test.jsonl");
-    std::fs::read_to_string(path).expect("samples")
+/// Evaluates; what was said on standard error.
+#[track_caller]
+fn eval(output: &str, more: &str) -> String {
+    ok(command!("eval --output {output} {SMALL} {more}"))
 }
 
 #[cfg(unix)]
@@ -26,18 +21,14 @@ fn samples(output: &str) -> String {
 fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let folder = Folder::new();
     let (whole, parts) = (folder.path("whole"), folder.path("parts"));
-    let how = ["-n", "32", "-k", "1,32", "--max-num-seqs", "32"];
-    eval(&whole, &how);
+    let how = "-n 32 -k 1,32 --max-num-seqs 32";
+    eval(&whole, how);
     let file = Path::new(&parts).join("samples/countdown-test.jsonl");
     let length = || std::fs::metadata(&file).map_or(0, |file| file.len());
     let mut kills = 0;
     for _ in 0..3 {
         let before = length();
-        let mut child = binary(&[&["eval", "--output", &parts], &SMALL[..], &how].concat())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("starts");
+        let mut child = spawned(&format!("eval --output {parts} {SMALL} {how}"));
         // As soon as it has written something more.
         while length() <= before && child.try_wait().expect("a child").is_none() {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -51,8 +42,7 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
     let mut text = std::fs::read_to_string(&file).expect("samples");
     text.push_str("{\"problem\":\"1,2,3");
     std::fs::write(&file, text).expect("written");
-    let stderr = stderr_of(&eval(&parts, &how));
-    assert!(stderr.contains("cut off by a crash"), "{stderr}");
+    has(&eval(&parts, how), &["cut off by a crash"]);
     assert_eq!(samples(&whole), samples(&parts));
     let numbers = |output: &str| json(format!("{output}/results.json"))["sets"].clone();
     assert_eq!(numbers(&whole), numbers(&parts));
@@ -62,22 +52,18 @@ fn a_killed_evaluation_goes_on_and_ends_like_an_undisturbed_one() {
 fn another_verifier_or_k_judges_again_without_sampling() {
     let folder = Folder::new();
     let output = folder.path("eval");
-    eval(&output, &["-n", "8", "-k", "1,8"]);
-    let before = samples(&output);
+    eval(&output, "-n 8 -k 1,8");
+    let texts = || samples(&output).iter().map(|row| row["completion"].clone()).collect::<Vec<_>>();
+    let before = texts();
     let first = json(format!("{output}/results.json"));
-    let again = eval(&output, &["-n", "8", "-k", "1,2,4", "--verifier", "regex:(.*)"]);
-    let stderr = stderr_of(&again);
+    let stderr = eval(&output, "-n 8 -k 1,2,4 --verifier regex:(.*)");
     assert!(!stderr.contains("12/12"), "nothing is drawn: {stderr}");
     let second = json(format!("{output}/results.json"));
     assert_eq!(second["sets"][0]["verifier"], "regex");
     assert_eq!(second["sets"][0]["summary"]["pass@k"]["1"]["value"], 0.0);
     assert!(second["sets"][0]["summary"]["pass@k"]["4"].is_object());
-    let texts = |lines: &str| -> Vec<Value> {
-        let rows = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        rows.map(|row| row["completion"].clone()).collect()
-    };
-    assert_eq!(texts(&before), texts(&samples(&output)));
-    eval(&output, &["-n", "8", "-k", "1,8"]);
+    assert_eq!(before, texts());
+    eval(&output, "-n 8 -k 1,8");
     assert_eq!(json(format!("{output}/results.json"))["sets"], first["sets"]);
 }
 
@@ -85,26 +71,26 @@ fn another_verifier_or_k_judges_again_without_sampling() {
 fn samples_are_kept_and_never_mistaken_for_others() {
     let folder = Folder::new();
     let output = folder.path("eval");
-    eval(&output, &["-n", "4", "-k", "4"]);
+    eval(&output, "-n 4 -k 4");
     let all = samples(&output);
     // A run over fewer problems keeps the samples of the others for later.
-    let fewer = ["--max-samples", "3", "--max-completion-length", "20", "--device", "cpu"];
-    let how = ["eval", "--output", &output, "-n", "4", "-k", "4"];
-    ok(&[&how[..], &fewer].concat());
-    assert_eq!(all.lines().count(), samples(&output).lines().count());
+    let fewer = SMALL.replace("12", "3");
+    ok(command!("eval --output {output} -n 4 -k 4 {fewer}"));
+    assert_eq!(all.len(), samples(&output).len());
     let results = json(format!("{output}/results.json"));
     assert_eq!(results["sets"][0]["problems"].as_array().map(Vec::len), Some(3));
-    eval(&output, &["-n", "4", "-k", "4"]);
+    eval(&output, "-n 4 -k 4");
     assert_eq!(all, samples(&output));
     // Another prompt under an id is refused.
     let asked = |text: &str| folder.write("q.jsonl", format!("{{\"id\":\"a\",{text}}}\n"));
     let file = asked("\"prompt\":[{\"role\":\"user\",\"content\":\"1+1=\"}],\"answer\":\"2\"");
     let other = folder.path("other");
-    eval(&other, &["-n", "2", "-k", "1", "--dataset", &file]);
+    eval(&other, &format!("-n 2 -k 1 --dataset {file}"));
     asked("\"prompt\":[{\"role\":\"user\",\"content\":\"2+0=\"}],\"answer\":\"2\"");
-    let how = ["eval", "--output", &other, "-n", "2", "-k", "1", "--max-completion-length", "20"];
-    let error = refusal(&[&how[..], &["--dataset", &file]].concat());
-    assert!(error.contains("the prompt of problem `a`"), "{error}");
+    refused!(
+        "eval --output {other} -n 2 -k 1 --max-completion-length 20 --dataset {file}"
+        => "the prompt of problem `a`"
+    );
 }
 
 #[test]
@@ -113,25 +99,17 @@ fn a_suite_has_several_sets_and_temperatures() {
     let suite = "[[set]]\ndataset = \"countdown/train\"\ndomain = \"in\"\n[[set]]\nname = \"three\"\ndataset = \"countdown/test-3\"\ndomain = \"out\"\n";
     let suite = folder.write("suite.toml", suite);
     let output = folder.path("eval");
-    eval(&output, &["--suite", &suite, "-n", "4", "-k", "1,4", "--temperature", "0.5,1"]);
+    eval(&output, &format!("--suite {suite} -n 4 -k 1,4 --temperature 0.5,1"));
     let results = json(format!("{output}/results.json"));
-    let names: Vec<&str> = results["sets"]
-        .as_array()
-        .expect("sets")
-        .iter()
-        .filter_map(|s| s["name"].as_str())
-        .collect();
+    let sets = results["sets"].as_array().expect("sets");
+    let names: Vec<&str> = sets.iter().filter_map(|set| set["name"].as_str()).collect();
     assert_eq!(names, ["countdown/train@t0.5", "countdown/train@t1", "three@t0.5", "three@t1"]);
     assert_eq!(results["sets"][2]["domain"], "out");
     let csv = std::fs::read_to_string(format!("{output}/results.csv")).expect("CSV");
     assert!(csv.contains("countdown,three@t1,out,1,pass@k,4,"), "{csv}");
     let markdown = std::fs::read_to_string(format!("{output}/results.md")).expect("Markdown");
     assert!(markdown.contains("| three@t0.5 |"));
-    let page = std::fs::read_to_string(format!("{output}/report.html")).expect("a page");
-    assert!(page.contains("chunk-0-0") && page.contains("\"title\":\"Pass@k"));
-    for fetched in ["src=\"http", "href=\"http", "url(h", "unsafe-inline"] {
-        assert!(!page.contains(fetched), "the page must open without a network: {fetched}");
-    }
+    opens_without_a_network(&output, "chunk-0-0");
 }
 
 #[test]
@@ -139,22 +117,17 @@ fn graded_completions_of_other_programs_get_the_same_report() {
     let folder = Folder::new();
     // An evaluation's samples, graded as another program's completions, count the same.
     let output = folder.path("eval");
-    eval(&output, &["-n", "8", "-k", "1,8", "--no-greedy"]);
-    let mut lines = String::new();
-    for line in samples(&output).lines() {
-        let row: Value = serde_json::from_str(line).expect("JSON");
-        let (id, text) = (&row["problem"], &row["completion"]);
-        lines.push_str(&serde_json::json!({"id": id, "completion": text}).to_string());
-        lines.push('\n');
-    }
-    let file = folder.write("strangers.jsonl", &lines);
+    eval(&output, "-n 8 -k 1,8 --no-greedy");
+    let line = |row: &Value| {
+        format!("{}\n", json!({"id": row["problem"], "completion": row["completion"]}))
+    };
+    let lines: String = samples(&output).iter().map(line).collect();
+    let file = folder.write("strangers.jsonl", lines);
     let graded = folder.path("graded");
     ok(command!("grade {file} --dataset countdown/test --output {graded} -k 1,8"));
-    let summary = |output: &str, key: &str| {
-        json(format!("{output}/results.json"))["sets"][0]["summary"][key].clone()
-    };
+    let [ours, theirs] = [&output, &graded].map(|output| summary(output));
     for key in ["pass@k", "unique_correct@k", "maj@k", "no_answer"] {
-        assert_eq!(summary(&output, key), summary(&graded, key), "{key}");
+        assert_eq!(ours[key], theirs[key], "{key}");
     }
     // Different numbers of completions: each problem's own estimate, k up to the fewest.
     let mixed = folder.write(
@@ -162,10 +135,12 @@ fn graded_completions_of_other_programs_get_the_same_report() {
         "{\"id\":1,\"completions\":[\"7\",\"8\",\"7\",\"9\"],\"gold\":7}\n{\"id\":2,\"completions\":[\"1\",\"2\"],\"gold\":1}\n{\"id\":3,\"comp",
     );
     let output = folder.path("mixed");
-    let done = tealight(&["grade", &mixed, "--output", &output, "--json", "--quiet"]);
-    assert!(stderr_of(&done).contains("the last line was cut off"));
-    assert_eq!(summary(&output, "pass@k")["1"]["value"], 0.5);
-    assert_eq!(summary(&output, "n"), 2);
+    has(
+        &ok(command!("grade {mixed} --output {output} --json --quiet")),
+        &["the last line was cut off"],
+    );
+    let found = summary(&output);
+    assert_eq!((&found["pass@k"]["1"]["value"], &found["n"]), (&json!(0.5), &json!(2)));
     refused!("grade {mixed} --output {} -k 4", folder.path("k") => "problem `2` has 2 samples");
 }
 
@@ -173,10 +148,10 @@ fn graded_completions_of_other_programs_get_the_same_report() {
 fn evaluations_are_compared_problem_by_problem() {
     let folder = Folder::new();
     let (one, two, three) = (folder.path("one"), folder.path("two"), folder.path("three"));
-    eval(&one, &["-n", "8", "-k", "1,8", "--no-greedy"]);
-    eval(&two, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "5"]);
+    eval(&one, "-n 8 -k 1,8 --no-greedy");
+    eval(&two, "-n 8 -k 1,8 --no-greedy --seed 5");
     let output = folder.path("compared");
-    let table = printed(&["compare", &one, &two, "--output", &output]);
+    let table = printed(command!("compare {one} {two} --output {output}"));
     has(&table, &["pass@8", "Lost: ", "Gained: ", "resampling noise", "--second-draw"]);
     assert!(!table.contains("by chance alone"), "{table}");
     for measure in ["pass@1", "pass@8", "distinct@8"] {
@@ -187,23 +162,17 @@ fn evaluations_are_compared_problem_by_problem() {
         |output: &str| json(format!("{output}/compare.json"))["sets"][0]["changes"][0].clone();
     assert_eq!(change(&output)["beyond_chance"], Value::Null);
     // With the base drawn again they are there.
-    let again = folder.path("again");
-    eval(&again, &["-n", "8", "-k", "1,8", "--no-greedy", "--seed", "9"]);
-    let more = ["compare", &one, &two, "--second-draw", &again, "--output", &folder.path("more")];
-    let table = printed(&more);
+    let (again, more) = (folder.path("again"), folder.path("more"));
+    eval(&again, "-n 8 -k 1,8 --no-greedy --seed 9");
+    let table = printed(command!("compare {one} {two} --second-draw {again} --output {more}"));
     has(&table, &["Lost in 8 attempts: ", "Gained in 8 attempts: ", "by chance alone"]);
-    assert_eq!(change(&folder.path("more"))["beyond_chance"]["has_second_draw"], true);
+    assert_eq!(change(&more)["beyond_chance"]["has_second_draw"], true);
     let page = std::fs::read_to_string(folder.path("more/report.html")).expect("a page");
     assert!(page.contains("by chance alone"), "the same on the page");
     // Not with a draw that has the random numbers of a run.
     refused!("compare {one} {two} --second-draw {two}" => "has the seed of", "--seed");
     assert!(Path::new(&output).join("report.html").exists());
-    let fewer = [
-        &["eval", "--output", &three, "-n", "8", "-k", "1,8"],
-        &SMALL[2..],
-        &["--max-samples", "5"],
-    ];
-    ok(&fewer.concat());
+    ok(command!("eval --output {three} -n 8 -k 1,8 {}", SMALL.replace("12", "5")));
     refused!("compare {one} {three}" => "7 only in the first", "--intersect");
-    ok(&["compare", &one, &three, "--intersect"]);
+    ok(command!("compare {one} {three} --intersect"));
 }

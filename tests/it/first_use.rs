@@ -1,36 +1,35 @@
 //! A first user's session: commands without `--output`, names from other tools, runs that stop, results as they look.
 
 use crate::support::binary::{
-    Folder, command, has, ok, printed, stderr_of, stdout_of, tealight, words,
+    Folder, command, has, ok, printed, stderr_of, stdout_of, tealight, tealight_in, words,
 };
-use crate::support::runs::{train, trained};
+use crate::support::processes::weights;
+use crate::support::runs::{SMALL, trained};
 
 #[test]
 fn eval_and_grade_print_a_table_and_keep_nothing_without_output() {
     let folder = Folder::new();
     let temporary = folder.path("tmp");
     std::fs::create_dir_all(&temporary).expect("a folder");
-    let run = |arguments: &[&str]| {
-        let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
-        let command = command.env("TMPDIR", &temporary).current_dir(&temporary).args(arguments);
-        let done = command.output().expect("runs");
+    let run = |line: &str| {
+        let done = tealight_in(temporary.as_ref(), &[("TMPDIR", &temporary)], line);
         assert!(done.status.success(), "{}", stderr_of(&done));
-        assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0, "{arguments:?}");
+        assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0, "{line}");
         assert!(stderr_of(&done).contains("nothing was saved"), "{}", stderr_of(&done));
         done
     };
-    let done = run(&["eval", "--max-samples", "4", "-n", "2"]);
+    let done = run("eval --max-samples 4 -n 2");
     let table = stdout_of(&done);
     // Of two samples, Pass@1 and Pass@2 without being asked.
     assert!(table.contains("\n 1 ") && table.contains("\n 2 "), "{table}");
     assert!(table.contains("greedy pass@1") && table.contains("0.0 % truncated"), "{table}");
     let saved = folder.path("kept");
-    let again = tealight(&["eval", "--max-samples", "4", "-n", "2", "--output", &saved]);
+    let again = tealight(command!("eval --max-samples 4 -n 2 --output {saved}"));
     assert_eq!(table, stdout_of(&again), "the same numbers, kept or not");
     // Other programs' samples do not say how completions ended nor how long they are.
     let lines = folder
         .write("lm-eval.jsonl", "{\"doc_id\":1,\"target\":\"7\",\"resps\":[[\"7\",\"8\"]]}\n");
-    let table = stdout_of(&run(&["grade", &lines]));
+    let table = stdout_of(&run(&format!("grade {lines}")));
     has(&table, &["0.5000", "number of truncated completions unknown"]);
     assert!(table.contains("lengths unknown"), "{table}");
 }
@@ -51,8 +50,7 @@ fn prompts_of_letters_that_the_embedded_model_does_not_know_are_reported() {
 
 #[test]
 fn objectives_lists_the_common_ones_and_all_on_request() {
-    let listed = |more: &[&str]| printed(&[&["objectives"], more].concat());
-    let (some, all) = (listed(&[]), listed(&["--all"]));
+    let (some, all) = (printed("objectives"), printed("objectives --all"));
     assert!(some.contains("  grpo\n") && !some.contains("  unlikeliness"), "{some}");
     for name in ["divergence", "reverse-kl", "kl-full", "forward-kl", "js"] {
         assert!(some.contains(&format!("\n  {name}[:")), "{name}: {some}");
@@ -67,17 +65,6 @@ fn objectives_lists_the_common_ones_and_all_on_request() {
 }
 
 #[test]
-fn an_adapter_has_its_own_learning_rate_and_the_run_says_so() {
-    let folder = Folder::new();
-    let run = folder.path("run");
-    let small = "--max-steps 1 --prompts-per-step 2 --num-generations 2 --device cpu";
-    let text = ok(command!("train --use-peft --lora-r 2 {small} --output {run}"));
-    assert!(text.contains("learning rate 1e-4 (the default with --use-peft)"), "{text}");
-    let config = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
-    assert!(config.contains("learning_rate = 0.0001"), "{config}");
-}
-
-#[test]
 fn generate_says_what_the_embedded_model_can_do() {
     let ask =
         |prompt: &str| stderr_of(&tealight(&["generate", prompt, "--max-completion-length", "4"]));
@@ -89,26 +76,22 @@ fn generate_says_what_the_embedded_model_can_do() {
 
 #[test]
 fn verify_explains_itself_and_fails_on_request() {
-    let explained = |more: &[&str]| printed(&[&["verify", "--explain"], more].concat());
-    let text = explained(&["--gold", "so\n#### -3", "--answer", "\\boxed{3}"]);
+    let text = printed(&["verify", "--explain", "--gold", "so\n#### -3", "--answer", "\\boxed{3}"]);
     has(
         &text,
         &["verdict    incorrect", "gold       -3", "found      3", "rule       box, at byte 7"],
     );
     assert!(text.contains("at         \\boxed{3}\n                  ^\n"), "{text}");
     assert!(text.contains("why        the values differ: -3 is expected, 3 was found"), "{text}");
-    let text = explained(&["--verifier", "numeric", "--gold", "3", "--answer", "4"]);
+    let text = printed("verify --explain --verifier numeric --gold 3 --answer 4");
     has(&text, &["verdict    incorrect", "the verifier `numeric`"]);
-    let status = |answer: &str, more: &[&str]| {
-        let pair = ["verify", "--gold", "3", "--answer", answer];
-        tealight(&[&pair[..], more].concat()).status.code()
-    };
-    assert_eq!(status("4", &[]), Some(0));
-    assert_eq!(status("4", &["--check"]), Some(1));
-    assert_eq!(status("3", &["--check"]), Some(0));
+    for (more, status) in [("4", 0), ("4 --check", 1), ("3 --check", 0)] {
+        let done = tealight(command!("verify --gold 3 --answer {more}"));
+        assert_eq!(done.status.code(), Some(status), "{more}");
+    }
     let folder = Folder::new();
     let pairs = "{\"gold\":1,\"answer\":1}\n{\"gold\":1,\"answer\":2}\n";
-    let done = tealight(&["verify", "--check", "--jsonl", &folder.write("p.jsonl", pairs)]);
+    let done = tealight(command!("verify --check --jsonl {}", folder.write("p.jsonl", pairs)));
     assert_eq!(done.status.code(), Some(1));
     assert!(stderr_of(&done).contains("1 of 2 answers are not correct"), "{}", stderr_of(&done));
     assert_eq!(stdout_of(&done).lines().count(), 2, "every verdict is printed first");
@@ -118,15 +101,18 @@ fn verify_explains_itself_and_fails_on_request() {
 fn a_run_is_continued_by_its_directory_alone() {
     let folder = Folder::new();
     let (short, whole) = (folder.path("a run"), folder.path("whole"));
-    let settings = words("--max-samples 8 --save-steps 1 --objective js:0.4 --num-presamples 4");
-    let done = trained(&short, &[&settings[..], &["--max-steps", "1"]].concat());
-    let command = format!("tealight train --resume '{short}' --max-steps 2");
-    assert!(stderr_of(&done).contains(&command), "{}", stderr_of(&done));
+    let settings = "--max-samples 8 --save-steps 1 --objective js:0.4 --num-presamples 4";
+    let line = format!("train --output @ {SMALL} {settings} --max-steps 1");
+    let line: Vec<&str> =
+        words(&line).into_iter().map(|word| if word == "@" { &short } else { word }).collect();
+    let stderr = ok(&line);
+    assert!(
+        stderr.contains(&format!("tealight train --resume '{short}' --max-steps 2")),
+        "{stderr}"
+    );
     let text = ok(&["train", "--resume", &short, "--max-steps", "2", "--device", "cpu"]);
     assert!(text.contains("resumed from") && text.contains("checkpoint-1"), "{text}");
-    trained(&whole, &[&settings[..], &["--max-steps", "2"]].concat());
-    let weights =
-        |run: &str| std::fs::read(format!("{run}/final/model.safetensors")).expect("weights");
+    trained(&whole, &format!("{settings} --max-steps 2"));
     assert!(weights(&short) == weights(&whole), "the run's own settings were taken");
     // A checkpoint is named by its path, and --output still names the run.
     let checkpoint = format!("{short}/checkpoint-1");
@@ -134,13 +120,7 @@ fn a_run_is_continued_by_its_directory_alone() {
     assert!(text.contains("checkpoint-1"), "{text}");
     // A schedule that ends cannot be taken further, and nothing says that it can.
     let falling = folder.path("falling");
-    let done = train(
-        &falling,
-        &["--max-steps", "1", "--save-steps", "1", "--lr-scheduler-type", "linear"],
-    );
-    assert!(
-        done.status.success() && !stderr_of(&done).contains("--resume"),
-        "{}",
-        stderr_of(&done)
-    );
+    let stderr =
+        stderr_of(&trained(&falling, "--max-steps 1 --save-steps 1 --lr-scheduler-type linear"));
+    assert!(!stderr.contains("--resume"), "{stderr}");
 }

@@ -31,10 +31,6 @@ fn shards_in_half_precision_load_as_the_values_they_hold() {
                 policy.tensors()[&name].to_dtype(dtype).and_then(|x| x.to_dtype(DType::F32));
             assert_eq!(flat(&tensor), flat(&converted.expect("converted")), "{name}");
         }
-        std::fs::remove_file(folder.path().join("model-1-of-2.safetensors")).expect("removed");
-        let missing = weights::load(folder.path(), architecture, Placement::F32);
-        let message = missing.expect_err("a shard is missing").to_string();
-        assert!(message.contains("model-1-of-2.safetensors"), "{message}");
     }
 }
 

@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 
 use candle_core::{Device, Tensor, Var};
+use serde_json::json;
 use tealight::lab::vocabulary;
 use tealight::learn::objective::Divergence;
 use tealight::nn::model::{Architecture, weights};
 use tealight::nn::policy::{Base, GradAccumulator, Sequence, by_row, token_logp};
 
-use crate::support::{backends, flat, graph};
+use crate::support::{backends, flat, graph, tiny};
 
 const TEMPERATURE: f64 = 0.8;
 
 fn architecture() -> Architecture {
     // A vocabulary of three blocks, none of them whole registers.
-    let config = serde_json::json!({
-        "model_type": "llama", "vocab_size": 4133, "hidden_size": 24, "intermediate_size": 32,
-        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
-        "max_position_embeddings": 64, "tie_word_embeddings": false, "initializer_range": 0.4,
-    });
-    Architecture::from_config(&config).expect("a fitting config")
+    tiny(
+        "llama",
+        &json!({"vocab_size": 4133, "hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": false, "initializer_range": 0.4}),
+    )
 }
 
 fn rows() -> Vec<Sequence> {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::binary::{Folder, command, ok, printed, refused, succeeded};
+use crate::support::binary::{Folder, command, ok, printed, refused};
 use crate::support::metrics::number;
-use crate::support::runs::{json, trained};
+use crate::support::runs::{json, summary, trained};
 
 /// A run of a few steps on two problems with 32 outputs each.
 const SAT: &str = "--model tasks --dataset sat/train --max-samples 2 --max-steps 4 --save-steps 2";
@@ -14,7 +14,7 @@ const SAT: &str = "--model tasks --dataset sat/train --max-samples 2 --max-steps
 fn gaps_add_up_and_agree_with_an_exact_evaluation() {
     let folder = Folder::new();
     let (run, gap, model) = (folder.path("run"), folder.path("gap"), folder.path("run/final"));
-    trained(&run, command!("{SAT} --objective reverse-kl:0.1"));
+    trained(&run, &format!("{SAT} --objective reverse-kl:0.1"));
     let line = format!("gap {run} --projection-steps 60 --ascent-steps 10 --output {gap} --quiet");
     let table = printed(command!("{line} --ascent-from run,projection,base,run"));
     assert!(table.contains("misspecification gap") && table.contains("checkpoint-2"), "{table}");
@@ -42,16 +42,14 @@ fn gaps_add_up_and_agree_with_an_exact_evaluation() {
     let limit = number(&found["p_beta"], "kl_pstar") + number(&found["p_beta"], "kl_base");
     assert!((number(row("base"), "kl_pstar") - limit).abs() < 0.02, "{found}");
     // With 60 exact steps the projection is nearer to p* than the base, and an ascent from there loses nothing.
-    assert!(
-        number(row("projection"), "kl_pstar") < 0.5 * number(row("base"), "kl_pstar"),
-        "{found}"
-    );
+    let kl_pstar = |name: &str| number(row(name), "kl_pstar");
+    assert!(kl_pstar("projection") < 0.5 * kl_pstar("base"), "{found}");
     assert!(number(row("ascent from projection"), "objective") > number(row("base"), "objective"));
     let eval = folder.path("eval");
     ok(command!(
         "eval --model {model} --dataset sat/train --max-samples 2 --exact -n 2 -k 1 --no-greedy --quiet --output {eval}"
     ));
-    let exact = json(format!("{eval}/results.json"))["sets"][0]["summary"]["exact"].clone();
+    let exact = summary(&eval)["exact"].clone();
     let of_eval = exact["pass@k"]["1"]["value"].as_f64().expect("Pass@1");
     assert!((number(row("run"), "validity") - of_eval).abs() < 1e-5);
     let answers = exact["hill_1"]["value"].as_f64().expect("answers");
@@ -64,7 +62,7 @@ fn an_initial_policy_leaves_the_base_where_it_is() {
     let folder = Folder::new();
     let path = |name: &str| folder.path(name);
     let (first, gap, second) = (path("first"), path("gap"), path("second"));
-    trained(&first, command!("{SAT} --objective reverse-kl:0.1"));
+    trained(&first, &format!("{SAT} --objective reverse-kl:0.1"));
     ok(command!("gap {first} --projection-steps 60 --ascent-steps 0 --output {gap} --quiet"));
     // A learning rate of next to nothing: the run stays where it starts.
     let start = format!("--initial-policy {gap}/projection --learning-rate 1e-12 --device cpu");
@@ -89,28 +87,13 @@ fn an_initial_policy_leaves_the_base_where_it_is() {
     assert!((kl - number(&run, "kl_base")).abs() < 0.5 && kl > 0.1, "{kl} {run}");
 }
 
-/// A start of training that does not exist, or is of another model, is found before anything is done.
 #[test]
 fn gap_replaces_only_its_own_results() {
     let folder = Folder::new();
     let path = |name: &str| folder.path(name);
     let (run, gap) = (path("run"), path("gap"));
-    trained(&run, command!("{SAT} --objective reverse-kl:0.1"));
+    trained(&run, &format!("{SAT} --objective reverse-kl:0.1"));
     let line = format!("gap {run} --projection-steps 2 --ascent-steps 0");
-    for (output, message) in [
-        (path("run/final"), "lies in the run's folder"),
-        (path("run/gap"), "lies in the run's folder"),
-    ] {
-        refused!("{line} --output {output}" => message);
-    }
-    assert!(!std::path::Path::new(&path("run/gap")).exists());
-    for (more, message) in [
-        (format!("--overwrite --output {run}"), "training run"),
-        ("--overwrite".to_owned(), "no effect without --output"),
-        ("--ascent-from base".to_owned(), "no effect with --ascent-steps 0"),
-    ] {
-        refused!("{line} {more}" => message);
-    }
     let log = ok(command!("{line} --output {gap}"));
     assert!(log.contains(&format!("gap.json and projection in {gap}")), "{log}");
     refused!("{line} --output {gap}" => "gap.json", "--overwrite");
@@ -121,7 +104,6 @@ fn gap_replaces_only_its_own_results() {
     assert!(left("gap.json") && left("notes.txt") && !left("projection"));
     let rows = json(format!("{gap}/gap.json"))["rows"].to_string();
     assert!(rows.contains("checkpoint-4") && !rows.contains("projection"), "{rows}");
-    refused!("gap {run} --projection-steps 0" => "no projection to ascend from");
 }
 
 #[test]
@@ -129,25 +111,22 @@ fn gap_refuses_what_it_cannot_compute() {
     let folder = Folder::new();
     let run = folder.path("run");
     // GRPO divides rewards by a standard deviation: it has no J of its own, but it can be compared with one.
-    trained(&run, command!("{SAT} --objective grpo"));
+    trained(&run, &format!("{SAT} --objective grpo"));
     refused!("gap {run} --quiet" => "`grpo`", "--beta");
     let few = "--projection-steps 2 --ascent-steps 0 --quiet --json";
-    let done = succeeded(command!("gap {run} --beta 0 {few}"));
-    let found: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let found: Value = printed(command!("gap {run} --beta 0 {few}")).parse().expect("JSON");
     assert_eq!(number(&found["p_beta"], "objective"), 1.0);
     for (dataset, message) in
         [("countdown/train", "cannot be listed"), ("paths/train", "too many to list")]
     {
         let run = folder.path(&dataset.replace('/', "-"));
         let line = "--model tasks --max-samples 2 --max-steps 1 --objective rloo";
-        trained(&run, command!("{line} --dataset {dataset}"));
+        trained(&run, &format!("{line} --dataset {dataset}"));
         refused!("gap {run} --quiet" => message, "colouring");
     }
     // A folder may not bring a model of this machine.
     let other = folder.path("other");
-    trained(
-        &other,
-        command!("--model {run}/final --dataset sat/train --max-samples 2 --max-steps 1"),
-    );
+    let line = format!("--model {run}/final --dataset sat/train --max-samples 2 --max-steps 1");
+    trained(&other, &line);
     refused!("gap {other} --beta 0.1 --quiet" => "repeat it: --model");
 }

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
+use serde_json::{Value as Json, json};
 use tealight::formats::gguf::{Gguf, GgufType, Value};
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::Precision;
@@ -14,7 +15,8 @@ use tealight::solvers::sampled::Sampled;
 use tealight_core::{Message, Prompt};
 
 use crate::support::binary::{Folder, command, ok, refused};
-use crate::support::{conformance as fixture, load};
+use crate::support::runs::json as read_json;
+use crate::support::{apart, conformance as fixture, extend, flat, load, remade};
 
 fn bits(model: &Pretrained, name: &str) -> Vec<u32> {
     let values = model.weights[name].flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("f32");
@@ -30,9 +32,7 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
         let folder = tempfile::tempdir().expect("a folder");
         let model = load(&fixture(name).display().to_string());
         let path = model.save_gguf(&model.weights, GgufType::F32, folder.path()).expect("written");
-        let back =
-            Pretrained::load(&path.display().to_string(), Precision::default(), &Device::Cpu);
-        let back = back.expect(name);
+        let back = load(&path.display().to_string());
         for weight in model.weights.keys() {
             assert_eq!(bits(&model, weight), bits(&back, weight), "{name}: {weight}");
         }
@@ -61,19 +61,18 @@ fn a_model_that_is_written_and_read_is_the_same_model() {
 #[test]
 fn first_token_and_biases_of_llama_are_written_and_read() {
     let folder = tempfile::tempdir().expect("a folder");
-    let read = |name: &str| std::fs::read(fixture("micro-llama").join(name)).expect("a file");
-    let json = |name: &str| serde_json::from_slice::<serde_json::Value>(&read(name)).expect("JSON");
-    let (mut config, mut tokenizer) = (json("config.json"), json("tokenizer.json"));
+    let [mut config, mut tokenizer] =
+        ["config.json", "tokenizer.json"].map(|name| read_json(fixture("micro-llama").join(name)));
     config["attention_bias"] = true.into();
     let begin = "<|im_start|>";
-    tokenizer["post_processor"] = serde_json::json!({"type": "Sequence", "processors": [
+    tokenizer["post_processor"] = json!({"type": "Sequence", "processors": [
         {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false, "use_regex": true},
         {"type": "TemplateProcessing",
             "single": [{"SpecialToken": {"id": begin, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {begin: {"id": begin, "ids": [2], "tokens": [begin]}}}]});
-    let settings = serde_json::json!({"bos_token": begin, "eos_token": "<|endoftext|>"});
-    let write = |name: &str, value: &serde_json::Value| {
+    let settings = json!({"bos_token": begin, "eos_token": "<|endoftext|>"});
+    let write = |name: &str, value: &Json| {
         std::fs::write(folder.path().join(name), value.to_string()).expect("written");
     };
     write("config.json", &config);
@@ -91,7 +90,7 @@ fn first_token_and_biases_of_llama_are_written_and_read() {
 }
 
 /// Gemma's kind of tokenizer, with a few merges, in the fields that matter.
-fn pieces() -> serde_json::Value {
+fn pieces() -> Json {
     let letters = "abcdehilnorstuw.,?!'0123456789".chars().map(String::from);
     let special = ["<pad>", "<eos>", "<bos>", "<unk>", "<end_of_turn>"].map(String::from);
     let bytes = (0..256).map(|byte| format!("<0x{byte:02X}>"));
@@ -102,18 +101,15 @@ fn pieces() -> serde_json::Value {
     tokens.extend(bytes.chain(["\u{2581}".to_owned()]).chain(letters).chain(made));
     let vocab: serde_json::Map<_, _> =
         tokens.iter().enumerate().map(|(id, token)| (token.clone(), id.into())).collect();
-    let added: Vec<_> = special.iter().enumerate().collect();
-    let added: Vec<_> = added
-        .into_iter()
-        .map(|(id, token)| {
-            serde_json::json!({"id": id, "content": token, "single_word": false, "lstrip": false,
+    let added = |(id, token): (usize, &String)| {
+        json!({"id": id, "content": token, "single_word": false, "lstrip": false,
                 "rstrip": false, "normalized": false, "special": true})
-        })
-        .collect();
-    let bos = serde_json::json!({"SpecialToken": {"id": "<bos>", "type_id": 0}});
-    let text = |id: &str, kind: u32| serde_json::json!({"Sequence": {"id": id, "type_id": kind}});
+    };
+    let added: Vec<_> = special.iter().enumerate().map(added).collect();
+    let bos = json!({"SpecialToken": {"id": "<bos>", "type_id": 0}});
+    let text = |id: &str, kind: u32| json!({"Sequence": {"id": id, "type_id": kind}});
     let space = "\u{2581}";
-    serde_json::json!({
+    json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
         "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": space},
         "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
@@ -131,15 +127,15 @@ fn pieces() -> serde_json::Value {
 }
 
 /// A small Gemma 3 with that tokenizer, stretched as the larger ones are.
-fn gemma(folder: &Path, more: &serde_json::Value) -> Pretrained {
-    let mut config = serde_json::json!({"model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"],
+fn gemma(folder: &Path, more: &Json) -> Pretrained {
+    let mut config = json!({"model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"],
         "vocab_size": 310, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 7,
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "query_pre_attn_scalar": 16,
         "sliding_window": 6, "sliding_window_pattern": 6, "max_position_embeddings": 64,
         "rope_theta": 1e6, "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "rms_norm_eps": 1e-6,
         "bos_token_id": 2, "eos_token_id": 4, "pad_token_id": 0, "tie_word_embeddings": true});
-    config.as_object_mut().expect("keys").extend(more.as_object().expect("keys").clone());
-    let settings = serde_json::json!({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<bos>",
+    extend(&mut config, more);
+    let settings = json!({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<bos>",
         "eos_token": "<end_of_turn>", "pad_token": "<pad>"});
     for (name, value) in [
         ("config.json", &config),
@@ -156,7 +152,7 @@ fn gemma(folder: &Path, more: &serde_json::Value) -> Pretrained {
 #[test]
 fn gemma_is_written_and_read_with_its_pieces_windows_and_norms() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut model = gemma(folder.path(), &serde_json::json!({}));
+    let mut model = gemma(folder.path(), &json!({}));
     // Norms that are not all alike; files hold them with 1 added, which rounds.
     for (index, (name, weight)) in model.weights.iter_mut().enumerate() {
         if name.ends_with("norm.weight") {
@@ -172,8 +168,7 @@ fn gemma_is_written_and_read_with_its_pieces_windows_and_norms() {
     let rms_norm_eps = f64::from(1e-6_f32);
     assert_eq!(Architecture { rms_norm_eps, ..model.architecture.clone() }, back.architecture);
     for (name, weight) in &model.weights {
-        let apart = (weight - &back.weights[name]).and_then(|x| x.abs()?.flatten_all()?.max(0));
-        let apart = apart.and_then(|x| x.to_scalar::<f32>()).expect("f32");
+        let apart = apart(weight, &back.weights[name]);
         assert!(apart <= if name.ends_with("norm.weight") { 1e-7 } else { 0.0 }, "{name}: {apart}");
     }
     for text in [
@@ -194,9 +189,9 @@ fn gemma_is_written_and_read_with_its_pieces_windows_and_norms() {
     assert!(bytes(&path) == bytes(&second), "read, write, read");
 
     for (more, reason) in [
-        (serde_json::json!({"query_pre_attn_scalar": 24}), "the width of a head"),
-        (serde_json::json!({"sliding_window_pattern": 3}), "every sixth layer"),
-        (serde_json::json!({"rope_local_base_freq": 5e3}), "rope_local_base_freq"),
+        (json!({"query_pre_attn_scalar": 24}), "the width of a head"),
+        (json!({"sliding_window_pattern": 3}), "every sixth layer"),
+        (json!({"rope_local_base_freq": 5e3}), "rope_local_base_freq"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let model = gemma(folder.path(), &more);
@@ -222,36 +217,25 @@ fn smaller_types_round_as_they_should() {
         };
         let back = load(&path.display().to_string());
         for (name, weight) in &model.weights {
-            let difference = (weight - &back.weights[name]).and_then(|x| x.abs()?.max_all());
-            let largest = weight.abs().and_then(|x| x.max_all()?.to_scalar::<f32>()).expect("f32");
-            let difference = difference.and_then(|x| x.to_scalar::<f32>()).expect("f32");
-            let is_exact = weight.rank() == 1;
-            assert!(difference <= if is_exact { 0.0 } else { most * largest }, "{kind:?} {name}");
+            let largest = flat(weight).into_iter().map(f64::abs).fold(0.0, f64::max);
+            let most = if weight.rank() == 1 { 0.0 } else { most * largest };
+            assert!(apart(weight, &back.weights[name]) <= most, "{kind:?} {name}");
         }
     }
 }
 
 #[test]
 fn unrepresentable_models_are_not_written_as_gguf() {
-    let text = std::fs::read(fixture("micro-qwen2").join("config.json")).expect("a config");
-    let yarn = serde_json::json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64});
-    let windows = [("use_sliding_window", true.into()), ("max_window_layers", 0.into())];
+    let yarn = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64});
+    let windows = json!({"use_sliding_window": true, "max_window_layers": 0, "sliding_window": 8});
     for (more, reason) in [
-        (vec![("rope_scaling", yarn)], "stretched as in Llama 3"),
-        (windows.into_iter().chain([("sliding_window", 8.into())]).collect(), "a window"),
-        (vec![("hidden_act", "gelu_pytorch_tanh".into())], "`hidden_act`"),
-        (vec![("model_type", "qwen3".into()), ("attention_bias", true.into())], "this `qkv_bias`"),
+        (json!({"rope_scaling": yarn}), "stretched as in Llama 3"),
+        (windows, "a window"),
+        (json!({"hidden_act": "gelu_pytorch_tanh"}), "`hidden_act`"),
+        (json!({"model_type": "qwen3", "attention_bias": true}), "`attention_bias`"),
     ] {
-        let mut config: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
-        for (key, value) in more {
-            config[key] = value;
-        }
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("config.json");
-        std::fs::write(&path, config.to_string()).expect("written");
-        let (like, precision) = (fixture("micro-qwen2"), Precision::default());
-        let model = Pretrained::from_scratch(&path, &like, 0, precision, &Device::Cpu);
-        let model = model.expect("a model");
+        let model = remade("micro-qwen2", 0, |config| extend(config, &more));
         let written = model.save_gguf(&model.weights, GgufType::F32, folder.path());
         let error = format!("{:#}", written.expect_err("another model"));
         assert!(error.contains(reason), "{error}");
@@ -264,7 +248,7 @@ fn a_file_is_evaluated_and_exported_like_any_model() {
     let folder = Folder::new();
     let output = folder.path("gguf");
     let model = fixture("micro-qwen2").display().to_string();
-    ok(&["export", "--model", &model, "--gguf", "f16", "--output", &output]);
+    ok(command!("export --model {model} --gguf f16 --output {output}"));
     let file = format!("{output}/model-f16.gguf");
     let out = folder.path("eval");
     ok(command!(
@@ -379,9 +363,7 @@ fn a_quantised_file_whose_sizes_are_not_those_of_its_tensors_is_refused() {
         let found =
             Sampled::quantized(&path.display().to_string(), Precision::default(), &Device::Cpu);
         let message = format!("{:#}", found.map(|_| ()).expect_err(&key));
-        let is_named = ["has shape", "is missing", "the limit", "layers"]
-            .iter()
-            .any(|word| message.contains(word));
-        assert!(is_named, "{message}");
+        let words = ["has shape", "is missing", "the limit", "layers"];
+        assert!(words.iter().any(|word| message.contains(word)), "{message}");
     }
 }

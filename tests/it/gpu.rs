@@ -3,25 +3,28 @@
 
 use std::process::Output;
 
-use assert_cmd::Command;
 use candle_core::{DType, Device, Tensor};
+use serde_json::{Value, json};
 use tealight::nn::generate::{
     Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::lora::{self, Scaling};
-use tealight::nn::model::{Architecture, BackendKind, KvCache, PackedSequences, weights};
+use tealight::nn::model::{BackendKind, KvCache, PackedSequences, weights};
 use tealight::nn::policy::{GradAccumulator, Policy, Sequence};
 use tealight_gpu::counts::{Counts, counted};
 
 use crate::memory::megabytes;
-use crate::support::binary::{Folder, stderr_of, words};
-use crate::support::{self, TestBackend};
+use crate::support::binary::{Folder, program, stderr_of, words};
+use crate::support::{self, TestBackend, extend, runs, tiny};
 
 /// Runs the binary with variables set, with a cache of its own.
-fn run(folder: &Folder, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    command.env("RUST_BACKTRACE", "0").env("HF_HOME", folder.path("cache")).args(arguments);
-    command.envs(variables.iter().copied()).output().expect("runs")
+fn run(folder: &Folder, line: &str, set: &[(&str, &str)]) -> Output {
+    program()
+        .env("HF_HOME", folder.path("cache"))
+        .envs(set.iter().copied())
+        .args(words(line))
+        .output()
+        .expect("runs")
 }
 
 const EVALUATION: &str = "eval --device emulated --max-samples 2 -n 8 -k 1,4 --max-completion-length 24 --quiet --output";
@@ -51,14 +54,11 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
         assert_eq!(one, other);
     };
     pieces.iter().for_each(|packed| same(&mut grown, &mut whole, (&ids, packed)));
-    for past in [73, 74, 150] {
+    for (past, slots) in [(73, 74), (74, 111), (150, 166)] {
         // The rows between were never written: zeros, in both.
         let packed = PackedSequences::after([past, 5, past]);
         same(&mut grown, &mut whole, (&[1, 2, 3], &packed));
-        assert_eq!(
-            grown.slots(),
-            [74, 111, 166][[73, 74, 150].iter().position(|x| *x == past).expect("it is")]
-        );
+        assert_eq!(grown.slots(), slots);
     }
     let beyond = PackedSequences::after([210, 1, 1]);
     assert!(decoder.hidden(&[1, 2, 3], &beyond, Some(&mut grown)).is_err(), "not beyond its room");
@@ -67,28 +67,25 @@ fn a_cache_for_decoding_grows_with_its_rows_and_changes_no_bit() {
 #[test]
 fn a_dry_run_plans_the_memory_of_a_gpu() {
     let folder = Folder::new();
-    let dry = |more: &[&str]| {
-        let fixed = words("train --dry-run --device emulated --max-samples 8 --max-steps 1");
-        let done = run(&folder, &[&fixed[..], more].concat(), &[]);
+    let dry = |more: &str| {
+        let fixed = "train --dry-run --device emulated --max-samples 8 --max-steps 1";
+        let done = run(&folder, &format!("{fixed} {more}"), &[]);
         assert!(done.status.success(), "{}", stderr_of(&done));
         String::from_utf8(done.stdout).expect("text")
     };
-    let wide = dry(&[]);
-    let half = dry(&["--dtype", "bfloat16"]);
-    assert!(
-        megabytes(&wide, "at most") > megabytes(&wide, "rollout: keys")
-            && megabytes(&wide, "rollout: keys") > 0.0
-    );
+    let wide = dry("");
+    let half = dry("--dtype bfloat16");
+    let keys = megabytes(&wide, "rollout: keys");
+    assert!(megabytes(&wide, "at most") > keys && keys > 0.0);
     for part in ["weights of the base", "activations"] {
         let (wide, half) = (megabytes(&wide, part), megabytes(&half, part));
         assert!((half / wide - 0.5).abs() < 0.1, "{part}: {half} of {wide} MB");
     }
     // Trained weights are f32 in both, with a copy in bf16.
-    assert!(
-        megabytes(&half, "weights of the policy") > 1.4 * megabytes(&wide, "weights of the policy")
-    );
-    let longer = dry(&["--max-completion-length", "24"]);
-    let shorter = dry(&["--max-completion-length", "12"]);
+    let policy = |plan: &str| megabytes(plan, "weights of the policy");
+    assert!(policy(&half) > 1.4 * policy(&wide));
+    let longer = dry("--max-completion-length 24");
+    let shorter = dry("--max-completion-length 12");
     assert!(megabytes(&longer, "rollout: keys") > megabytes(&shorter, "rollout: keys"));
 }
 
@@ -96,8 +93,8 @@ fn a_dry_run_plans_the_memory_of_a_gpu() {
 fn a_gpu_without_room_for_one_sequence_is_refused_before_it_samples() {
     let folder = Folder::new();
     let output = folder.path("none");
-    let arguments = [&words(EVALUATION)[..], &[output.as_str()]].concat();
-    let done = run(&folder, &arguments, &[("TEALIGHT_EMULATED_MEMORY", "1000")]);
+    let line = format!("{EVALUATION} {output}");
+    let done = run(&folder, &line, &[("TEALIGHT_EMULATED_MEMORY", "1000")]);
     assert!(!done.status.success());
     assert!(stderr_of(&done).contains("lower --max-completion-length"), "{}", stderr_of(&done));
 }
@@ -107,22 +104,18 @@ fn a_device_is_checked_once_and_refused_where_a_kernel_is_wrong() {
     let folder = Folder::new();
     let verdicts = || {
         let folder = std::path::PathBuf::from(folder.path("cache/hub/tealight-kernels"));
-        let names = std::fs::read_dir(folder)
-            .map_or(vec![], |all| all.map(|one| one.expect("a file").file_name()).collect());
-        names.len()
+        std::fs::read_dir(folder).map_or(0, Iterator::count)
     };
-    let output = folder.path("wrong");
-    let arguments = [&words(EVALUATION)[..], &[output.as_str()]].concat();
-    let wrong = run(&folder, &arguments, &[("TEALIGHT_EMULATED_FAULT", "rope_f32")]);
+    let line = format!("{EVALUATION} {}", folder.path("wrong"));
+    let wrong = run(&folder, &line, &[("TEALIGHT_EMULATED_FAULT", "rope_f32")]);
     assert!(!wrong.status.success(), "a wrong kernel is no device");
     let text = stderr_of(&wrong);
     assert!(text.contains("kernel rope_f32 is off by") && text.contains("--device cpu"), "{text}");
     assert_eq!(verdicts(), 0, "no verdict is kept of what is wrong");
 
-    let output = folder.path("well");
-    let arguments = [&words(EVALUATION)[..], &[output.as_str(), "--overwrite"]].concat();
+    let line = format!("{EVALUATION} {} --overwrite", folder.path("well"));
     for _ in 0..2 {
-        let well = run(&folder, &arguments, &[]);
+        let well = run(&folder, &line, &[]);
         assert!(well.status.success(), "{}", stderr_of(&well));
         assert_eq!(verdicts(), 1, "one verdict on one device at one model's sizes");
     }
@@ -131,43 +124,34 @@ fn a_device_is_checked_once_and_refused_where_a_kernel_is_wrong() {
 #[test]
 fn doctor_runs_every_kernel_of_a_gpu() {
     let folder = Folder::new();
-    let well = run(&folder, &["doctor", "--device", "emulated"], &[]);
+    let well = run(&folder, "doctor --device emulated", &[]);
     let text = String::from_utf8(well.stdout.clone()).expect("text");
     assert!(well.status.success(), "{text}{}", stderr_of(&well));
     assert!(text.contains("compute what they do on the CPU"), "{text}");
     let variables = [("TEALIGHT_EMULATED_FAULT", "attention_keys_bf16")];
-    let wrong = run(&folder, &["doctor", "--device", "emulated"], &variables);
+    let wrong = run(&folder, "doctor --device emulated", &variables);
     let text = String::from_utf8(wrong.stdout.clone()).expect("text");
     assert!(!wrong.status.success() && text.contains("FAIL kernels"), "{text}");
     assert!(text.contains("kernel attention_keys_bf16 is off by"), "{text}");
 }
 
-/// A model with every part that Qwen2 has, on the emulation.
-fn counted_policy(layers: usize) -> Policy {
-    policy_of("qwen2", layers, &serde_json::json!({}))
-}
-
-/// The same of another family.
-fn policy_of(family: &str, layers: usize, more: &serde_json::Value) -> Policy {
-    let mut config = serde_json::json!({
-        "model_type": family, "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48,
-        "num_hidden_layers": layers, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "max_position_embeddings": 512, "tie_word_embeddings": true,
-    });
-    let keys = config.as_object_mut().expect("keys");
-    keys.extend(more.as_object().expect("keys").clone());
-    let architecture = Architecture::from_config(&config).expect("a config");
+/// A model of a family on the emulation.
+fn policy_of(family: &str, layers: usize, more: &Value) -> Policy {
+    let mut config =
+        json!({"vocab_size": 40, "num_hidden_layers": layers, "max_position_embeddings": 512});
+    extend(&mut config, more);
+    let architecture = tiny(family, &config);
     let weights = weights::random(&architecture, 3, &Device::Cpu).expect("weights");
     let backend = TestBackend { kind: BackendKind::Gpu, device: Device::Cpu, is_exact: false };
     backend.policy(&architecture, &weights)
 }
 
-/// The launches of sampling 4 completions of so many tokens from a model of so many layers.
-fn of_sampling(layers: usize, max_new_tokens: usize) -> Counts {
-    sampled(&counted_policy(layers), max_new_tokens)
+/// A model with every part that Qwen2 has.
+fn qwen2(layers: usize) -> Policy {
+    policy_of("qwen2", layers, &json!({}))
 }
 
-/// The same from any model.
+/// The launches of sampling 4 completions of so many tokens.
 fn sampled(policy: &Policy, max_new_tokens: usize) -> Counts {
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 4 };
     let requests = [SampleRequest { prompt: vec![1, 2, 3], first: 0, count: 4, key: 0 }];
@@ -188,7 +172,7 @@ fn more(long: &Counts, short: &Counts, count: impl Fn(&Counts) -> usize) -> usiz
 #[test]
 fn a_decoding_step_has_known_launch_and_allocation_counts() {
     // The first token, and 8 at a time between which the host does not look: 33 times and 32.
-    let (long, short) = (of_sampling(3, 265), of_sampling(3, 257));
+    let (long, short) = (sampled(&qwen2(3), 265), sampled(&qwen2(3), 257));
     // By itself, or as one of a graph.
     let launches_of = |counts: &Counts, name: &str| {
         let all = [&counts.launches, &counts.replayed];
@@ -220,7 +204,7 @@ fn a_decoding_step_has_known_launch_and_allocation_counts() {
     assert_eq!(more(&long, &short, |counts| counts.reused), 8 * (3 * 14 + 7) + 4);
     assert_eq!(more(&long, &short, |counts| counts.allocations), 0);
     // Three more layers allocate for the prompt's pass alone: decoding, they share the memory of the others.
-    let deeper = of_sampling(6, 257);
+    let deeper = sampled(&qwen2(6), 257);
     assert_eq!(more(&deeper, &short, |counts| counts.allocations), 3 * 14);
     assert_eq!(more(&long, &short, |counts| counts.uploads), 8 * 4 + 2);
     assert_eq!(more(&long, &short, |counts| counts.uploaded), 8 * 240 + 16 + 128);
@@ -229,32 +213,29 @@ fn a_decoding_step_has_known_launch_and_allocation_counts() {
     assert_eq!(more(&long, &short, |counts| counts.downloaded), 8 * 4 * 8);
 }
 
-#[test]
-fn decoding_with_an_adapter_allocates_nothing() {
-    let base = counted_policy(2);
+/// A model in bf16 with an adapter in f32.
+fn adapted() -> Policy {
+    let base = qwen2(2);
     let architecture = base.decoder().architecture();
     let half = |tensor: &Tensor| tensor.to_dtype(DType::BF16).expect("rounded");
     let weights = base.weights().iter().map(|(name, var)| (name.clone(), half(var.as_tensor())));
     let modules = lora::modules(architecture, &["q_proj".to_owned(), "down_proj".to_owned()]);
     let adapter = lora::fresh(&modules, 4, 1, &Device::Cpu).expect("an adapter");
-    // Its matrices are f32 where the model is bf16.
     let scaling = Scaling { r: 4, lora_alpha: 6.0, use_rslora: false };
     let own = (&scaling, &adapter);
-    let policy =
-        Policy::adapting_on(BackendKind::Gpu, architecture, &weights.collect(), own).expect("fits");
-    let (long, short) = (sampled(&policy, 265), sampled(&policy, 257));
-    assert_eq!(more(&long, &short, |counts| counts.allocations), 0);
-    assert_eq!(more(&long, &short, |counts| counts.graphs), 8);
+    Policy::adapting_on(BackendKind::Gpu, architecture, &weights.collect(), own).expect("fits")
 }
 
 #[test]
-fn decoding_of_every_family_allocates_nothing() {
-    let windows = serde_json::json!({"sliding_window": 4});
-    let mixed = serde_json::json!({"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]});
-    let scales = serde_json::json!({"embedding_multiplier": 3.0, "attention_multiplier": 0.1,
+fn decoding_of_every_family_and_of_an_adapter_allocates_nothing() {
+    let windows = json!({"sliding_window": 4});
+    let mixed =
+        json!({"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]});
+    let scales = json!({"embedding_multiplier": 3.0, "attention_multiplier": 0.1,
         "residual_multiplier": 0.4, "logits_scaling": 2.0});
-    let none = serde_json::json!({});
-    for (family, more_keys) in [
+    let none = json!({});
+    for (family, keys) in [
+        ("an adapter", &none),
         ("qwen3", &none),
         ("llama", &none),
         ("gemma3_text", &mixed),
@@ -262,7 +243,7 @@ fn decoding_of_every_family_allocates_nothing() {
         ("phi3", &windows),
         ("granite", &scales),
     ] {
-        let policy = policy_of(family, 2, more_keys);
+        let policy = if family == "an adapter" { adapted() } else { policy_of(family, 2, keys) };
         let (long, short) = (sampled(&policy, 265), sampled(&policy, 257));
         assert_eq!(more(&long, &short, |counts| counts.allocations), 0, "{family}");
         assert_eq!(more(&long, &short, |counts| counts.graphs), 8, "{family}");
@@ -271,7 +252,7 @@ fn decoding_of_every_family_allocates_nothing() {
 
 #[test]
 fn graphs_sample_what_the_cpu_does_while_rows_end_and_the_cache_grows() {
-    let on_gpu = counted_policy(2);
+    let on_gpu = qwen2(2);
     let weights = on_gpu.weights().iter();
     let weights = weights.map(|(name, var)| (name.clone(), var.as_detached_tensor())).collect();
     let on_cpu = Policy::new(on_gpu.decoder().architecture(), &weights).expect("all weights");
@@ -283,12 +264,7 @@ fn graphs_sample_what_the_cpu_does_while_rows_end_and_the_cache_grows() {
     };
     let requests: Vec<SampleRequest> = (3..9).map(request).collect();
     // One token in forty ends a completion: rows leave and others come in, and few are as long as may be.
-    let params = SamplingParams {
-        temperature: 1.0,
-        filters: Filters::default(),
-        max_new_tokens: 300,
-        eos: vec![11],
-    };
+    let params = support::sampling(1.0, 300, &[11]);
     let sampled = |policy: &Policy| {
         let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 5 };
         counted(|| support::sampled(&sampler, &requests, &params, RngKey { seed: 2, step: 0 }))
@@ -308,22 +284,20 @@ fn graphs_sample_what_the_cpu_does_while_rows_end_and_the_cache_grows() {
 #[test]
 fn a_wrong_cuda_graph_is_detected() {
     let folder = Folder::new();
-    let samples = |name: &str, more: &[&str], variables: &[(&str, &str)]| {
+    let samples = |name: &str, more: &str, variables: &[(&str, &str)]| {
         let output = folder.path(name);
-        let arguments = [&words(EVALUATION)[..], &[output.as_str()], more].concat();
-        let done = run(&folder, &arguments, variables);
+        let done = run(&folder, &format!("{EVALUATION} {output} {more}"), variables);
         assert!(done.status.success(), "{}", stderr_of(&done));
         let is_warned = stderr_of(&done).contains("CUDA graph computes other bits");
-        let results = std::fs::read_to_string(format!("{output}/samples/countdown-test.jsonl"));
-        (results.expect("samples"), is_warned)
+        (runs::samples(&output), is_warned)
     };
     let fault = [("TEALIGHT_EMULATED_FAULT", "graph")];
-    let (well, is_warned) = samples("well", &[], &[]);
+    let (well, is_warned) = samples("well", "", &[]);
     assert!(!is_warned);
     // What a wrong graph computed is not used.
-    let wrong = samples("wrong", &[], &fault);
+    let wrong = samples("wrong", "", &fault);
     assert_eq!(wrong, (well.clone(), true));
-    let eager = samples("eager", &["--kernels", "eager"], &fault);
+    let eager = samples("eager", "--kernels eager", &fault);
     assert_eq!(eager, (well, false), "no graph is made");
 }
 
@@ -339,7 +313,7 @@ fn train_on(policy: &Policy, grads: &mut GradAccumulator) -> anyhow::Result<()> 
 #[test]
 fn a_training_pass_has_known_launch_and_allocation_counts() {
     let counted_pass = |layers: usize| {
-        let (policy, mut grads) = (counted_policy(layers), GradAccumulator::default());
+        let (policy, mut grads) = (qwen2(layers), GradAccumulator::default());
         let mut pass = || {
             let (done, counts) = counted(|| train_on(&policy, &mut grads));
             done.expect("a pass");

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use assert_cmd::Command;
 use serde_json::{Value, json};
 
-use crate::support::binary::{ended, on_hub};
+use crate::support::binary::{ended, evaluation, program, words};
 use crate::support::embedded;
 use crate::support::hub::{COMMIT, FakeHub, Repository, TOKEN, files};
 use crate::support::server::{Answer, ReceivedRequest, serve, write_answer};
@@ -19,24 +18,20 @@ pub(crate) const IN_TIME: Duration = Duration::from_secs(45);
 
 /// Evaluates `evil/model`; whether that succeeds, and what is said.
 pub(crate) fn eval(endpoint: &str, home: &Path, set: &[(&str, &str)]) -> (bool, String) {
-    eval_with(endpoint, home, set, &[])
+    eval_with(endpoint, home, set, "")
 }
 
 /// The same with further options.
-fn eval_with(
-    endpoint: &str,
-    home: &Path,
-    set: &[(&str, &str)],
-    options: &[(&str, &str)],
-) -> (bool, String) {
+fn eval_with(endpoint: &str, home: &Path, set: &[(&str, &str)], options: &str) -> (bool, String) {
     let started = Instant::now();
-    let mut command = on_hub(endpoint, &home.join("a/b/c/d"));
-    command.env("HF_TOKEN", TOKEN).env("HF_HUB_DOWNLOAD_TIMEOUT", "1").envs(set.iter().copied());
     let model = if options.is_empty() { "evil/model" } else { "countdown" };
-    command.args(["eval", "--model", model, "--max-samples", "2", "-n", "2", "-k", "1"]);
-    command.args(options.iter().flat_map(|(name, value)| [name, value]));
-    command.args(["--max-completion-length", "4", "--device", "cpu", "--output"]);
-    let (is_ok, stderr) = ended(command.arg(home.join("out")));
+    let line = format!(
+        "--model {model} {options} --max-samples 2 --output {}",
+        home.join("out").display()
+    );
+    let mut command = evaluation(endpoint, &home.join("a/b/c/d"), &line);
+    command.env("HF_TOKEN", TOKEN).env("HF_HUB_DOWNLOAD_TIMEOUT", "1").envs(set.iter().copied());
+    let (is_ok, stderr) = ended(&mut command);
     assert!(started.elapsed() < IN_TIME, "{:?}: {stderr}", started.elapsed());
     assert!(!stderr.contains("panicked"), "{stderr}");
     (is_ok, stderr)
@@ -138,6 +133,7 @@ const SMALL: &str = "GET /api/resolve-cache/";
 const LARGE: &str = "GET /repos/";
 const INFO: &str = "/revision/main";
 const PATHS: &str = "/paths-info/";
+const NO_URL: &str = "a redirect to something that is not an http or https URL";
 
 fn lies() -> Vec<(&'static str, Writer, &'static str)> {
     let info = |from: &'static str, to: &'static str| {
@@ -189,8 +185,8 @@ fn lies() -> Vec<(&'static str, Writer, &'static str)> {
             redirect("/resolve/", "Location: /evil/model/resolve/x\r\n"),
             "redirects",
         ),
-        ("redirect to a file", redirect("/resolve/", "Location: file:///etc/passwd\r\n"), ""),
-        ("redirect to nowhere", redirect("/resolve/", ""), ""),
+        ("redirect to a file", redirect("/resolve/", "Location: file:///etc/passwd\r\n"), NO_URL),
+        ("redirect to nowhere", redirect("/resolve/", ""), NO_URL),
         ("nested JSON", endless_json(), "not the JSON"),
         (
             "an old answer",
@@ -239,7 +235,11 @@ fn stalls() -> Vec<(&'static str, Writer, &'static str)> {
         ),
         ("dripping JSON", drip(INFO, LONG), in_time),
         ("dripping header", drip(INFO, header), in_time),
-        ("endless header", endless(INFO, "HTTP/1.1 200 x\r\n", "X-A: aaaaaaaaaaaaaaaa\r\n"), ""),
+        (
+            "endless header",
+            endless(INFO, "HTTP/1.1 200 x\r\n", "X-A: aaaaaaaaaaaaaaaa\r\n"),
+            "too many headers",
+        ),
         ("endless file", endless(SMALL, CHUNKED, CHUNK), "more than the"),
     ]
 }
@@ -311,9 +311,8 @@ fn sending_away(part: &'static str, foreign: &str) -> FakeHub {
 #[test]
 fn the_token_stays_with_the_hub_wherever_it_redirects() {
     let (address, seen) = foreign();
-    let data = [("--dataset", "hub:evil/data:train.jsonl")];
     for part in [INFO, PATHS, "/resolve/"] {
-        for dataset in [&[][..], &data] {
+        for dataset in ["", "--dataset hub:evil/data:train.jsonl"] {
             let hub = sending_away(part, &address);
             let home = tempfile::tempdir().expect("a folder");
             let (is_ok, stderr) = eval_with(&hub.endpoint, home.path(), &[], dataset);
@@ -339,11 +338,11 @@ fn servers_that_sample_are_not_redirected_at_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let to = address.clone();
     let engine = serve(move |_| (307, format!("Location: {to}/elsewhere\r\n"), Vec::new()));
-    let mut sample = Command::cargo_bin("tealight").expect("the binary");
-    sample.env("OPENAI_API_KEY", TOKEN).args(["eval", "--engine", &engine, "--model", "m"]);
-    sample
-        .args(["--max-samples", "1", "-n", "1", "-k", "1", "--output"])
-        .arg(folder.path().join("out"));
+    let output = folder.path().join("out").display().to_string();
+    let line =
+        format!("eval --engine {engine} --model m --max-samples 1 -n 1 -k 1 --output {output}");
+    let mut sample = program();
+    sample.env("OPENAI_API_KEY", TOKEN).args(words(&line));
     let done = sample.timeout(IN_TIME).output().expect("runs");
     assert!(!done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(seen.lock().expect("seen").len(), 0);

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::support::binary::{ended, has, on_hub};
+use crate::support::binary::{ended, evaluation, has};
 use crate::support::embedded;
 use crate::support::hub::{COMMIT, FakeHub, Repository, TOKEN, blob_id, files, sha256};
 
@@ -43,11 +43,11 @@ impl Shell {
     fn eval_on(&self, model: &str, dataset: &str, set: &[(&str, &str)]) -> (bool, String) {
         let output = self.home.path().join("out");
         let _ = std::fs::remove_dir_all(&output);
-        let mut command = on_hub(&self.endpoint, self.home.path());
-        command.args(["eval", "--model", model, "--max-samples", "2", "-n", "2", "-k", "1"]);
-        command.args(["--dataset", dataset, "--max-completion-length", "20", "--device", "cpu"]);
-        command.arg("--output").arg(&output);
-        ended(command.envs(set.iter().copied()))
+        let line = format!(
+            "--model {model} --dataset {dataset} --max-samples 2 --output {}",
+            output.display()
+        );
+        ended(evaluation(&self.endpoint, self.home.path(), &line).envs(set.iter().copied()))
     }
 }
 
@@ -94,12 +94,7 @@ fn what_cannot_be_fetched_is_named_with_the_fix() {
     let certificates = [("SSL_CERT_FILE", "/nonexistent"), ("SSL_CERT_DIR", "/nonexistent")];
     let none: [(&str, &str); 0] = [];
     for (endpoint, model, set, parts) in [
-        (
-            hub.endpoint.as_str(),
-            "team/model",
-            &[("HF_HUB_OFFLINE", "1")][..],
-            &["HF_HUB_OFFLINE"][..],
-        ),
+        (&*hub.endpoint, "team/model", &[("HF_HUB_OFFLINE", "1")][..], &["HF_HUB_OFFLINE"][..]),
         (&secure, "team/model", &certificates, &["SSL_CERT_FILE"]),
         ("http://127.0.0.1:9", "team/model", &none, &["the network failed", "127.0.0.1:9"]),
         (&hub.endpoint, "team/nothing", &none, &["team/nothing", "no such repository"]),
@@ -112,8 +107,14 @@ fn what_cannot_be_fetched_is_named_with_the_fix() {
         has(&stderr, parts);
         assert!(set != [("HF_HUB_OFFLINE", "1")] || hub.log().is_empty());
     }
-    let (is_ok, stderr) = Shell::new(&hub).eval("team/model@v1", &[]);
-    assert!(is_ok, "{stderr}");
+    // A tag, and a name that the Hub has redirected.
+    let renamed = ("old/name".to_owned(), "team/model".to_owned());
+    hub.shelf.lock().expect("shelf").renamed.extend([renamed]);
+    for model in ["team/model@v1", "old/name"] {
+        let (is_ok, stderr) = Shell::new(&hub).eval(model, &[]);
+        assert!(is_ok, "{stderr}");
+    }
+    assert!(hub.log().contains(&"GET /api/models/old/name/revision/main".to_owned()));
 }
 
 #[test]
@@ -156,17 +157,7 @@ fn a_refused_account_is_sent_to_the_page_of_the_repository() {
 }
 
 #[test]
-fn a_renamed_repository_is_found() {
-    let hub = hub();
-    let renamed = ("old/name".to_owned(), "team/model".to_owned());
-    hub.shelf.lock().expect("shelf").renamed.extend([renamed]);
-    let (is_ok, stderr) = Shell::new(&hub).eval("old/name", &[]);
-    assert!(is_ok, "{stderr}");
-    assert!(hub.log().contains(&"GET /api/models/old/name/revision/main".to_owned()));
-}
-
-#[test]
-fn the_cache_is_laid_out_as_the_python_clients() {
+fn the_cache_is_laid_out_as_the_python_clients_and_content_is_fetched_once() {
     let hub = hub();
     let shell = Shell::new(&hub);
     let (is_ok, stderr) = shell.eval("team/model", &[]);
@@ -181,20 +172,14 @@ fn the_cache_is_laid_out_as_the_python_clients() {
         #[cfg(unix)]
         assert_eq!(
             std::fs::read_link(&path).expect("a link"),
-            Path::new("../../blobs").join(&blob),
-            "{name}"
+            Path::new("../../blobs").join(&blob)
         );
         assert!(place.join("blobs").join(blob).is_file(), "{name}");
     }
     let left = std::fs::read_dir(place.join("blobs")).expect("blobs").flatten();
     assert!(left.into_iter().all(|e| !e.file_name().to_string_lossy().contains("incomplete")));
-}
 
-#[test]
-fn unchanged_content_is_not_fetched_for_a_new_commit() {
-    let hub = hub();
-    let shell = Shell::new(&hub);
-    assert!(shell.eval("team/model", &[]).0);
+    // Content that has not changed is not fetched again for a new commit.
     let transfers = hub.shelf.lock().expect("shelf").cdn_log.len();
     let commit = "f".repeat(40);
     {
@@ -205,5 +190,5 @@ fn unchanged_content_is_not_fetched_for_a_new_commit() {
     let (is_ok, stderr) = shell.eval("team/model@next", &[]);
     assert!(is_ok, "{stderr}");
     assert_eq!(hub.shelf.lock().expect("shelf").cdn_log.len(), transfers);
-    assert!(shell.home.path().join("hub/models--team--model/snapshots").join(commit).is_dir());
+    assert!(place.join("snapshots").join(commit).is_dir());
 }

@@ -1,11 +1,10 @@
 //! Datasets of the Hub by split and configuration, against a local server that answers as the Hub does.
 
 use std::process::Output;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::binary::{Folder, command, has, on_hub, stderr_of};
+use crate::support::binary::{Folder, evaluation, has, stderr_of};
 use crate::support::hub::{COMMIT, FakeHub, Repository, files};
 use crate::support::server::{ReceivedRequest, serve};
 
@@ -28,10 +27,8 @@ fn hub(datasets: &[(&str, &[(&str, &str)])]) -> FakeHub {
 fn evaluate(hub: &str, home: &Folder, dataset: &str, set: &[(&str, &str)]) -> Output {
     let output = home.path("out");
     drop(std::fs::remove_dir_all(&output));
-    let mut command = on_hub(hub, home.0.path());
-    command.args(command!("eval --dataset {dataset} -n 1 -k 1 --max-completion-length 4"));
-    command.args(["--device", "cpu", "--output", &output]).envs(set.iter().copied());
-    command.output().expect("runs")
+    let line = format!("--dataset {dataset} --output {output}");
+    evaluation(hub, home.0.path(), &line).envs(set.iter().copied()).output().expect("runs")
 }
 
 /// The messages about a dataset that opens.
@@ -146,10 +143,8 @@ fn the_conversion_to_parquet_comes_first() {
     let words = ["2 problems", "of the Hub's conversion to Parquet; splits: partial-train, test"];
     assert!(words.iter().all(|word| text.contains(word)), "{text}");
     let asked = hub.log();
-    assert!(
-        !asked.iter().any(|line| line.contains("README") || line.contains("/revision/main")),
-        "{asked:?}"
-    );
+    let is_of_main = |line: &String| line.contains("README") || line.contains("/revision/main");
+    assert!(!asked.iter().any(is_of_main), "{asked:?}");
     assert!(loaded(&hub, &home, "team/data/main:test", OFFLINE).contains("conversion to Parquet"));
     assert_eq!(hub.log(), asked, "the cache is asked first");
 
@@ -159,10 +154,7 @@ fn the_conversion_to_parquet_comes_first() {
     let text = loaded(&hub, &home, &format!("team/data/main@{COMMIT}:test"), &[]);
     assert!(text.contains("1 problem,") && !text.contains("conversion"), "{text}");
     let message = refused(&hub, &home, "team/data/main:dev", &[]);
-    assert!(
-        message.ends_with("no split `dev` in configuration `main`; there is: train, test"),
-        "{message}"
-    );
+    has(&message, &["no split `dev` in configuration `main`; there is: train, test"]);
 }
 
 #[test]
@@ -191,20 +183,11 @@ fn undeclared_splits_are_not_guessed_from_file_names() {
 }
 
 #[test]
-fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
+fn a_hostile_dataset_writes_nowhere() {
     let outside = "---\nconfigs:\n- config_name: a\n  data_files: ../../../../escaped.jsonl\n---\n";
-    let deep = format!("---\nconfigs: {}\n---\n", "[".repeat(1 << 20));
-    let (good, patterns) = (
-        row(1),
-        format!("---\nconfigs:\n- config_name: a\n  data_files: '{}'\n---\n", "[z-a]/".repeat(100)),
-    );
-    let many = "  - a/*/b/**/c?.jsonl\n".repeat(100_000);
-    let many = format!("---\nconfigs:\n- config_name: a\n  data_files:\n{many}---\n");
+    let good = row(1);
     let hub = hub(&[
         ("team/outside", &[("README.md", outside), ("../../../../escaped.jsonl", &good)]),
-        ("team/deep", &[("README.md", &deep), ("a.jsonl", &good)]),
-        ("team/patterns", &[("README.md", &patterns), ("a.jsonl", &good)]),
-        ("team/many", &[("README.md", &many), ("a.jsonl", &good)]),
         (
             "team/escape",
             &[
@@ -217,22 +200,16 @@ fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
     let message = refused(&hub, &home, "team/outside", &[]);
     assert!(message.contains("leaves its folder"), "{message}");
     assert!(!hub.log().iter().any(|path| path.contains("escaped")));
-    assert!(refused(&hub, &home, "team/deep", &[]).contains("front matter cannot be read"));
-    assert!(refused(&hub, &home, "team/patterns", &[]).contains("README.md: `"));
-    let started = Instant::now();
-    assert!(refused(&hub, &home, "team/many", &[]).contains("100000 patterns"));
-    assert!(started.elapsed() < Duration::from_secs(20));
     let message = refused(&hub, &home, "team/escape", &[]);
     assert!(message.contains("there is: ") && !message.contains('\u{1b}'), "{message}");
 
-    // A commit that would be a path, a README of a terabyte, a listing that never was JSON.
+    // A commit that would be a path, a README of a terabyte, a listing of another kind.
     let branch = |sha: &str| json!({"id": "team/data", "sha": sha, "siblings": [{"rfilename": "README.md"}]});
     let readme =
         json!([{"type": "file", "path": "README.md", "size": 1u64 << 40, "oid": "0".repeat(40)}]);
     for (info, what) in [
         (branch("../../../escaped").to_string(), "invalid commit hash"),
         (branch(COMMIT).to_string(), "too many for a file"),
-        ("[".into(), "not the JSON"),
         (json!({"id": "team/data", "siblings": []}).to_string(), "not the JSON of its API"),
         (json!({"siblings": 1}).to_string(), "not the JSON"),
     ] {
@@ -251,8 +228,6 @@ fn a_hostile_dataset_writes_nowhere_and_ends_soon() {
         let done = evaluate(&hub, &home, "team/data", &[]);
         let message = stderr_of(&done);
         assert!(done.status.code() == Some(1) && message.contains(what), "{what}: {message}");
-        assert!(
-            !home.0.path().join("escaped").exists() && !home.0.path().join("escaped.json").exists()
-        );
+        assert!(["escaped", "escaped.json"].iter().all(|name| !home.0.path().join(name).exists()));
     }
 }

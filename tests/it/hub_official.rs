@@ -2,14 +2,15 @@
 //!
 //! `.ci/nightly hub` runs it: TEALIGHT_HF_PYTHON is a Python with the package huggingface_hub.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-use crate::support::embedded;
 use crate::support::hub::{COMMIT, FakeHub, Files, Repository, TOKEN, files, sha256};
+use crate::support::processes::binary;
+use crate::support::{embedded, root};
 
 fn model() -> Files {
     let mut model = embedded::files();
@@ -31,22 +32,21 @@ impl Bench {
         let expected = json!({
             "commit": COMMIT, "token": TOKEN, "files": hashes.collect::<std::collections::BTreeMap<_, _>>(),
             "sizes": sizes.collect::<std::collections::BTreeMap<_, _>>(),
-            "folder": Path::new(env!("CARGO_MANIFEST_DIR")).join("models/countdown"),
+            "folder": root().join("models/countdown"),
             "tealight": ["config.json", "tokenizer.json", "model.safetensors"],
         });
         let file = self.folder.path().join("expected.json");
         std::fs::write(&file, expected.to_string()).expect("written");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/hub_official.py");
         let mut command = Command::new(&self.python);
+        let script = root().join("tests/it/hub_official.py");
         let done = self.run(command.arg(script).arg(part).arg(&file), cache);
         assert!(done.status.success(), "{part}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
     fn tealight(&self, cache: &str, set: &[(&str, &str)]) {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("tealight"));
-        let out = self.folder.path().join(format!("out-{cache}"));
-        command.args(["eval", "--model", "team/model", "--max-samples", "2", "-n", "2", "-k", "1"]);
-        command.args(["--max-completion-length", "4", "--device", "cpu", "--output"]).arg(out);
+        let out = self.folder.path().join(format!("out-{cache}")).display().to_string();
+        let few = "--max-samples 2 -n 2 -k 1 --max-completion-length 4 --device cpu";
+        let mut command = binary(&format!("eval --model team/model {few} --output {out}"));
         let done = self.run(command.envs(set.iter().copied()), cache);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
@@ -98,11 +98,8 @@ fn the_official_client_and_tealight_share_a_hub_and_a_cache() {
     bench.python("downloads", "official");
     let ranges = |bench: &Bench| {
         let shelf = bench.hub.shelf.lock().expect("shelf");
-        shelf
-            .cdn_log
-            .iter()
-            .filter_map(|r| r.header("range").map(str::to_owned))
-            .collect::<Vec<_>>()
+        let ranges = shelf.cdn_log.iter().filter_map(|request| request.header("range"));
+        ranges.map(str::to_owned).collect::<Vec<_>>()
     };
     assert!(ranges(&bench).iter().any(|range| !range.starts_with("bytes=0-")));
     bench.tealight("official", &[("HF_HUB_OFFLINE", "1")]);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Tensor};
-use serde_json::json;
 use tealight::formats::adapter::{Adapter, LoraOptions};
 use tealight::formats::gguf::GgufType;
 use tealight::formats::pretrained::Pretrained;
@@ -11,10 +10,10 @@ use tealight::nn::device::{BaseDtype, Precision};
 use tealight::nn::model::{BackendKind, PackedSequences};
 use tealight::nn::policy::{Policy, Sequence};
 
-use crate::support;
-use crate::support::binary::{Folder, ok, refused, stderr_of, tealight};
-use crate::support::conformance as fixture;
-use crate::support::runs::{json as read_json, resumed_adapter};
+use crate::adapters::merged_draws_the_same;
+use crate::support::binary::{Folder, command, ok, refused};
+use crate::support::runs::resumed_adapter;
+use crate::support::{self, apart, conformance as fixture, flat, remade};
 
 const INT8: Precision = Precision {
     dtype: tealight::nn::device::Dtype::Float32,
@@ -47,15 +46,7 @@ fn pair(name: &str) -> [Pretrained; 2] {
 
 /// An adapter that does something.
 fn adapter(base: &Pretrained) -> Adapter {
-    use clap::{FromArgMatches, Parser};
-    #[derive(Parser)]
-    struct Options {
-        #[command(flatten)]
-        lora: LoraOptions,
-    }
-    use clap::CommandFactory;
-    let matches = Options::command().get_matches_from(["", "--use-peft", "--lora-r", "4"]);
-    let lora = Options::from_arg_matches(&matches).expect("options").lora;
+    let lora: LoraOptions = crate::ranks::options("--use-peft --lora-r 4");
     let adapter = lora.adapter(&base.architecture, &base.name, 0, &Device::Cpu);
     let mut adapter = adapter.expect("an adapter").expect("asked for");
     for (index, weight) in adapter.weights.values_mut().enumerate() {
@@ -64,10 +55,6 @@ fn adapter(base: &Pretrained) -> Adapter {
         *weight = Tensor::from_vec(wave, weight.shape(), &Device::Cpu).expect("a matrix");
     }
     adapter
-}
-
-fn largest(x: &Tensor) -> f32 {
-    x.abs().and_then(|x| x.max_all()?.to_scalar()).expect("f32")
 }
 
 #[test]
@@ -91,8 +78,9 @@ fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
         }
         assert_eq!(gradients.len(), adapter.weights.len());
         for (weight, exact) in exact_gradients {
-            let apart = largest(&(exact - &gradients[weight]).expect("one shape"));
-            assert!(apart < 1e-5 * largest(exact).max(1.0), "{name}: {weight} is {apart} apart");
+            let largest = flat(exact).into_iter().map(f64::abs).fold(1.0, f64::max);
+            let apart = apart(exact, &gradients[weight]);
+            assert!(apart < 1e-5 * largest, "{name}: {weight} is {apart} apart");
         }
         // The sampler has the same model.
         let logits = pair.each_ref().map(|model| {
@@ -101,36 +89,26 @@ fn log_probabilities_and_gradients_are_those_of_the_widened_model() {
             let hidden = decoder.hidden(&[5, 7, 9, 11, 4], &packed, None).expect("a pass");
             decoder.logits(&hidden).expect("logits")
         });
-        let apart = (&logits[0] - &logits[1]).expect("one shape");
-        assert!(largest(&apart) < 1e-5, "{name}");
+        assert!(apart(&logits[0], &logits[1]) < 1e-5, "{name}");
     }
 }
 
 #[test]
 fn blocks_of_a_file_are_kept_as_they_are() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut config = read_json(fixture("micro-llama").join("config.json"));
-    config["intermediate_size"] = json!(160);
-    let path = folder.path().join("config.json");
-    std::fs::write(&path, config.to_string()).expect("written");
-    let precision = Precision::default();
-    let model =
-        Pretrained::from_scratch(&path, &fixture("micro-llama"), 3, precision, &Device::Cpu)
-            .expect("a model");
+    let model = remade("micro-llama", 3, |config| config["intermediate_size"] = 160.into());
     let file = model.save_gguf(&model.weights, GgufType::Q8_0, folder.path()).expect("written");
     model.save(&model.weights, &folder.path().join("hub")).expect("written");
     let of_file = load(&file.display().to_string(), INT8);
     let of_hub = load(&folder.path().join("hub").display().to_string(), INT8);
-    let wide = load(&file.display().to_string(), precision);
+    let wide = load(&file.display().to_string(), Precision::default());
     let merged = of_file.merged().expect("widened");
     for (name, weight) in &wide.weights {
-        let flat = |x: &Tensor| x.flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("f32");
         assert_eq!(flat(weight), flat(&merged[name]), "{name}");
         let (a, b) = (&of_file.weights[name], &of_hub.weights[name]);
         assert_eq!((a.dtype(), a.dims()), (b.dtype(), b.dims()), "{name}");
         if a.dtype() == DType::U8 {
-            let bytes = |x: &Tensor| x.flatten_all().and_then(|x| x.to_vec1::<u8>()).expect("u8");
-            assert_eq!(bytes(a), bytes(b), "{name}: the file was rounded as a checkpoint is");
+            assert_eq!(flat(a), flat(b), "{name}: the file was rounded as a checkpoint is");
         }
     }
 }
@@ -138,32 +116,15 @@ fn blocks_of_a_file_are_kept_as_they_are() {
 #[test]
 fn int8_base_trains_adapters_only() {
     let folder = Folder::new();
-    let (stderr, [whole, parts]) = resumed_adapter(&folder, &["--base-dtype", "int8"]);
+    let (stderr, [whole, parts]) = resumed_adapter(&folder, "--base-dtype int8");
     assert!(stderr.contains("weights in int8, the rest in float32"), "{stderr}");
     // The base without blocks is another base.
     refused!("train --use-peft --lora-r 4 --max-samples 8 --max-steps 6 --resume --output {parts}" => "precision");
     let adapter = format!("{whole}/final");
-    let evaluate = |model: &[&str], name: &str| {
-        let output = folder.path(name);
-        let draw = ["--max-samples", "4", "-n", "4", "-k", "1,4", "--output", &output];
-        ok(&[&["eval"], model, &draw].concat());
-        read_json(format!("{output}/results.json"))["sets"][0]["summary"].clone()
-    };
-    let merged = folder.path("merged");
-    let export = ["export", "--model", &adapter, "--base-dtype", "int8", "--merge"];
-    ok(&[&export[..], &["--output", &merged]].concat());
-    let on_blocks = evaluate(&["--model", &adapter, "--base-dtype", "int8"], "blocks");
-    let on_merged = evaluate(&["--model", &merged], "wide");
-    for measure in ["pass@k", "unique_by_level", "mean_length"] {
-        assert_eq!(on_blocks[measure], on_merged[measure], "what was merged is what was trained");
-    }
+    merged_draws_the_same(&folder, &adapter, "--base-dtype int8");
     // On the base without blocks it is another model, which is said.
-    let draw = |more: &[&str], name: &str| {
-        let output = folder.path(name);
-        let done = ["eval", "--model", &adapter, "--max-samples", "2", "-n", "2", "-k", "1"];
-        stderr_of(&tealight(&[&done[..], more, &["--output", &output]].concat()))
-    };
-    let stderr = draw(&[], "other");
+    let eval = format!("eval --model {adapter} --max-samples 2 -n 2 -k 1");
+    let stderr = ok(&eval);
     assert!(stderr.contains("trained on a base of int8"), "{stderr}");
-    assert!(!draw(&["--base-dtype", "int8"], "same").contains("trained on a base"));
+    assert!(!ok(command!("{eval} --base-dtype int8")).contains("trained on a base"));
 }

@@ -1,9 +1,11 @@
 //! Judges that fail and commands that end: what could not be judged is counted apart, programs end with us, signals
 //! are heard.
+#![cfg(unix)]
 
-use crate::support::binary::{Folder, ok, refusal, stderr_of, tealight, words};
-use crate::support::processes::{self, binary};
-use crate::support::runs::{FEW, json as json_at};
+use crate::graded::with;
+use crate::support::binary::{Folder, command, ok, refused, stderr_of, tealight};
+use crate::support::processes::{self, spawned};
+use crate::support::runs::{FEW, summary};
 use serde_json::json;
 use std::process::Command;
 
@@ -16,15 +18,14 @@ fn unjudged_completions_are_counted_with_reasons() {
     });
     let file = folder.write("c.jsonl", lines.concat());
     let output = folder.path("graded");
-    let done = tealight(&["grade", &file, "--output", &output]);
+    let done = tealight(command!("grade {file} --output {output}"));
     let text = stderr_of(&done);
     assert_eq!(done.status.code(), Some(3), "{text}");
     assert!(text.contains("problem `c`: the gold") && text.contains("--max-unjudged"), "{text}");
-    let results = json_at(format!("{output}/results.json"));
-    let summary = &results["sets"][0]["summary"];
-    assert_eq!((&summary["problems"], &summary["unjudged"]), (&json!(2), &json!(1)));
-    assert_eq!(summary["pass@k"]["1"]["value"], 1.0);
-    ok(&["grade", &file, "--output", &folder.path("again"), "--max-unjudged", "0.5"]);
+    let found = summary(&output);
+    assert_eq!([&found["problems"], &found["unjudged"]], [2, 1]);
+    assert_eq!(found["pass@k"]["1"]["value"], 1.0);
+    ok(command!("grade {file} --output {} --max-unjudged 0.5", folder.path("again")));
     let page = std::fs::read_to_string(format!("{output}/report.html")).expect("a page");
     assert!(page.contains("could not be judged"), "the page warns too");
     // A program that crashes on some completions, and one that answers once too often.
@@ -33,15 +34,14 @@ fn unjudged_completions_are_counted_with_reasons() {
         echo "{\"request\":$n,\"verdict\":\"correct\"}"; echo "{\"request\":$n,\"verdict\":\"wrong\"}"; done"#;
     let program = format!("program:sh {}", folder.write("judge.sh", script));
     let output = folder.path("judged");
-    let arguments = format!("eval --output {output} -n 16 -k 1,16 --no-greedy");
-    let arguments = [&words(&arguments)[..], &["--verifier", &program]].concat();
-    let text = ok(&[&arguments[..], &FEW, &["--max-unjudged", "1"]].concat());
+    let line = format!(
+        "eval --output {output} -n 16 -k 1,16 --no-greedy --verifier JUDGE {FEW} --max-unjudged 1"
+    );
+    let text = ok(&with(&line, &program));
     assert!(text.contains("the verifier failed") && text.contains("repeats no"), "{text}");
-    let summary = json_at(format!("{output}/results.json"))["sets"][0]["summary"].clone();
-    assert_eq!(summary["pass@k"]["1"]["value"], 1.0, "no verdict is another's");
+    assert_eq!(summary(&output)["pass@k"]["1"]["value"], 1.0, "no verdict is another's");
 }
 
-#[cfg(unix)]
 #[test]
 fn a_failing_verifier_is_reported_once_with_the_reason() {
     let folder = Folder::new();
@@ -53,29 +53,27 @@ fn a_failing_verifier_is_reported_once_with_the_reason() {
     };
     let all: String = (0..5).map(|id| line(id, "long")).collect();
     let file = folder.write("some.jsonl", format!("{}{all}", line(9, "8")));
-    for more in [&[][..], &["--output", &folder.path("graded")]] {
-        let done = tealight(&[&["grade", &file, "--verifier", &spec], more].concat());
+    for more in ["", &format!("--output {}", folder.path("graded"))] {
+        let done = tealight(command!("grade {file} --verifier {spec} {more}"));
         let text = stderr_of(&done);
         assert_eq!(done.status.code(), Some(3), "{text}");
         assert_eq!(text.matches(reason).count(), 1, "{text}");
     }
-    let error = refusal(&["grade", &folder.write("all.jsonl", all), "--verifier", &spec]);
-    assert!(error.contains("no completion could be judged: problem `"), "{error}");
-    assert!(error.contains(reason), "{error}");
+    let all = folder.write("all.jsonl", all);
+    refused!("grade {all} --verifier {spec}" => "no completion could be judged: problem `", reason);
     let (eval, train) = (folder.path("eval"), folder.path("train"));
     let function = "def judge(gold, completion):\n    return completion == gold or 1 / 0\n";
     folder.write("judge.py", function);
-    let eval = ["eval", "-n", "2", "-k", "1", "--output", &eval, "--verifier", &spec];
-    let error = refusal(&[&eval[..], &FEW].concat());
-    assert!(error.contains("no completion could be judged: problem `"), "{error}");
-    assert!(error.contains(reason), "{error}");
-    let small = words("train --max-steps 1 --prompts-per-step 2 --num-generations 4");
-    let train = [&small[..], &FEW, &["--output", &train, "--verifier", &spec]];
-    let error = refusal(&train.concat());
-    assert!(error.contains(reason) && error.contains("mend the verifier"), "{error}");
+    refused!(
+        "eval -n 2 -k 1 --output {eval} --verifier {spec} {FEW}"
+        => "no completion could be judged: problem `", reason
+    );
+    refused!(
+        "train --max-steps 1 --prompts-per-step 2 --num-generations 4 {FEW} --output {train} --verifier {spec}"
+        => reason, "mend the verifier"
+    );
 }
 
-#[cfg(unix)]
 #[test]
 fn a_verifier_that_rejects_the_gold_answer_is_reported_before_sampling() {
     let folder = Folder::new();
@@ -84,8 +82,8 @@ fn a_verifier_that_rejects_the_gold_answer_is_reported_before_sampling() {
     let program = format!("program:sh {}", folder.write("judge.sh", script));
     let rows = folder.write("rows.jsonl", "{\"prompt\": \"Is ice cold?\", \"answer\": \"yes\"}\n");
     let eval = |dataset: &str| {
-        let eval = ["eval", "--dataset", dataset, "-n", "1", "-k", "1", "--no-greedy"];
-        ok(&[&eval[..], &FEW, &["--verifier", &program]].concat())
+        let line = format!("eval --dataset {dataset} -n 1 -k 1 --no-greedy {FEW} --verifier JUDGE");
+        ok(&with(&line, &program))
     };
     let text = eval(&rows);
     let warnings: Vec<&str> =
@@ -96,7 +94,6 @@ fn a_verifier_that_rejects_the_gold_answer_is_reported_before_sampling() {
     assert!(!eval("countdown").contains("as the completion"), "instances are no answers");
 }
 
-#[cfg(unix)]
 #[test]
 fn verifier_programs_end_with_their_parent() {
     let folder = Folder::new();
@@ -115,8 +112,8 @@ fn verifier_programs_end_with_their_parent() {
     };
     for signal in ["-INT", "-KILL"] {
         let output = folder.path(&format!("e{signal}"));
-        let arguments = ["eval", "--output", &output, "-n", "1", "-k", "1", "--verifier", &program];
-        let mut child = binary(&[&arguments[..], &FEW].concat()).spawn().expect("starts");
+        let line = format!("eval --output {output} -n 1 -k 1 --verifier JUDGE {FEW}");
+        let mut child = spawned(&with(&line, &program));
         assert!(wait_for(true), "the program runs");
         for _ in 0..2 {
             // It may have ended between the two.
@@ -129,14 +126,10 @@ fn verifier_programs_end_with_their_parent() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn a_command_with_nothing_to_save_ends_at_once() {
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
-        let arguments = ["bench", "--model", "countdown", "--reps", "1000", "--max-seconds", "600"];
-        let mut child =
-            std::process::Command::new(&binary).args(arguments).spawn().expect("starts");
+        let mut child = spawned("bench --model countdown --reps 1000 --max-seconds 600");
         std::thread::sleep(std::time::Duration::from_millis(700));
         processes::signal(signal, child.id());
         let started = std::time::Instant::now();

@@ -2,7 +2,6 @@
 
 use crate::support;
 use crate::support::letters::{Letters, StartsAlike, problems};
-use clap::{Args, Command, FromArgMatches};
 use tealight::learn::objective::{LossType, Objective};
 use tealight::learn::presample::{PresampleSpec, Presamples, presample};
 use tealight::learn::rollout::{Collector, Encoded};
@@ -19,20 +18,16 @@ use tealight_core::ranks::Ranks;
 use tealight_datasets::Verifier;
 
 fn config(objective: &str, max_steps: usize) -> RlvrConfig {
-    let flags = [
-        "test --num-generations 16 --prompts-per-step 4 --max-completion-length 4 --num-presamples 32",
-        "--rehearsal-batch-size 32 --seed 5",
-        "--learning-rate 3e-3 --micro-batch-tokens 10000 --max-num-seqs 64 --save-steps 0 --log-kl all --max-steps",
-    ];
+    let flags = "--num-generations 16 --prompts-per-step 4 --max-completion-length 4 --num-presamples 32 \
+                 --rehearsal-batch-size 32 --seed 5 --learning-rate 3e-3 --micro-batch-tokens 10000 --max-num-seqs 64 \
+                 --save-steps 0 --log-kl all --max-steps";
     let plan = objective.parse::<Objective>().expect("possible").plan;
     let split = if plan.rehearsal_loss().is_some() {
         ":pef-threshold=0.01:extra-check=false:explore=all"
     } else {
         ""
     };
-    let line = format!("{} {max_steps} --objective {objective}{split}", flags.join(" "));
-    let matches = RlvrConfig::augment_args(Command::new("test")).get_matches_from(line.split(' '));
-    RlvrConfig::from_arg_matches(&matches).expect("settings")
+    crate::ranks::options(&format!("{flags} {max_steps} --objective {objective}{split}"))
 }
 
 /// The base's samples of every problem.
@@ -104,12 +99,8 @@ fn train(config: &RlvrConfig) -> Trained {
     Trained { policy, history }
 }
 
-fn flat(policy: &Policy) -> Vec<f32> {
-    let tensors = policy.tensors();
-    tensors
-        .values()
-        .flat_map(|x| x.flatten_all().and_then(|x| x.to_vec1::<f32>()).expect("f32"))
-        .collect()
+fn flat(policy: &Policy) -> Vec<f64> {
+    policy.tensors().values().flat_map(support::flat).collect()
 }
 
 fn mean(part: &[Metrics], value: fn(&Metrics) -> f64) -> f64 {
@@ -141,10 +132,8 @@ fn every_objective_trains() {
         let trained = train(&config(name, 3));
         assert_eq!(trained.history.len(), 3, "{name}");
         for metrics in &trained.history {
-            assert!(
-                metrics.loss.is_finite() && metrics.grad_norm.is_finite(),
-                "{name}: {metrics:?}"
-            );
+            let is_finite = metrics.loss.is_finite() && metrics.grad_norm.is_finite();
+            assert!(is_finite, "{name}: {metrics:?}");
         }
         assert!(trained.history.iter().any(|m| m.grad_norm > 1e-6), "{name} learns nothing");
         assert_eq!(trained.history[0].skipped_steps, 0, "{name}");
@@ -233,12 +222,9 @@ fn the_result_does_not_depend_on_the_micro_batch() {
             // AdamW's first step is the sign of the gradient: compare what it is made from.
             let (a, b) = (whole.history[0].grad_norm, split.history[0].grad_norm);
             assert!((a - b).abs() < 1e-5 * a, "{loss_type}: {a} is not {b}");
-            let apart = flat(&whole.policy)
-                .iter()
-                .zip(flat(&split.policy))
-                .filter(|(a, b)| (**a - b).abs() > 1e-4)
-                .count();
-            assert!(apart < flat(&whole.policy).len() / 200, "{apart} weights moved otherwise");
+            let [whole, split] = [&whole.policy, &split.policy].map(flat);
+            let apart = whole.iter().zip(&split).filter(|(a, b)| (*a - *b).abs() > 1e-4).count();
+            assert!(apart < whole.len() / 200, "{apart} weights moved otherwise");
         }
     }
 }
@@ -256,7 +242,7 @@ fn a_trust_region_acts_once_a_batch_has_several_updates() {
     let weights = |objective: &str| flat(&train(&config(objective, 3)).policy);
     let grpo = weights("grpo");
     let apart =
-        |from: Vec<f32>| from.iter().zip(&grpo).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        |from: Vec<f64>| from.iter().zip(&grpo).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(apart(weights("gspo:steps-per-generation=1")) < 1e-4 && apart(weights("gspo")) > 1e-4);
     let last = |objective: &str| train(&config(objective, 2)).history[1].clone();
     let (one, four) = (last("none"), last("none:steps-per-generation=4"));

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
-use crate::support::binary::{Folder, ok, refusal, stderr_of, words};
+use crate::support::binary::{Folder, command, ok, program, refusal, stderr_of, words};
 use crate::support::embedded;
+use crate::support::processes::binary;
 
 const TABLE: &str = include_str!("../fixtures/messages.txt");
 
@@ -49,7 +50,7 @@ fn write_results(folder: &Folder) {
         "grade @/good.jsonl --output @/grade",
         "compare @/eval @/eval --output @/compare",
     ] {
-        ok(&words(&in_folder(line, folder)));
+        ok(&in_folder(line, folder));
     }
     let weights = std::fs::read(folder.path("export/model.safetensors")).expect("weights");
     folder.write("cut/model.safetensors", &weights[..weights.len() - 1000]);
@@ -80,8 +81,8 @@ fn snapshot(root: &Path, is_whole: bool) -> BTreeMap<String, (u64, Option<System
 
 /// Why a command is not refused as a row says, if so.
 fn mistake(line: &str, parts: &str, status: i32) -> Option<String> {
-    let mut command = assert_cmd::Command::cargo_bin("tealight").expect("the binary");
-    command.env("RUST_BACKTRACE", "0").env_remove("HF_TOKEN").env("HF_HOME", "/nowhere");
+    let mut command = program();
+    command.env_remove("HF_TOKEN").env("HF_HOME", "/nowhere");
     // What is not refused may train for hours: it is killed, which is no status.
     command.timeout(std::time::Duration::from_secs(60));
     let output = command.args(words(line)).output().expect("runs");
@@ -127,14 +128,14 @@ fn refused_commands_say_why_and_change_nothing() {
     assert!(count > 200, "{count} rows were read");
     assert!(snapshot(root, true) == whole, "bytes changed");
     // A run whose resume was refused goes on with its own settings.
-    ok(&["train", "--resume", &folder.path("run"), "--max-steps", "3"]);
+    ok(command!("train --resume {} --max-steps 3", folder.path("run")));
 }
 
 #[test]
 fn a_root_folder_keeps_no_lock_of_a_refused_command() {
     let lock = Path::new("/.lock");
     if cfg!(unix) && !lock.exists() {
-        refusal(&words("eval --output / -n 1 -k 1 --max-samples 1 --max-completion-length 16"));
+        refusal("eval --output / -n 1 -k 1 --max-samples 1 --max-completion-length 16");
         assert!(!lock.exists());
     }
 }
@@ -143,9 +144,8 @@ fn a_root_folder_keeps_no_lock_of_a_refused_command() {
 #[test]
 fn a_full_disk_is_named_with_the_file_that_it_stopped() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
-    for line in [&["objectives"][..], &["verify", "--gold", "1", "--answer", "1"], &["tasks"]] {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tealight"));
-        let done = command.args(line).stdout(full()).output().expect("runs");
+    for line in ["objectives", "verify --gold 1 --answer 1", "tasks"] {
+        let done = binary(line).stdout(full()).output().expect("runs");
         let stderr = stderr_of(&done);
         assert!(stderr.contains("standard output: No space left on device"), "{line:?}: {stderr}");
         assert_eq!(done.status.code(), Some(1));

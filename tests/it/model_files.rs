@@ -8,10 +8,10 @@ use tealight::nn::model::weights;
 use tealight::nn::tokenizer::{HubTokenizer, TemplateDate, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, ok, printed, refusal, refused, words};
+use crate::support::binary::{Folder, command, has, ok, printed, refusal, refused};
 use crate::support::chat_model::ChatModel;
 use crate::support::runs::json;
-use crate::support::{apart, load};
+use crate::support::{apart, load, root};
 
 fn rendered(path: &str) -> String {
     let tokenizer = HubTokenizer::load(Path::new(path)).expect("a tokenizer");
@@ -24,7 +24,8 @@ fn written(model: &ChatModel) -> String {
     printed(command!("generate --model {} {how}", model.path))
 }
 
-fn question(folder: &Folder) -> String {
+/// A dataset of one question.
+pub(crate) fn question(folder: &Folder) -> String {
     folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\",\"solution\":\"2\"}\n")
 }
 
@@ -34,10 +35,8 @@ fn templates_are_found_where_transformers_finds_them() {
     let model = ChatModel::new(&folder, "model");
     std::fs::remove_file(model.file("chat_template.jinja")).expect("removed");
     assert_eq!(rendered(&model.path), "Hi\n\n");
-    model.write(
-        "chat_template.json",
-        &json!({"chat_template": "old {{ messages[0].content }}"}).to_string(),
-    );
+    let old = json!({"chat_template": "old {{ messages[0].content }}"});
+    model.write("chat_template.json", &old.to_string());
     assert_eq!(rendered(&model.path), "old Hi");
     model.change("tokenizer_config.json", |config| config["chat_template"] = json!("config"));
     assert_eq!(rendered(&model.path), "config");
@@ -104,9 +103,9 @@ fn a_template_that_is_given_replaces_all_others_and_is_saved() {
     // A run goes on with its own template alone.
     let other =
         folder.write("other.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}<|im_end|>");
+    let more = format!("--chat-template {other} --device cpu --max-steps 2 --batch-size 1");
     let message = refusal(command!(
-        "sft --model {} --dataset {data} --chat-template {other} --device cpu --max-steps 2 --batch-size 1 \
-         --output {run} --resume --save-steps 1",
+        "sft --model {} --dataset {data} {more} --output {run} --resume --save-steps 1",
         model.path
     ));
     assert!(message.contains("no checkpoint") || message.contains("chat_template"), "{message}");
@@ -131,12 +130,10 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
         "sft --model {} --dataset {data} {more} --template-kwargs strftime_now=2024-02-29 --output {run}",
         model.path
     ));
-    let recorded = || {
-        let text = std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
-        let settings: toml::Table = text.parse().expect("TOML");
-        settings["template_kwargs"][0].as_str().expect("a date").to_owned()
-    };
-    assert_eq!(recorded(), "strftime_now=2024-02-29");
+    let settings =
+        |run: &str| std::fs::read_to_string(format!("{run}/config.toml")).expect("settings");
+    let date = |day: &str| format!("template_kwargs = [\"strftime_now={day}\"]");
+    has(&settings(&run), &[date("2024-02-29")]);
     // By the run's folder, and by its name in --output: another day does not change it.
     ok(command!("sft --resume {run} --model {} --dataset {data} --max-steps 2", model.path));
     ok(command!(
@@ -144,7 +141,7 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
          --resume",
         model.path
     ));
-    assert_eq!(recorded(), "strftime_now=2024-02-29");
+    has(&settings(&run), &[date("2024-02-29")]);
     refused!(
         "sft --resume {run} --model {} --dataset {data} --max-steps 4 --template-kwargs strftime_now=2024-03-01", model.path
         => "--template-kwargs strftime_now was"
@@ -153,10 +150,8 @@ fn a_run_has_one_date_which_is_recorded_and_kept() {
     let fresh = folder.path("fresh");
     let before = TemplateDate::today();
     ok(command!("sft --model {} --dataset {data} {more} --output {fresh}", model.path));
-    let text = std::fs::read_to_string(format!("{fresh}/config.toml")).expect("settings");
-    let [a, b] = [before, TemplateDate::today()]
-        .map(|day| format!("template_kwargs = [\"strftime_now={day}\"]"));
-    assert!(text.contains(&a) || text.contains(&b), "{text}");
+    let days = [before, TemplateDate::today()].map(|day| date(&day.to_string()));
+    assert!(days.iter().any(|day| settings(&fresh).contains(day)), "{}", settings(&fresh));
     refused!(
         "generate --model {} --template-kwargs strftime_now=2024-02-30 Hi", model.path
         => "YYYY-MM-DD"
@@ -200,13 +195,12 @@ fn weights_are_read_under_every_name_that_they_are_saved_under() {
         weights::save(&renamed.collect(), &file).expect("saved");
         assert_eq!(written(&model), expected);
     }
-    let export = || {
-        let out = folder.path("out");
-        refusal(command!("export --model {} --device cpu --output {out}", model.path))
+    let refused = |part: &str| {
+        refused!("export --model {} --device cpu --output {}", model.path, folder.path("out") => part);
     };
     let wrapped = whole.iter().map(|(name, weight)| (format!("_orig_mod.{name}"), weight.clone()));
     weights::save(&wrapped.collect(), &file).expect("saved");
-    assert!(export().contains("torch.compile"), "{}", export());
+    refused("torch.compile");
     weights::save(&whole, &file).expect("saved");
     model.change("tokenizer_config.json", |config| {
         config["add_prefix_space"] = json!(false);
@@ -216,14 +210,14 @@ fn weights_are_read_under_every_name_that_they_are_saved_under() {
     model.change("tokenizer.json", |file| {
         file["normalizer"] = json!({"type": "Prepend", "prepend": "_"});
     });
-    assert!(export().contains("add_prefix_space is false"), "{}", export());
+    refused("add_prefix_space is false");
     std::fs::remove_file(Path::new(&model.path).join("tokenizer.json")).expect("removed");
-    assert!(export().contains("save_pretrained"), "{}", export());
+    refused("save_pretrained");
     std::fs::rename(&file, file.with_file_name("model-2.safetensors")).expect("renamed");
     let index =
         "{\"weight_map\": {\"a\": \"model-1.safetensors\", \"b\": \"model-2.safetensors\"}}";
     model.write("model.safetensors.index.json", index);
-    assert!(export().contains("model-1.safetensors is missing"), "{}", export());
+    refused("model-1.safetensors is missing");
 }
 
 #[test]
@@ -237,8 +231,7 @@ fn numbers_that_16_bits_do_not_hold_are_refused_by_name() {
     weights::save(&weights, &Path::new(&model.path).join("model.safetensors")).expect("saved");
     let export = format!("export --model {} --device cpu --output", model.path);
     for kind in ["--save-dtype float16", "--gguf f16"] {
-        let error = refusal(command!("{export} {} {kind}", folder.path("half")));
-        assert!(error.contains(name) && error.contains("65504"), "{kind}: {error}");
+        refused!("{export} {} {kind}", folder.path("half") => name, "65504");
     }
     ok(command!("{export} {} --save-dtype bfloat16", folder.path("other")));
 }
@@ -272,16 +265,13 @@ fn a_step_with_fewer_prompts_than_asked_says_so() {
     let how = "--prompts-per-step 3 --num-generations 2 --max-steps 1 --max-completion-length 2";
     let line = format!("train --model {} --dataset {data} {how}", model.path);
     let messages = ok(command!("{line} --output {out} --device cpu"));
-    assert!(
-        messages.contains("each step uses the whole dataset, 1 prompt, fewer than"),
-        "{messages}"
-    );
+    has(&messages, &["each step uses the whole dataset, 1 prompt, fewer than"]);
 }
 
 #[test]
 fn adapters_on_a_base_that_was_changed_are_refused_with_the_way_out() {
     let folder = Folder::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peft/lora");
+    let source = root().join("tests/fixtures/peft/lora");
     let adapter = folder.path("adapter");
     std::fs::create_dir(&adapter).expect("a folder");
     for file in ["adapter_config.json", "adapter_model.safetensors"] {
@@ -290,22 +280,18 @@ fn adapters_on_a_base_that_was_changed_are_refused_with_the_way_out() {
     let with = |value: serde_json::Value| {
         let mut config = json(source.join("adapter_config.json"));
         config["init_lora_weights"] = value;
-        std::fs::write(format!("{adapter}/adapter_config.json"), config.to_string())
-            .expect("written");
+        folder.write("adapter/adapter_config.json", config.to_string());
         let out = folder.path("out");
         format!(
             "export --model countdown --adapter {adapter} --merge --device cpu --overwrite --output {out}"
         )
     };
     for method in ["pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "PiSSA"] {
-        let line = with(json!(method));
-        let message = refusal(&words(&line));
-        let has_fix = message.contains("path_initial_model_for_weight_conversion");
-        assert!(message.contains(&format!("\"{method}\"")) && has_fix, "{message}");
+        let message = refusal(&with(json!(method)));
+        has(&message, &[&*format!("\"{method}\""), "path_initial_model_for_weight_conversion"]);
     }
     for plain in [json!(true), json!(false), json!("gaussian"), json!("eva"), json!(null)] {
-        let line = with(plain);
-        ok(&words(&line));
+        ok(&with(plain));
     }
 }
 
@@ -321,16 +307,13 @@ fn an_adapters_tokenizer_and_template_win_and_are_merged() {
         model.path
     ));
     let adapter = format!("{run}/final");
-    let write = |name: &str, text: &str| {
-        std::fs::write(format!("{adapter}/{name}"), text).expect("written")
-    };
-    write(
-        "chat_template.jinja",
+    folder.write(
+        "run/final/chat_template.jinja",
         "adapter: {{ messages[0].content }}<|unk|>{{ messages[1].content if messages[1] is defined }}<|unk|>",
     );
     let mut config = json(format!("{adapter}/tokenizer_config.json"));
     config["eos_token"] = json!("<|unk|>");
-    write("tokenizer_config.json", &config.to_string());
+    folder.write("run/final/tokenizer_config.json", config.to_string());
     let loaded = load(&adapter);
     assert_eq!(loaded.tokenizer.eos(), [1, 4]);
     let merged = folder.path("merged");
@@ -369,11 +352,8 @@ fn rows_that_are_too_long_are_left_out_where_that_is_asked_for() {
     for (index, (name, more)) in commands.into_iter().enumerate() {
         let output = folder.path(&format!("out{index}"));
         let line = format!("{name} {base} {more} --output {output}");
-        let message = refusal(command!("{line}"));
-        assert!(message.contains("fit the model's context of 512"), "{name}: {message}");
-        assert!(message.contains("--filter-overlong-prompts"), "{name}: {message}");
-        let stderr = ok(command!("{line} --filter-overlong-prompts"));
-        assert!(stderr.contains("2 of 4 rows left out"), "{name}: {stderr}");
+        refused!("{line}" => "fit the model's context of 512", "--filter-overlong-prompts");
+        has(&ok(command!("{line} --filter-overlong-prompts")), &["2 of 4 rows left out"]);
     }
     let study = folder.path("study");
     let stderr = ok(command!(

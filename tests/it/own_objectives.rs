@@ -4,24 +4,14 @@ use std::path::Path;
 
 use tealight::learn::objective::{self, Divergence, Objective};
 
-use crate::support::binary::{Folder, has, ok, printed, tealight, words};
+use crate::support::binary::{Folder, command, has, ok, printed, refused};
+use crate::support::processes::weights;
 
 const RUN: &str = "train --max-samples 8 --num-generations 4 --prompts-per-step 4 --max-steps 4 --learning-rate 1e-3 \
                    --quiet";
 
 fn train(objective: &str, output: &str, more: &str) {
-    let line = format!("{RUN} {more} --output {output} --objective");
-    ok(&[&words(&line)[..], &[objective]].concat());
-}
-
-fn bytes(run: &str) -> Vec<u8> {
-    std::fs::read(Path::new(run).join("final/model.safetensors")).expect("a trained model")
-}
-
-fn error(arguments: &[&str]) -> String {
-    let output = tealight(arguments);
-    assert!(!output.status.success());
-    String::from_utf8(output.stderr).expect("text")
+    ok(command!("{RUN} {more} --output {output} --objective {objective}"));
 }
 
 /// The largest difference of two models' weights.
@@ -43,17 +33,8 @@ fn a_formula_of_a_named_divergence_trains_to_its_weights_and_resumes_in_the_same
     // Again from the checkpoint in the middle, whose folder sets the objective.
     train(text, &half, "--save-steps 2");
     std::fs::remove_dir_all(Path::new(&half).join("final")).expect("a finished run");
-    ok(&["train", "--resume", &format!("{half}/checkpoint-2"), "--quiet"]);
-    assert_eq!(bytes(&formula), bytes(&half));
-}
-
-#[test]
-fn a_rule_of_a_named_estimator_trains_to_its_weights() {
-    let folder = Folder::new();
-    let [named, rule] = ["named", "rule"].map(|run| folder.path(run));
-    train("grpo", &named, "");
-    train("grpo:advantage=(r-mean(r))*(1/(std(r)+1e-6))", &rule, "");
-    assert_eq!(bytes(&named), bytes(&rule));
+    ok(command!("train --resume {half}/checkpoint-2 --quiet"));
+    assert_eq!(weights(&formula), weights(&half));
 }
 
 const FUNCTIONS: &str = "\
@@ -73,46 +54,38 @@ fn a_function_gives_advantages_where_the_command_line_names_it() {
     let file = folder.write("rule.py", FUNCTIONS);
     let objective = format!("grpo:advantage=python:timeout=60:{file}:centred");
     let [text, function, half] = ["text", "function", "half"].map(|run| folder.path(run));
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        return eprintln!("no python3, not tested");
-    }
     train("grpo:advantage=r-mean(r)", &text, "");
     train(&objective, &function, "");
-    assert_eq!(bytes(&text), bytes(&function));
+    assert_eq!(weights(&text), weights(&function));
     train(&objective, &half, "--save-steps 2");
     std::fs::remove_dir_all(Path::new(&half).join("final")).expect("a finished run");
-    let resume = ["train", "--quiet", "--resume", &format!("{half}/checkpoint-2")];
-    let message = error(&resume);
-    assert!(message.contains("--objective") && message.contains(":centred"), "{message}");
-    ok(&[&resume[..], &["--objective", &objective]].concat());
-    assert_eq!(bytes(&function), bytes(&half));
-    let proof = printed(&["lab", "--prove", &objective]);
+    let resume = format!("train --quiet --resume {half}/checkpoint-2");
+    refused!("{resume}" => "--objective", ":centred");
+    ok(command!("{resume} --objective {objective}"));
+    assert_eq!(weights(&function), weights(&half));
+    let proof = printed(command!("lab --prove {objective}"));
     assert!(proof.contains("relative error of 0.250"), "{proof}");
     let short = objective.replace("centred", "short");
-    let message = error(&["train", "--output", &folder.path("short"), "--objective", &short]);
-    has(&message, &["rule.py:short`", "returned 7 numbers for 8 samples", "a group of 8 samples"]);
+    refused!(
+        "train --output {} --objective {short}", folder.path("short")
+        => "rule.py:short`", "returned 7 numbers for 8 samples", "a group of 8 samples"
+    );
 }
 
 #[test]
 fn objectives_are_shown_with_what_they_run_and_proven() {
-    let shown = printed(&["objectives", "divergence:f=3*t*log(t)+1"]);
-    for text in
-        ["It equals 3 times reverse-kl.", "f(1) = 1.000000", "Mode-seeking", "r - mean_others(r)"]
-    {
-        assert!(shown.contains(text), "{text}: {shown}");
-    }
-    assert!(printed(&["objectives", "grpo"]).contains("(r - mean(r)) / (std(r) + 1e-6)"));
-    assert!(printed(&["objectives", "pkpo:8"]).contains("where k = 8"));
+    has(
+        &printed("objectives divergence:f=3*t*log(t)+1"),
+        &["It equals 3 times reverse-kl.", "f(1) = 1.000000", "Mode-seeking", "r - mean_others(r)"],
+    );
+    has(&printed("objectives grpo"), &["(r - mean(r)) / (std(r) + 1e-6)"]);
+    has(&printed("objectives pkpo:8"), &["where k = 8"]);
     let own = printed(&["objectives", "grpo:advantage=r  -mean( r)"]);
     assert!(own.contains("\n  r -mean( r)\n"), "blanks stay as they were written: {own}");
-    let proof = printed(&["lab", "--prove", "rloo", "--num-generations", "2"]);
+    let proof = printed("lab --prove rloo --num-generations 2");
     has(&proof, &["Unbiased for E[v]", "effective number of correct answers"]);
-    let proof = printed(&["lab", "--prove", "grpo:advantage=r-mean(r)", "--json"]);
-    assert!(proof.contains("\"is_unbiased\":false"), "{proof}");
-    let message = error(&["objectives", "divergence:f=log(t)"]);
-    assert!(message.contains("f is not convex at t = 1.0000e-9"), "{message}");
-    let message = error(&["train", "--objective", "grpo:advantage=rewrd"]);
-    assert!(message.contains("does not know `rewrd`"), "{message}");
+    let proof = printed("lab --prove grpo:advantage=r-mean(r) --json");
+    has(&proof, &["\"is_unbiased\":false"]);
 }
 
 /// Every objective as a row: what it optimises, the advantage, the average over tokens, and updates on a batch.

@@ -2,8 +2,7 @@
 //! as in sampling. And tokenizers with more ids than there are embeddings.
 
 use candle_core::{Device, Tensor};
-use tealight::formats::pretrained::Pretrained;
-use tealight::nn::device::Precision;
+use serde_json::json;
 use tealight::nn::generate::{
     Completion, Filters, LocalSampler, RngKey, SampleRequest, SamplingParams,
 };
@@ -13,6 +12,7 @@ use tealight::nn::policy::{Policy, Sequence};
 use tealight::nn::tokenizer::Tokenizer;
 use tealight_core::Prompt;
 
+use crate::model_files::question;
 use crate::support;
 use crate::support::binary::{Folder, command, ok, refusal};
 use crate::support::chat_model::ChatModel;
@@ -23,37 +23,30 @@ const IDS: usize = 29;
 /// A random model with padded embeddings, tied or not, and the same without the padding.
 fn models(tied: bool) -> [(Architecture, Weights); 2] {
     let config = |vocab_size: usize| {
-        let config = serde_json::json!({
-            "model_type": "qwen2", "vocab_size": vocab_size, "hidden_size": 32, "intermediate_size": 48,
-            "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-            "max_position_embeddings": 64, "tie_word_embeddings": tied, "initializer_range": 0.3,
-        });
-        Architecture::from_config(&config).expect("a fitting config")
+        let more = json!({"vocab_size": vocab_size, "tie_word_embeddings": tied, "initializer_range": 0.3});
+        support::tiny("qwen2", &more)
     };
     let mut padded = config(ROWS);
     let weights = weights::random(&padded, 5, &Device::Cpu).expect("memory");
     padded.output_size = IDS;
     let plain = weights.iter().map(|(name, x)| {
         let is_by_token = x.dims() == [ROWS, 32];
-        let x = if is_by_token {
-            x.narrow(0, 0, IDS).and_then(|x| x.contiguous())
-        } else {
-            Ok(x.clone())
-        };
-        (name.clone(), x.expect("rows"))
+        (name.clone(), if is_by_token { used(x) } else { x.clone() })
     });
     let plain = plain.collect();
     [(padded, weights), (config(IDS), plain)]
 }
 
-fn sampled(decoder: &Decoder, filters: Filters, temperature: f64) -> Vec<Sequence> {
-    let params = SamplingParams { temperature, filters, max_new_tokens: 24, eos: vec![0] };
+/// The rows of ids that have a token.
+fn used(x: &Tensor) -> Tensor {
+    x.narrow(0, 0, IDS).and_then(|x| x.contiguous()).expect("rows")
+}
+
+fn sampled(decoder: &Decoder, filters: Filters, temperature: f64) -> Vec<Completion> {
+    let params = SamplingParams { filters, ..support::sampling(temperature, 24, &[0]) };
     let sampler = LocalSampler { decoder, max_rows: 16 };
     let request = SampleRequest { prompt: vec![3, 7, 11], first: 0, count: 40, key: 1 };
-    let rows =
-        support::sampled(&sampler, &[request], &params, RngKey { seed: 2, step: 0 }).concat();
-    let row = |one: Completion| Sequence { prompt: vec![3, 7, 11], completion: one.tokens };
-    rows.into_iter().map(row).collect()
+    support::sampled(&sampler, &[request], &params, RngKey { seed: 2, step: 0 }).concat()
 }
 
 #[test]
@@ -69,21 +62,32 @@ fn padding_changes_no_sample_no_probability_and_no_gradient() {
                 (8.0, Filters { top_p: 0.9, ..Filters::default() }),
             ] {
                 let rows = sampled(padded.decoder(), filters, temperature);
-                let ids = || rows.iter().flat_map(|row| &row.completion).map(|id| *id as usize);
+                let ids = || rows.iter().flat_map(|row| &row.tokens).map(|id| *id as usize);
                 assert!(ids().all(|id| id < IDS), "an id without a token");
                 assert!(ids().any(|id| id > IDS / 2));
-                assert_eq!(rows, sampled(plain.decoder(), filters, temperature));
+                let others = sampled(plain.decoder(), filters, temperature);
+                assert!(
+                    rows.iter().map(|row| &row.tokens).eq(others.iter().map(|row| &row.tokens))
+                );
             }
-            let rows = sampled(padded.decoder(), Filters::default(), 1.0);
+            let drawn = sampled(padded.decoder(), Filters::default(), 1.0);
+            let row = |one: &Completion| Sequence {
+                prompt: vec![3, 7, 11],
+                completion: one.tokens.clone(),
+            };
+            let rows: Vec<Sequence> = drawn.iter().map(row).collect();
             let sum = |policy: &Policy| support::gradients(policy, (&rows, 1.0), Tensor::sum_all);
             let ((logp, grads), (plain_logp, plain_grads)) = (sum(&padded), sum(&plain));
-            let close = |a: f32, b: f32| (a - b).abs() <= if backend.is_exact { 0.0 } else { 1e-4 };
-            assert!(logp.iter().zip(&plain_logp).all(|(a, b)| close(*a, *b)));
+            let most = if backend.is_exact { 0.0 } else { 1e-4 };
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= most;
+            assert!(logp.iter().zip(&plain_logp).all(close));
+            // The importance ratio begins at one.
+            let own: Vec<f32> = drawn.iter().flat_map(|one| one.logp.clone()).collect();
+            assert!(own.len() == logp.len() && own.iter().zip(&logp).all(close));
             for (name, grad) in &grads {
                 let by_token = grad.dims() == [ROWS, 32];
-                let used =
-                    if by_token { grad.narrow(0, 0, IDS).expect("rows") } else { grad.clone() };
-                assert!(close(support::apart(&used, &plain_grads[name]), 0.0), "{name}");
+                let own = if by_token { used(grad) } else { grad.clone() };
+                assert!(support::apart(&own, &plain_grads[name]) <= most.into(), "{name}");
                 if by_token {
                     let padding = grad.narrow(0, IDS, ROWS - IDS).expect("rows");
                     assert!(support::flat(&padding).iter().all(|x| *x == 0.0), "{name}");
@@ -94,41 +98,13 @@ fn padding_changes_no_sample_no_probability_and_no_gradient() {
 }
 
 #[test]
-fn the_importance_ratio_of_a_padded_model_begins_at_one() {
-    for tied in [true, false] {
-        for backend in support::backends() {
-            let [(padded, weights), _] = models(tied);
-            let policy = backend.policy(&padded, &weights);
-            let params = SamplingParams {
-                temperature: 1.0,
-                filters: Filters::default(),
-                max_new_tokens: 24,
-                eos: vec![0],
-            };
-            let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 16 };
-            let request = SampleRequest { prompt: vec![3, 7, 11], first: 0, count: 20, key: 1 };
-            let key = RngKey { seed: 2, step: 0 };
-            for completion in support::sampled(&sampler, &[request], &params, key).concat() {
-                let row = Sequence { prompt: vec![3, 7, 11], completion: completion.tokens };
-                let forward = policy.forward(&[row], 1.0).expect("a pass");
-                let logp: Vec<f32> = forward.logp().to_vec1().expect("values");
-                let most = if backend.is_exact { 0.0 } else { 1e-4 };
-                let mut both = logp.iter().zip(&completion.logp);
-                assert!(both.all(|(a, b)| (a - b).abs() <= most));
-            }
-        }
-    }
-}
-
-#[test]
 fn a_model_is_loaded_with_its_padding_known() {
     let folder = Folder::new();
     let model = ChatModel::new(&folder, "model");
-    let loaded = Pretrained::load(&model.path, Precision::default(), &Device::Cpu).expect("loads");
+    let loaded = support::load(&model.path);
     assert_eq!((loaded.architecture.vocab_size, loaded.architecture.output_size), (128, 101));
     assert_eq!(loaded.weights["model.embed_tokens.weight"].dims(), [128, 64]);
-    let (data, run) =
-        (folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n"), folder.path("run"));
+    let (data, run) = (question(&folder), folder.path("run"));
     ok(command!(
         "train --model {} --dataset {data} --max-steps 2 --num-generations 4 --temperature 3 --max-completion-length 8 \
          --device cpu --output {run}",
@@ -149,7 +125,7 @@ fn a_token_beyond_the_embeddings_is_refused_where_it_occurs() {
         (101..128).zip(&names).map(|(id, name)| (id, name.as_str(), true)).collect();
     tokens.push((128, "<image_soft_token>", true));
     model.add_tokens(&tokens);
-    let loaded = Pretrained::load(&model.path, Precision::default(), &Device::Cpu).expect("loads");
+    let loaded = support::load(&model.path);
     assert_eq!(loaded.architecture.output_size, 128);
     assert!(loaded.tokenizer.encode_prompt(&Prompt::Text("1 + 1".into())).is_ok());
     let error = loaded.tokenizer.encode_prompt(&Prompt::Text("see <image_soft_token>".into()));

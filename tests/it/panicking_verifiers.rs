@@ -4,11 +4,10 @@
 use std::sync::Arc;
 
 use tealight::app::verdicts::Judge;
-use tealight::formats::pretrained::Pretrained;
 use tealight::learn::presample::{PresampleSpec, presample};
 use tealight::learn::rollout::{Collector, Encoded, collect};
-use tealight::nn::device::{self, Precision};
-use tealight::nn::generate::{Filters, LocalSampler, RngKey, SamplingParams};
+use tealight::nn::device::Precision;
+use tealight::nn::generate::{LocalSampler, RngKey};
 use tealight::nn::tokenizer::Tokenizer;
 use tealight::solvers::local::LocalSolver;
 use tealight::solvers::sampled::Sampled;
@@ -17,6 +16,8 @@ use tealight_datasets::read::Columns;
 use tealight_datasets::{Dataset, Problem, Verdict, Verifier};
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::grade::{GradeJob, Source};
+
+use crate::support::{load, sampling};
 
 /// Panics on completions whose number of bytes is divisible by three, and otherwise does as another verifier.
 struct Fragile(Arc<dyn Verifier>);
@@ -43,22 +44,12 @@ fn fragile() -> (Dataset, Fragile) {
     (dataset, judge)
 }
 
-fn model() -> Pretrained {
-    let (device, _) = device::open("cpu").expect("a device");
-    Pretrained::load("countdown", Precision::default(), &device).expect("the embedded model")
-}
-
-fn params(eos: &[u32]) -> SamplingParams {
-    let filters = Filters::default();
-    SamplingParams { temperature: 1.0, filters, max_new_tokens: 24, eos: eos.to_vec() }
-}
-
 /// `eval`, `eval --engine`, `study` and the evaluations of `train`.
 #[test]
 fn an_evaluation_counts_panics_as_unjudged() {
     let (dataset, judge) = fragile();
-    let model = Sampled::ours(model()).expect("a model");
-    let solver = LocalSolver::new(&model, params(&[]), 0, 64);
+    let model = Sampled::ours(load("countdown")).expect("a model");
+    let solver = LocalSolver::new(&model, sampling(1.0, 24, &[]), 0, 64);
     let whole = EvalJob::new(&dataset, 16, &solver).run().expect("an evaluation");
     let tallies = EvalJob { judge: &judge, ..EvalJob::new(&dataset, 16, &solver) }.run();
     let tallies = tallies.expect("no panic ends it");
@@ -92,11 +83,11 @@ fn grading_counts_panics_as_unjudged_and_says_why() {
 #[test]
 fn rollouts_with_panics_earn_nothing_and_end_no_run() {
     let (dataset, judge) = fragile();
-    let model = model();
+    let model = load("countdown");
     let policy = model.policy(None).expect("a policy");
     let sampler = LocalSampler { decoder: policy.decoder(), max_rows: 64 };
     let tokenizer = &model.tokenizer;
-    let params = params(model.tokenizer.eos());
+    let params = sampling(1.0, 24, model.tokenizer.eos());
     let problems = Encoded::all(&dataset.problems, tokenizer, 64, 24).expect("prompts");
     let collector = Collector::new(&sampler, tokenizer, &judge, &params);
     let (mut panics, mut others) = (0, 0);

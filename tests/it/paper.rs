@@ -7,7 +7,7 @@ use tealight::lab::paper::{Claims, Request, claims};
 use tealight::lab::{Class, World};
 
 use crate::lab::close;
-use crate::support::binary::{Folder, printed, succeeded};
+use crate::support::binary::{Folder, command, ok, printed};
 use crate::support::runs::json;
 
 /// The base's validity on `ends`, in the notes of the field.
@@ -151,7 +151,7 @@ fn a_class_that_represents_p_beta_does_not_collapse() {
 fn the_page_has_six_claims_with_their_numbers() {
     let folder = Folder::new();
     let output = folder.path("page");
-    let command = ["lab", "--paper", "2605.02375", "--output", &output];
+    let command = format!("lab --paper 2605.02375 --output {output}");
     let shown = printed(&command);
     let page = std::fs::read_to_string(format!("{output}/paper.html")).expect("a page");
     let results = json(format!("{output}/results.json"));
@@ -170,10 +170,10 @@ fn the_page_has_six_claims_with_their_numbers() {
     assert_eq!(results["paper"], "2605.02375");
     assert_eq!(results["claims"].as_object().expect("claims").len(), 6);
     // The page is written again; the same seed gives the same numbers, and another seed other policies.
-    succeeded(&[&command[..], &["--overwrite"]].concat());
+    ok(command!("{command} --overwrite"));
     assert_eq!(json(format!("{output}/results.json")), results);
-    let other = succeeded(&[&command[..], &["--seed", "7", "--json", "--overwrite"]].concat());
-    let other: serde_json::Value = serde_json::from_slice(&other.stdout).expect("JSON");
+    let other = printed(command!("{command} --seed 7 --json --overwrite"));
+    let other: serde_json::Value = other.parse().expect("JSON");
     assert_ne!(other["claims"]["degeneracy"], results["claims"]["degeneracy"]);
     assert_eq!(other["claims"]["limit"], results["claims"]["limit"]);
 }

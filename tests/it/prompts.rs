@@ -1,37 +1,35 @@
 //! The prompt is the user's: what every command asks beside the question; and `tealight generate`.
 
+use crate::model_files::question;
 use crate::support::binary::{
-    Folder, command, has, ok, refusal, refused, stderr_of, stdout_of, succeeded, words,
+    Folder, command, has, ok, program, refusal, refused, stderr_of, stdout_of, succeeded,
 };
 use crate::support::embedded::roomy_model;
 use crate::support::runs::json;
-use assert_cmd::Command;
 use serde_json::Value;
 
 const BOXED: &str = "put your final answer within \\boxed{}.";
 
 /// The prompts that a dry run of training shows.
-fn shown(arguments: &[&str]) -> String {
-    let done = succeeded(&[&["train", "--dry-run", "--device", "cpu"][..], arguments].concat());
+fn shown(options: &str) -> String {
+    let done = succeeded(command!("train --dry-run --device cpu {options}"));
     stdout_of(&done) + &stderr_of(&done)
 }
 
 #[test]
 fn the_instruction_is_the_math_verifiers_alone_and_can_be_turned_off() {
     let folder = Folder::new();
-    let data = folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
-    let model = roomy_model(&folder);
-    let with =
-        |more: &[&str]| shown(&[&["--model", &model, "--dataset", &data][..], more].concat());
-    let text = with(&[]);
+    let (data, model) = (question(&folder), roomy_model(&folder));
+    let with = |more: &str| shown(&format!("--model {model} --dataset {data} {more}"));
+    let text = with("");
     assert!(text.contains("prompts: instruction") && text.contains(BOXED), "{text}");
     for verifier in ["exact", "numeric", "regex:(\\d+)", "program:cat"] {
-        let text = with(&["--verifier", verifier]);
+        let text = with(&format!("--verifier {verifier}"));
         assert!(!text.contains("reason step by step"), "{verifier}: {text}");
     }
-    assert!(with(&["--verifier", "math:strict"]).contains(BOXED));
-    assert!(!with(&["--instruction", ""]).contains("reason step by step"));
-    let text = with(&["--instruction", "=", "--verifier", "exact"]);
+    assert!(with("--verifier math:strict").contains(BOXED));
+    assert!(!with("--instruction=").contains("reason step by step"));
+    let text = with("--instruction = --verifier exact");
     assert!(text.contains("instruction `=`") && !text.contains("reason step by step"), "{text}");
 }
 
@@ -43,29 +41,26 @@ fn every_part_of_the_prompt_reaches_every_command() {
     let shots = folder.write("shots.jsonl", "{\"question\":\"5+5\",\"answer\":\"10\"}\n");
     let template = folder.write("t.j2", "{{ hint }}-{{ question }}");
     let options = format!(
-        "--dataset {data} --prompt-template {template} --instruction = --system-prompt (9) \
-         --max-completion-length 4"
+        "--dataset {data} --prompt-template {template} --instruction = --system-prompt (9)"
     );
-    let options = words(&options);
-    let text = shown(&options);
+    let text = shown(&format!("{options} --max-completion-length 4"));
     assert!(text.contains("(9)") && text.contains("7-1+1"), "{text}");
     // A column that is not there is named.
     let bad = folder.write("bad.j2", "{{ nothing }}");
     refused!("train --dry-run --dataset {data} --prompt-template {bad}" => "q.jsonl:1", "question, answer, hint");
     // Worked examples come from where they are said to, and nowhere else.
-    let few =
-        ["--few-shot", "1", "--few-shot-dataset", "countdown/sft", "--dataset", "countdown/test"];
-    let text = shown(&[&few[..], &["--max-completion-length", "20"]].concat());
+    let few = "--few-shot 1 --few-shot-dataset countdown/sft --dataset countdown/test";
+    let text = shown(&format!("{few} --max-completion-length 20"));
     assert!(text.contains("1 worked example ("), "{text}");
     for (command, more) in [
-        ("eval", &["-n", "2", "-k", "1", "--no-greedy"][..]),
-        ("train", &["--max-steps", "1", "--prompts-per-step", "2", "--num-generations", "2"]),
-        ("sft", &["--max-steps", "1", "--batch-size", "2"]),
+        ("eval", "-n 2 -k 1 --no-greedy"),
+        ("train", "--max-steps 1 --prompts-per-step 2 --num-generations 2"),
+        ("sft", "--max-steps 1 --batch-size 2"),
     ] {
         let output = folder.path(command);
-        let length: &[&str] = if command == "sft" { &options[..8] } else { &options };
+        let length = if command == "sft" { "" } else { "--max-completion-length 4" };
         let stderr =
-            ok(&[&[command, "--output", &output, "--device", "cpu"][..], length, more].concat());
+            ok(command!("{command} --output {output} --device cpu {options} {length} {more}"));
         has(&stderr, &["a template of your own", "system prompt `(9)`"]);
     }
     // The prompts' settings are recorded, and decide what may be resumed.
@@ -88,8 +83,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
 }
 
 fn generate(arguments: &[&str], stdin: &str) -> (String, String) {
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    let done = command.arg("generate").args(arguments).write_stdin(stdin).output().expect("runs");
+    let done = program().arg("generate").args(arguments).write_stdin(stdin).output().expect("runs");
     assert!(done.status.success(), "{}", stderr_of(&done));
     (stdout_of(&done), stderr_of(&done))
 }
@@ -116,7 +110,7 @@ fn generate_takes_a_prompt_from_anywhere_and_streams_what_is_sampled() {
     assert_ne!(other, from_argument);
     let (greedy, _) = generate(&[prompt, "--temperature", "0", "-n", "2"], "");
     assert!(greedy.contains("--- 1 of 2") && greedy.contains("--- 2 of 2"));
-    refusal(&["generate", "--file", &folder.path("nothing")]);
+    refusal(command!("generate --file {}", folder.path("nothing")));
     // With a template, the prompt is rendered by it, and the system message stands before.
     let model = roomy_model(&folder);
     let template = "{% for m in messages %}{{ m.content }}{% endfor %}";

@@ -1,14 +1,14 @@
 //! Recipes: every base with every objective resolves, and says what it would do.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::support::binary::{Folder, has, printed, succeeded, words};
+use crate::support::binary::{Folder, command, has, printed};
+use crate::support::root;
 
-fn files(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let entries = std::fs::read_dir(folder).expect("recipes").flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> =
-        entries.filter(|path| path.extension().is_some_and(|kind| kind == "toml")).collect();
+fn files(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("recipes").flatten();
+    let mut files: Vec<String> = entries.map(|entry| entry.path().display().to_string()).collect();
+    files.retain(|path| path.ends_with(".toml"));
     files.sort();
     files
 }
@@ -18,28 +18,22 @@ fn every_recipe_runs_dry_with_every_objective() {
     let objectives = files("recipes/objectives");
     assert_eq!(objectives.len(), 8);
     for base in files("recipes") {
-        let name = base.file_name().expect("a name").to_string_lossy().into_owned();
         // Supervised bases and the study have commands of their own.
-        if name.ends_with("-base.toml") || name.ends_with("-study.toml") {
+        if base.ends_with("-base.toml") || base.ends_with("-study.toml") {
             continue;
         }
         for objective in &objectives {
-            let [base, objective] =
-                [&base, objective].map(|path| path.to_str().expect("text").to_owned());
-            // Downloads are replaced: flags win.
-            let flags = [
-                "--model",
-                "countdown",
-                "--dataset",
-                "countdown/train",
-                "--max-completion-length",
-                "20",
-            ];
-            let files = ["train", "--dry-run", "--config", &base, "--config", &objective];
-            let shown = printed(&[&files[..], &flags].concat());
-            has(&shown, &["learning_rate = ", "prompt (", "memory, planned"]);
+            has(&dry_run(&format!("--config {base} --config {objective}")), &["prompt ("]);
         }
     }
+}
+
+/// What a dry run with some settings shows; downloads are replaced: flags win.
+fn dry_run(settings: &str) -> String {
+    let own = "--model countdown --dataset countdown/train --max-completion-length 20";
+    let shown = printed(command!("train --dry-run {settings} {own}"));
+    has(&shown, &["learning_rate = ", "num_generations = ", "memory, planned"]);
+    shown
 }
 
 #[test]
@@ -47,15 +41,10 @@ fn every_paper_s_whole_setting_runs_dry() {
     let papers = files("recipes/papers");
     assert_eq!(papers.len(), 10);
     for paper in papers {
-        let paper = paper.to_str().expect("text").to_owned();
         // The two comparisons in small are studies.
-        if STUDIES.iter().any(|name| paper.ends_with(&format!("{name}.toml"))) {
-            continue;
+        if !STUDIES.iter().any(|name| paper.ends_with(&format!("{name}.toml"))) {
+            dry_run(&format!("--config {paper}"));
         }
-        let own = ["--model", "countdown", "--dataset", "countdown/train"];
-        let files = ["train", "--dry-run", "--max-completion-length", "20", "--config", &paper];
-        let shown = printed(&[&files[..], &own].concat());
-        has(&shown, &["learning_rate = ", "num_generations = ", "memory, planned"]);
     }
 }
 
@@ -67,8 +56,7 @@ fn the_comparisons_of_papers_are_planned() {
     for (name, of_the_paper) in STUDIES.iter().zip(["dph-js", "alpha-dpg"]) {
         let folder = Folder::new();
         let output = folder.path("study");
-        let recipe = format!("recipe:{name}");
-        let shown = printed(&["study", "--plan", "--config", &recipe, "--output", &output]);
+        let shown = printed(command!("study --plan --config recipe:{name} --output {output}"));
         assert!(shown.contains(&format!("train {of_the_paper}")), "{name}: {shown}");
         assert!(shown.contains("sample the base for training"), "{name}: {shown}");
         assert!(!Path::new(&output).exists(), "a plan writes nothing");
@@ -82,21 +70,27 @@ fn names_that_trl_users_type_are_understood_in_flags_and_files() {
         "trl.toml",
         "model_name_or_path = \"countdown\"\nnum_generations = 4\nuse_peft = true\n",
     );
-    let arguments = format!(
+    let shown = printed(command!(
         "train --dry-run --config {file} --dataset_name countdown/test --output_dir unused \
          --max_completion_length 20 --lora_target_modules q_proj,v_proj --torch_dtype float32"
-    );
-    let arguments = words(&arguments);
-    let shown = printed(&arguments);
+    ));
+    assert!(!Path::new("unused").exists(), "a dry run writes nothing");
     has(
         &shown,
-        &["num_generations = 4", "use_peft = true", "dataset = \"countdown/test\"", "\"q_proj\""],
+        &[
+            "num_generations = 4",
+            "use_peft = true",
+            "learning_rate = 0.0001",
+            "objective = \"grpo\"",
+            "dataset = \"countdown/test\"",
+            "\"q_proj\"",
+        ],
     );
 }
 
 #[test]
 fn committed_reference_equals_the_binarys() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
+    let file = root().join("docs/reference.md");
     let text = tealight::cli::reference();
     if std::env::var_os("TEALIGHT_BLESS").is_some() {
         std::fs::write(&file, &text).expect("written");
@@ -107,8 +101,7 @@ fn committed_reference_equals_the_binarys() {
 
 #[test]
 fn doctor_passes_on_this_machine() {
-    let done = succeeded(&["doctor", "--json"]);
-    let findings: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let findings: serde_json::Value = printed("doctor --json").parse().expect("JSON");
     let findings = findings.as_array().expect("a list");
     assert!(findings.iter().all(|finding| finding["is_well"] == true), "{findings:?}");
     let detail = |name: &str| {
@@ -148,15 +141,15 @@ fn slurm_jobs_start_the_documented_commands() {
     let output = folder.path().join("out").display().to_string();
     for (job, more) in [("train", "--use-peft"), ("train-vllm", "--seed")] {
         let _ = std::fs::remove_file(&noted);
-        let script =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("recipes/slurm/{job}.sbatch"));
+        let script = root().join(format!("recipes/slurm/{job}.sbatch"));
         let mut command = std::process::Command::new("bash");
         command.arg(script).args(["Qwen/Qwen2.5-0.5B-Instruct", "train.jsonl", &output, more]);
         command.args(if more == "--seed" { &["3"][..] } else { &[] });
-        command
-            .env("PATH", &path)
-            .env("SLURM_JOB_NODELIST", "n[1-3]")
-            .env("SLURM_GPUS_ON_NODE", "2");
+        command.envs([
+            ("PATH", &*path),
+            ("SLURM_JOB_NODELIST", "n[1-3]"),
+            ("SLURM_GPUS_ON_NODE", "2"),
+        ]);
         let done = command.output().expect("bash");
         assert!(done.status.success(), "{job}: {}", String::from_utf8_lossy(&done.stderr));
         let text = std::fs::read_to_string(&noted).expect("something was started");

@@ -13,7 +13,7 @@ fn failure(quirks: Quirks) -> String {
     let folder = Folder::new();
     let (_, engine) = Vllm::start_with(quirks);
     let output = folder.path("run");
-    let done = tealight(&arguments(&engine, &output, &[]));
+    let done = tealight(&arguments(&engine, &output, ""));
     assert!(!done.status.success());
     assert!(!Path::new(&output).join("engine").exists(), "weights are left behind");
     stderr_of(&done)
@@ -37,7 +37,7 @@ fn a_server_that_keeps_its_output_layer_ends_the_run_before_it_samples() {
         Vllm::start(false),
     );
     let (engines, output) = (format!("{first},{second}"), folder.path("run"));
-    let stderr = ok(&arguments(&engines, &output, &[]));
+    let stderr = ok(&arguments(&engines, &output, ""));
     assert!(stderr.contains("is not used"), "{stderr}");
     assert_eq!(stale.reloads.load(Ordering::SeqCst), 2, "under other ids, and under its own");
     assert_eq!(stale.num_requests.load(Ordering::SeqCst), 0);
@@ -57,7 +57,7 @@ fn a_server_that_reads_nothing_or_stops_reading_is_found() {
 
 #[test]
 fn a_server_without_the_calls_is_refused_at_the_start() {
-    let refused = |announces: Vec<&'static str>, more: &[&str]| {
+    let refused = |announces: Vec<&'static str>, more: &str| {
         let folder = Folder::new();
         let (server, engine) =
             Vllm::start_with(Quirks { announces: Some(announces), ..Quirks::default() });
@@ -65,11 +65,11 @@ fn a_server_without_the_calls_is_refused_at_the_start() {
         assert_eq!(server.reloads.load(Ordering::SeqCst), 0);
         error
     };
-    let error = refused(vec!["/v1/completions"], &[]);
+    let error = refused(vec!["/v1/completions"], "");
     assert!(error.contains("vLLM 0.33.0") && error.contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
-    let error = refused(vec!["/pause", "/start_weight_update", "/update_weights"], &[]);
+    let error = refused(vec!["/pause", "/start_weight_update", "/update_weights"], "");
     assert!(error.contains("NCCL") && error.contains("--use-peft"), "{error}");
-    let error = refused(vec!["/v1/completions"], &["--use-peft", "--lora-r", "8"]);
+    let error = refused(vec!["/v1/completions"], "--use-peft --lora-r 8");
     assert!(error.contains("VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"), "{error}");
 }
 
@@ -80,14 +80,14 @@ fn restarted_servers_are_detected_by_weight_version() {
     let folder = Folder::new();
     let output = folder.path("steady");
     let (_, engine) = Vllm::start_with(marked());
-    ok(&arguments(&engine, &output, &[]));
+    ok(&arguments(&engine, &output, ""));
     assert_eq!(rows(Path::new(&output)).len(), 3);
 
     // One of two comes back with the base's weights: what it draws from them is not used.
     let ((anew, first), (_, second)) = (Vllm::start_with(marked()), Vllm::start_with(marked()));
     anew.restarts.store(3, Ordering::SeqCst);
     let (engines, output) = (format!("{first},{second}"), folder.path("anew"));
-    let stderr = ok(&arguments(&engines, &output, &[]));
+    let stderr = ok(&arguments(&engines, &output, ""));
     assert!(stderr.contains("version `default`") && stderr.contains("answers again"), "{stderr}");
     rows_sampled_from_policy(&output);
 }

@@ -5,12 +5,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, ok, refusal, words};
+use crate::support::binary::{Folder, ok, refusal};
 
 /// What stands in the place of a file, by what is said of it.
 const LINK: &str = "a link out of the folder";
 const FOLDER_LINK: &str = "a link stands in the place of this folder";
 const PIPE: &str = "regular file";
+
+const EXPORT: &str = "export --model @/run/final --output @/copy --overwrite";
 
 /// The file, what stands in its place, the command that must refuse it; `@` is the folder of the test.
 const ROWS: [(&str, &str, &str); 25] = [
@@ -27,28 +29,16 @@ const ROWS: [(&str, &str, &str); 25] = [
     ("run/metrics.jsonl", LINK, "report @/run"),
     ("run/checkpoint-2/metrics.jsonl", LINK, "train --resume @/run --max-steps 3"),
     ("run/final", FOLDER_LINK, "train --resume @/run --max-steps 3"),
-    (
-        "run/final/special_tokens_map.json",
-        LINK,
-        "export --model @/run/final --output @/copy --overwrite",
-    ),
+    ("run/final/special_tokens_map.json", LINK, EXPORT),
     ("run/final/special_tokens_map.json", LINK, "train --model @/run/final --output @/next"),
-    (
-        "run/final/chat_template.jinja",
-        LINK,
-        "export --model @/run/final --output @/copy --overwrite",
-    ),
+    ("run/final/chat_template.jinja", LINK, EXPORT),
     ("run/final/chat_template.jinja", LINK, "train --model @/run/final --output @/next"),
-    ("run/final/model.safetensors", LINK, "export --model @/run/final --output @/copy --overwrite"),
-    (
-        "run/final/model.safetensors",
-        LINK,
-        "export --average @/run/final --output @/copy --overwrite",
-    ),
+    ("run/final/model.safetensors", LINK, EXPORT),
+    ("run/final/model.safetensors", LINK, "export --average @/run/final --output @/mean"),
     (
         "adapter/final/adapter_model.safetensors",
         LINK,
-        "export --model @/adapter/final --merge --output @/copy --overwrite",
+        "export --model @/adapter/final --merge --output @/mean",
     ),
     ("run/final/config.json", PIPE, "eval --model @/run/final --output @/o"),
     ("run/final/tokenizer.json", PIPE, "eval --model @/run/final --output @/o"),
@@ -72,7 +62,7 @@ fn what_replaces_a_file_of_a_folder_is_refused_by_name() {
         &format!("{train} --output @/run"),
         &format!("{train} --output @/adapter --use-peft"),
     ] {
-        ok(&words(&line.replace('@', root)));
+        ok(&line.replace('@', root));
     }
     let weights = || std::fs::read(folder.path("run/final/model.safetensors")).expect("a model");
     let before = weights();
@@ -91,7 +81,7 @@ fn what_replaces_a_file_of_a_folder_is_refused_by_name() {
             _ => std::os::unix::fs::symlink(&outside, &place).expect("a link"),
         }
         let started = Instant::now();
-        let error = refusal(&words(&line.replace('@', root)));
+        let error = refusal(&line.replace('@', root));
         let name = file.rsplit('/').next().expect("a name");
         assert!(error.contains(what) && error.contains(name), "{file}, {line}: {error}");
         assert!(started.elapsed() < Duration::from_secs(20), "{file}, {line}");
@@ -103,17 +93,17 @@ fn what_replaces_a_file_of_a_folder_is_refused_by_name() {
     }
     assert!(weights() == before, "nothing was written through a link");
     // A shard in a folder that is a link; and a model whose files are links inside its folder is read and copied.
-    let export = format!("export --model {root}/run/final --output {root}/copy --overwrite");
+    let export = EXPORT.replace('@', root);
     let place = |name: &str| folder.path(&format!("run/final/{name}"));
     std::fs::rename(place("tokenizer.json"), place("t")).expect("moved");
     std::os::unix::fs::symlink("t", place("tokenizer.json")).expect("a link");
-    ok(&words(&export));
+    ok(&export);
     std::fs::create_dir(folder.path("outside")).expect("made");
     let shard = folder.path("outside/model.safetensors");
     std::fs::rename(place("model.safetensors"), shard).expect("moved");
     std::os::unix::fs::symlink(folder.path("outside"), place("sub")).expect("a link");
     let index = "{\"weight_map\": {\"a\": \"sub/model.safetensors\"}}";
     std::fs::write(place("model.safetensors.index.json"), index).expect("written");
-    let error = refusal(&words(&export));
+    let error = refusal(&export);
     assert!(error.contains(LINK) && error.contains("sub/model.safetensors"), "{error}");
 }

@@ -9,7 +9,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use crate::support::binary::{Folder, ok, refused};
+use crate::support::binary::{Folder, command, ok, refused};
 
 const ROWS: &str = "{\"step\":1,\"reward\":0.123456789}\n{\"step\":2,\"reward\":0.987654321}\n";
 
@@ -25,12 +25,12 @@ fn settings_outside_of_a_reported_folder_are_not_shown() {
     let run = folder.path("run");
     folder.write("run/metrics.jsonl", ROWS);
     let settings = folder.write("run/config.toml", "token = \"its own\"\n");
-    ok(&["report", &run]);
+    ok(command!("report {run}"));
     assert!(page(&run).contains("its own"), "its own settings are shown");
     std::fs::remove_file(&settings).expect("removed");
     let token = folder.write("token", "token = \"hf_of_the_user\"\n");
     std::os::unix::fs::symlink(token, &settings).expect("a link");
-    ok(&["report", &run]);
+    ok(command!("report {run}"));
     assert!(!page(&run).contains("hf_of_the_user"));
 }
 
@@ -65,23 +65,13 @@ fn parquet_files_that_panic_or_unpack_to_gigabytes_are_refused() {
     let place = folder.path("run/completions/completions_00001.parquet");
     let is_shown = || page(&run).contains("id=\"step-0\"");
     std::fs::copy(panics, &place).expect("copied");
-    ok(&["report", &run]);
+    ok(command!("report {run}"));
     assert!(!is_shown());
     bomb(&place, 100, 200);
-    ok(&["report", &run]);
+    ok(command!("report {run}"));
     assert!(is_shown(), "a file without tricks");
     bomb(&place, 48 << 20, 100);
     assert!(std::fs::metadata(&place).expect("a file").len() < 8 << 20, "a small file");
-    ok(&["report", &run]);
+    ok(command!("report {run}"));
     assert!(!is_shown(), "five gigabytes");
-}
-
-#[test]
-fn a_metrics_file_without_lines_takes_no_memory() {
-    let folder = Folder::new();
-    std::fs::create_dir(folder.path("run")).expect("made");
-    let path = folder.write("run/metrics.jsonl", ROWS);
-    let file = std::fs::OpenOptions::new().append(true).open(path).expect("opened");
-    file.set_len(100 << 30).expect("a sparse file");
-    refused!("report {}", folder.path("run") => "metrics.jsonl", "a line of more than");
 }

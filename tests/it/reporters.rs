@@ -3,9 +3,7 @@
 
 use std::process::Output;
 
-use assert_cmd::Command;
-
-use crate::support::binary::{Folder, stderr_of};
+use crate::support::binary::{Folder, program, stderr_of, words};
 use crate::support::runs::SHORT;
 
 /// A stand-in for the package, which writes what it is told to `told.txt`.
@@ -30,51 +28,40 @@ def init(**options):
     return Run(**options)
 "#;
 
-fn train(folder: &Folder, name: &str, more: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    command.env("PYTHONPATH", folder.path("packages")).env("TOLD", folder.path("told.txt"));
-    command.envs(environment.iter().copied()).timeout(std::time::Duration::from_secs(240));
-    let output = folder.path(name);
-    let arguments = [&["train", "--output", &output], &SHORT[..], more].concat();
-    command.args(arguments).output().expect("runs")
+/// Runs the binary in a folder, with Python's search path.
+fn run(folder: &Folder, place: &str, path: &str, set: &[(&str, &str)], line: &[&str]) -> Output {
+    let mut command = program();
+    command.current_dir(folder.path(place)).env("PYTHONPATH", path).envs(set.iter().copied());
+    command.env("TOLD", folder.path("told.txt")).env("OWNED", folder.path("owned.txt"));
+    command.timeout(std::time::Duration::from_secs(240)).args(line).output().expect("runs")
 }
 
-fn has_python() -> bool {
-    std::process::Command::new("python3")
-        .arg("--version")
-        .output()
-        .is_ok_and(|done| done.status.success())
+fn train(folder: &Folder, name: &str, to: &str, set: &[(&str, &str)]) -> Output {
+    let line = format!("train --output {} {SHORT} --report-to {to}", folder.path(name));
+    run(folder, "", &folder.path("packages"), set, &words(&line))
 }
 
 #[test]
 fn rows_reach_the_package_and_its_failures_stop_no_step() {
-    if !has_python() {
-        eprintln!("no python3, not tested");
-        return;
-    }
     let folder = Folder::new();
     std::fs::create_dir(folder.path("packages")).expect("a folder");
     folder.write("packages/wandb.py", WANDB);
-    let done = train(&folder, "told", &["--report-to", "tensorboard,wandb"], &[]);
+    let done = train(&folder, "told", "tensorboard,wandb", &[]);
     assert!(done.status.success(), "{}", stderr_of(&done));
     let told = std::fs::read_to_string(folder.path("told.txt")).expect("told");
     assert_eq!(told, "init tealight 2\nstep 1 reward True\nstep 2 reward True\nfinish\n");
     assert!(std::fs::read_dir(folder.path("told/tensorboard")).expect("events").count() > 0);
-    let broken = train(&folder, "broken", &["--report-to", "wandb"], &[("BREAK", "1")]);
+    let broken = train(&folder, "broken", "wandb", &[("BREAK", "1")]);
     assert!(broken.status.success(), "{}", stderr_of(&broken));
     assert!(stderr_of(&broken).contains("did not end in order"), "{}", stderr_of(&broken));
     // A run without the package does not begin.
-    let missing = train(&folder, "missing", &["--report-to", "wandb"], &[("PYTHONPATH", "")]);
+    let missing = train(&folder, "missing", "wandb", &[("PYTHONPATH", "")]);
     if !missing.status.success() {
         assert!(stderr_of(&missing).contains("pip install wandb"), "{}", stderr_of(&missing));
         assert!(!folder.0.path().join("missing").exists(), "nothing is begun");
     }
-    let nobody = train(
-        &folder,
-        "nobody",
-        &["--report-to", "trackio"],
-        &[("TEALIGHT_PYTHON", "/nowhere/python")],
-    );
+    let set = [("TEALIGHT_PYTHON", "/nowhere/python")];
+    let nobody = train(&folder, "nobody", "trackio", &set);
     assert!(stderr_of(&nobody).contains("does not start"), "{}", stderr_of(&nobody));
     assert!(!folder.0.path().join("nobody").exists(), "nothing is begun");
     // Continuing an untrusted run asks for it again (`resumed_runs`).
@@ -88,10 +75,6 @@ const PLANTED: &str = "import os; open(os.environ['OWNED'], 'a').write(__name__ 
 #[cfg(unix)]
 #[test]
 fn no_child_interpreter_imports_from_the_current_folder() {
-    if !has_python() {
-        eprintln!("no python3, not tested");
-        return;
-    }
     let folder = Folder::new();
     for name in ["packages", "stranger", "stranger/wandb", "mine"] {
         std::fs::create_dir(folder.path(name)).expect("a folder");
@@ -106,8 +89,7 @@ fn no_child_interpreter_imports_from_the_current_folder() {
     folder.write("mine/judge.py", "import json, helper\ndef judge(gold, completion):\n    return helper.same(gold, completion)\n");
     let judge = format!("python:{}:judge", folder.path("mine/judge.py"));
     let packages = folder.path("packages");
-    let report = ["--report-to", "wandb"];
-    let verify = ["verify", "--gold", "7", "--answer", "it is 7", "--verifier", &judge];
+    let verify = ["verify", "--gold", "7", "--answer", "it is 7", "--verifier", &judge].to_vec();
     // Empty and relative entries of the search path, before and behind others, mean the current folder too.
     for (number, path) in [
         packages.clone(),
@@ -120,13 +102,11 @@ fn no_child_interpreter_imports_from_the_current_folder() {
     .enumerate()
     {
         let output = folder.path(&format!("run{number}"));
-        let train = [&["train", "--output", &output], &SHORT[..], &report].concat();
-        for line in [&train[..], &verify] {
-            let mut command = Command::cargo_bin("tealight").expect("the binary");
-            command.current_dir(folder.path("stranger")).env("PYTHONPATH", &path);
-            command.env("OWNED", folder.path("owned.txt")).env("TOLD", folder.path("told.txt"));
-            command.timeout(std::time::Duration::from_secs(240));
-            let done = command.args(line).output().expect("runs");
+        let train = format!("train --output {output} {SHORT} --report-to wandb");
+        // Reporters and verifiers start Python alike: with the last two paths both are started.
+        let lines = [words(&train), verify.clone()].into_iter().skip(usize::from(number < 3));
+        for line in lines {
+            let done = run(&folder, "stranger", &path, &[], &line);
             // Without the folder of packages there is no wandb.
             let is_missing = path.is_empty()
                 && line[0] == "train"

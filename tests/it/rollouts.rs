@@ -7,7 +7,7 @@ use candle_core::Device;
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::Precision;
 use tealight::nn::generate::{
-    Completion, Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+    Completion, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::RolloutDtype;
 use tealight::nn::policy::{Policy, Sequence, by_row, token_logp};
@@ -15,7 +15,7 @@ use tealight::nn::policy::{Policy, Sequence, by_row, token_logp};
 const NOISE: RngKey = RngKey { seed: 11, step: 3 };
 
 fn params(temperature: f64, max_new_tokens: usize) -> SamplingParams {
-    SamplingParams { temperature, filters: Filters::default(), max_new_tokens, eos: vec![0] }
+    support::sampling(temperature, max_new_tokens, &[0])
 }
 
 fn sample(
@@ -131,8 +131,7 @@ fn sampling_only_decoder_equals_the_model_and_stores_weights_once() {
         .into();
     for rollout_dtype in [None, Some(RolloutDtype::Int8)] {
         let precision = Precision { rollout_dtype, ..Precision::default() };
-        let model = Pretrained::load("countdown", precision, &Device::Cpu);
-        let mut model = model.expect("the embedded model");
+        let mut model = Pretrained::load("countdown", precision, &Device::Cpu).expect("a model");
         let both = model.decoder().expect("a decoder").prepacked(rollout_dtype).expect("packed");
         let alone = model.take_sampling_decoder().expect("a decoder");
         assert!(model.weights.is_empty());

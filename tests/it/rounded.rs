@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use tealight::formats::pretrained::Pretrained;
-use tealight::nn::generate::{Filters, LocalSampler, RngKey, SampleRequest, SamplingParams};
+use tealight::nn::generate::{LocalSampler, RngKey, SampleRequest};
 use tealight::nn::model::RolloutDtype;
 use tealight::nn::policy::{Policy, Sequence, by_row, token_logp};
 use tealight::nn::tokenizer::Tokenizer;
 
 use crate::ranks::{apart, assert_same_course, train_alone};
 use crate::support;
-use crate::support::binary::{Folder, command, ok, refused};
+use crate::support::binary::{Folder, command, has, ok, refused};
 use crate::support::metrics::rows;
 use crate::support::runs::json;
 
@@ -31,17 +30,11 @@ fn rounded_samples_are_near_and_the_same_in_every_batch() {
 
 /// Holds the mean difference of log-probabilities, in nats a token, against a range.
 fn check_samples(dtype: RolloutDtype, range: std::ops::Range<f32>) {
-    let base = Pretrained::load("countdown", Default::default(), &candle_core::Device::Cpu);
-    let base = base.expect("the embedded model");
+    let base = support::load("countdown");
     let policy = Policy::new(&base.architecture, &base.weights).expect("a policy");
     let rounded = policy.decoder().prepacked(Some(dtype)).expect("rounded");
     let prompt = base.tokenizer.encode_completion("3 5 7 2 = 24").expect("tokens");
-    let params = SamplingParams {
-        temperature: 1.0,
-        filters: Filters::default(),
-        max_new_tokens: 12,
-        eos: base.tokenizer.eos().to_vec(),
-    };
+    let params = support::sampling(1.0, 12, base.tokenizer.eos());
     let request = SampleRequest { prompt: prompt.clone(), first: 0, count: 16, key: 7 };
     let draw = |max_rows: usize| {
         let sampler = LocalSampler { decoder: &rounded, max_rows };
@@ -93,16 +86,14 @@ fn samples_weighted_by_the_pass_are_those_weighted_before_it() {
 #[test]
 fn rollout_dtype_is_recorded_and_refused_where_without_effect() {
     let folder = Folder::new();
-    let output = folder.path("eval");
-    let small = ["--max-samples", "2", "-n", "2", "-k", "1", "--output", &output];
-    let stderr = ok(&[&["eval", "--rollout-dtype", "int8"][..], &small].concat());
-    assert!(stderr.contains("sampled from in int8 (another model)"), "{stderr}");
-    assert_eq!(json(format!("{output}/results.json"))["model"], "countdown (int8)");
-    let half = folder.path("half");
-    let small = [&small[..6], &["--output", &half]].concat();
-    let stderr = ok(&[&["eval", "--rollout-dtype", "bfloat16"][..], &small].concat());
-    assert!(stderr.contains("sampled from in bfloat16 (another model)"), "{stderr}");
-    assert_eq!(json(format!("{half}/results.json"))["model"], "countdown (bfloat16)");
+    for dtype in ["int8", "bfloat16"] {
+        let output = folder.path(dtype);
+        let small = "--max-samples 2 -n 2 -k 1";
+        let stderr = ok(command!("eval --rollout-dtype {dtype} {small} --output {output}"));
+        has(&stderr, &[format!("sampled from in {dtype} (another model)")]);
+        let model = json(format!("{output}/results.json"))["model"].clone();
+        assert_eq!(model, format!("countdown ({dtype})"));
+    }
     // A run goes on as it began.
     let run = folder.path("run");
     let train = "train --max-samples 8 --prompts-per-step 2 --num-generations 2 --save-steps 1";

@@ -1,12 +1,13 @@
 //! A short run has the same bits on every processor and with every instruction set, but for bfloat16 with AMX: they are
 //! in `tests/fixtures/recorded.txt`.
 
-use assert_cmd::Command;
-use sha2::{Digest, Sha256};
+use std::path::Path;
+
 use tealight_matmul::{InstructionSet, VARIABLE};
 
 use crate::ranks::train_alone;
-use crate::support::binary::Folder;
+use crate::support::binary::{Folder, stderr_of, tealight_in};
+use crate::support::hub::sha256;
 use crate::support::recorded::assert_recorded;
 
 /// The files of the runs: the training of all weights and of an adapter from samples in 8 bits, with their optimizers'
@@ -39,11 +40,8 @@ fn check(set: InstructionSet, with_adapters: bool) {
     let folder = Folder::new();
     let is_due = |text: &str| with_adapters || !text.contains("adapter");
     for line in COMMANDS.into_iter().filter(|line| is_due(line)) {
-        let mut command = Command::cargo_bin("tealight").expect("the binary");
-        command.env(VARIABLE, set.name()).env("RUST_BACKTRACE", "0").current_dir(folder.0.path());
-        let done = command.args(line.split_whitespace()).output().expect("runs");
-        let errors = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{} {line}: {errors}", set.name());
+        let done = tealight_in(folder.0.path(), &[(VARIABLE, set.name())], line);
+        assert!(done.status.success(), "{} {line}: {}", set.name(), stderr_of(&done));
     }
     let files = FILES.iter().filter(|file| is_due(file) && (with_adapters || **file != MERGED));
     files.for_each(|file| check_file(&folder, file, set));
@@ -52,7 +50,7 @@ fn check(set: InstructionSet, with_adapters: bool) {
 /// Compares a file with the recorded one. AMX sums products of bfloat16 in another order: its hash is the emulation's.
 fn check_file(folder: &Folder, file: &str, set: InstructionSet) {
     let bytes = std::fs::read(folder.path(file)).expect("a file of the run");
-    let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = sha256(&bytes);
     let is_apart = set == InstructionSet::Amx && file.starts_with("half/");
     let name = format!("same_bits/{file}{}", if is_apart { "/amx" } else { "" });
     assert_recorded(&name, &hash, set.name());
@@ -114,9 +112,8 @@ fn bfloat16_with_amx_has_the_recorded_bits_in_every_batch() {
 
 #[test]
 fn an_instruction_set_that_is_not_there_is_refused() {
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
-    let done = command.env(VARIABLE, "mmx").arg("doctor").output().expect("runs");
-    let errors = String::from_utf8_lossy(&done.stderr);
+    let done = tealight_in(Path::new("."), &[(VARIABLE, "mmx")], "doctor");
+    let errors = stderr_of(&done);
     assert_eq!(done.status.code(), Some(2), "{errors}");
     assert!(errors.contains("TEALIGHT_SIMD=mmx") && errors.contains("portable"), "{errors}");
 }

@@ -3,12 +3,13 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-use assert_cmd::Command;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::binary::{
-    Folder, command, ended, ok, on_hub, refusal, refused, stderr_of, tealight, words,
+    Folder, command, ended, ok, on_hub, program, refused, stderr_of, words,
 };
+use crate::support::processes::binary;
+use crate::support::runs::json as json_at;
 
 #[test]
 fn a_file_of_completions_cannot_write() {
@@ -25,7 +26,11 @@ fn a_file_of_completions_cannot_write() {
     ] {
         let file = attack(script);
         let output = folder.path("graded");
-        tealight(&["grade", &file, "--output", &output, "--overwrite", "--verifier", "sql-bird"]);
+        // A file brings no database of its own: scripts are those of datasets.
+        refused!(
+            "grade {file} --output {output} --overwrite --verifier sql-bird"
+            => "a database is named, and the verifier has no folder"
+        );
         assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious");
         assert!(!Path::new(&format!("{victim}.copy")).exists());
     }
@@ -56,7 +61,7 @@ fn many_completions_on_a_line_take_memory_in_proportion() {
     let line = json!({"id": "1", "gold": "7", "completions": completions});
     let file = folder.write("f.jsonl", format!("{line}\n"));
     // A quadratic remainder would take some forty gigabytes.
-    ok(&["grade", &file, "--output", &folder.path("graded"), "--no-samples", "-k", "1"]);
+    ok(command!("grade {file} --output {} --no-samples -k 1", folder.path("graded")));
 }
 
 #[test]
@@ -70,68 +75,56 @@ fn untrusted_counts_do_not_overflow() {
     };
     let file = folder.write("f.jsonl", line(1) + &line(1) + &line(2));
     let output = folder.path("graded");
-    ok(&["grade", &file, "--output", &output]);
-    ok(&["report", &output]);
-    let results = std::fs::read_to_string(folder.path("graded/results.json")).expect("results");
-    for (count, other) in [
-        ("\"samples\": 2", "\"samples\": 18446744073709551615"),
-        ("\"correct\": 2", "\"correct\": 3"),
-    ] {
-        let (count, other) = (count.replace(": ", ":"), other.replace(": ", ":"));
-        let compact = serde_json::from_str::<Value>(&results).expect("JSON").to_string();
-        let changed = compact.replacen(&count, &other, 9);
-        assert_ne!(changed, compact);
+    ok(command!("grade {file} --output {output}"));
+    ok(command!("report {output}"));
+    let results = json_at(folder.path("graded/results.json")).to_string();
+    for (count, other) in
+        [("\"samples\":2", "\"samples\":18446744073709551615"), ("\"correct\":2", "\"correct\":3")]
+    {
+        let changed = results.replacen(count, other, 9);
+        assert_ne!(changed, results);
         folder.write("graded/results.json", changed);
         refused!("report {output}" => "results.json");
     }
 }
 
-#[cfg(unix)]
 #[test]
-fn links_in_an_output_folder_are_not_followed() {
+fn links_and_pipes_in_an_output_folder_are_refused_at_once() {
     let folder = Folder::new();
     let victim = folder.write("victim", "precious");
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
-    for link in [".lock", "report.html.part", "samples/f.jsonl"] {
-        let output = folder.path(&link.replace('/', "-"));
-        let place = Path::new(&output).join(link);
-        std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
-        std::os::unix::fs::symlink(&victim, &place).expect("a link");
-        tealight(&["grade", &file, "--output", &output]);
-        tealight(&["grade", &file, "--output", &output, "--overwrite"]);
-        assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious", "{link}");
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn pipes_in_an_output_folder_are_refused_at_once() {
-    let folder = Folder::new();
-    let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
-    let pipe = |path: &Path| {
-        drop(std::fs::remove_file(path));
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        let made = std::process::Command::new("mkfifo").arg(path).status();
-        assert!(made.expect("mkfifo").success());
-    };
     // A command that waits for a pipe is killed, which is no status.
-    let status = |arguments: &[&str]| {
-        let mut command = Command::cargo_bin("tealight").expect("the binary");
-        command.env("RUST_BACKTRACE", "0").timeout(std::time::Duration::from_secs(60));
-        let output = command.args(arguments).output().expect("runs");
+    let status = |line: &str| {
+        let mut command = program();
+        command.timeout(std::time::Duration::from_secs(60));
+        let output = command.args(words(line)).output().expect("runs");
         (output.status.code().expect("no hang"), stderr_of(&output))
     };
-    for place in [".lock", "report.html.part", "samples/f.jsonl"] {
-        let output = folder.path(&place.replace('/', "-"));
-        pipe(&Path::new(&output).join(place));
-        for line in [
-            vec!["grade", &file, "--output", &output],
-            vec!["grade", &file, "--output", &output, "--overwrite"],
-            vec!["eval", "-n", "1", "-k", "1", "--max-samples", "1", "--output", &output],
-        ] {
-            let (code, stderr) = status(&line);
-            let is_refused = stderr.contains("regular file") || stderr.contains("--output");
-            assert!(code == 0 || is_refused, "{line:?}: {stderr}");
+    for (what, name) in ["link", "pipe"]
+        .into_iter()
+        .flat_map(|what| [".lock", "report.html.part", "samples/f.jsonl"].map(|name| (what, name)))
+    {
+        let output = folder.path(&format!("{what}-{}", name.replace('/', "-")));
+        let place = Path::new(&output).join(name);
+        std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
+        match what {
+            "link" => std::os::unix::fs::symlink(&victim, &place).expect("a link"),
+            _ => {
+                let made = std::process::Command::new("mkfifo").arg(&place).status();
+                assert!(made.expect("mkfifo").success());
+            }
+        }
+        let grade = format!("grade {file} --output {output}");
+        let eval = format!("eval -n 1 -k 1 --max-samples 1 --output {output}");
+        for line in [&grade, &format!("{grade} --overwrite"), &eval] {
+            let (code, stderr) = status(line);
+            // Samples are written to a new file, which takes the place of a pipe.
+            let is_replaced = (what, name) == ("pipe", "samples/f.jsonl") && line != &eval;
+            let is_named =
+                ["regular file", "--output", "link"].iter().any(|word| stderr.contains(word));
+            assert_eq!(code, i32::from(!is_replaced), "{line}: {stderr}");
+            assert!(is_replaced || is_named, "{line}: {stderr}");
+            assert_eq!(std::fs::read(&victim).expect("the victim"), b"precious", "{line}");
         }
     }
 }
@@ -140,25 +133,24 @@ fn pipes_in_an_output_folder_are_refused_at_once() {
 fn leftovers_of_a_killed_command_do_not_block() {
     let folder = Folder::new();
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
-    let grade = ["grade", &file, "--output", &folder.path("graded")];
-    for line in
-        [&grade[..], command!("export --model countdown --output {}", folder.path("exported"))]
+    let grade = format!("grade {file} --output {}", folder.path("graded"));
+    for line in [&grade, &format!("export --model countdown --output {}", folder.path("exported"))]
     {
         // As a process that was killed in the middle leaves them.
-        let output = Path::new(line.last().expect("a folder"));
+        let output = Path::new(line.split(' ').next_back().expect("a folder"));
         std::fs::create_dir_all(output.join(".tealight-tmp-folder")).expect("made");
         for name in [".lock", ".tealight-tmp-folder/half", ".tealight-tmp-file"] {
             std::fs::write(output.join(name), "tealight 4711").expect("written");
         }
         ok(line);
         for left in [".tealight-tmp-folder", ".tealight-tmp-file"] {
-            assert!(!output.join(left).exists(), "{line:?}: {left}");
+            assert!(!output.join(left).exists(), "{line}: {left}");
         }
     }
     folder.write("graded/samples/f.jsonl", "{\"half\":");
     std::fs::remove_file(folder.path("graded/results.json")).expect("removed");
-    assert!(refusal(&grade).contains("--overwrite"));
-    ok(&[&grade[..], &["--overwrite"]].concat());
+    refused!("{grade}" => "--overwrite");
+    ok(command!("{grade} --overwrite"));
 }
 
 #[cfg(target_os = "linux")]
@@ -167,20 +159,18 @@ fn closed_stderr_does_not_end_the_command() {
     let folder = Folder::new();
     let file = folder.write("f.jsonl", "{\"id\":1,\"completion\":\"7\",\"gold\":\"7\"}\n");
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tealight"));
-    command.args(["grade", &file, "--output", &folder.path("graded")]).stderr(full);
-    assert!(command.output().expect("runs").status.success());
+    let mut command = binary(&format!("grade {file} --output {}", folder.path("graded")));
+    assert!(command.stderr(full).output().expect("runs").status.success());
 }
 
 #[test]
 fn odd_environments_are_refused_in_a_line() {
-    let hub = words("eval --dataset hub:team/data:test.jsonl -n 1");
     for (name, value, line) in [
-        ("RAYON_NUM_THREADS", "100000", &["doctor"][..]),
-        ("HF_HUB_DOWNLOAD_TIMEOUT", "soon", &hub),
+        ("RAYON_NUM_THREADS", "100000", "doctor"),
+        ("HF_HUB_DOWNLOAD_TIMEOUT", "soon", "eval --dataset hub:team/data:test.jsonl -n 1"),
     ] {
-        let (is_ok, stderr) =
-            ended(on_hub("http://127.0.0.1:9", Path::new("x")).env(name, value).args(line));
+        let mut command = on_hub("http://127.0.0.1:9", Path::new("x"));
+        let (is_ok, stderr) = ended(command.env(name, value).args(words(line)));
         assert!(!is_ok && stderr.contains(&format!("{name}={value}")), "{stderr}");
     }
 }
@@ -192,10 +182,9 @@ fn a_suite_starts_no_program_and_is_read_up_to_a_limit() {
     let set =
         format!("[[set]]\ndataset = \"countdown/test\"\nverifier = \"program:touch {owned}\"\n");
     let suite = folder.write("s.toml", set);
-    let eval = |suite: &str| refusal(&["eval", "--suite", suite, "--output", &output]);
-    assert!(eval(&suite).contains("repeat it: --verifier 'program:touch"));
+    refused!("eval --suite {suite} --output {output}" => "repeat it: --verifier 'program:touch");
     if cfg!(unix) {
-        assert!(eval("/dev/zero").contains("not a regular file"));
+        refused!("eval --suite /dev/zero --output {output}" => "not a regular file");
     }
     assert!(!Path::new(&owned).exists(), "the program was started");
 }

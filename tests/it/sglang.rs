@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::fleet::{arguments, rows_sampled_from_policy};
-use crate::support::binary::{Folder, ok};
+use crate::support::binary::{Folder, ok, words};
 use crate::support::server::{Answer, ReceivedRequest, serve};
 use crate::support::vllm::Vllm;
 
@@ -40,20 +40,11 @@ fn answer(server: &Vllm, asked: &ReceivedRequest) -> Answer {
         }
         "/generate" => {
             let mut own = body["sampling_params"].clone();
+            let known = words(
+                "n max_new_tokens stop_token_ids temperature top_p top_k min_p presence_penalty frequency_penalty \
+                 repetition_penalty skip_special_tokens",
+            );
             for (name, _) in own.as_object().expect("parameters") {
-                let known = [
-                    "n",
-                    "max_new_tokens",
-                    "stop_token_ids",
-                    "temperature",
-                    "top_p",
-                    "top_k",
-                    "min_p",
-                    "presence_penalty",
-                    "frequency_penalty",
-                    "repetition_penalty",
-                    "skip_special_tokens",
-                ];
                 assert!(known.contains(&name.as_str()), "SGLang refuses `{name}`");
             }
             assert_eq!(body["return_logprob"], true);
@@ -85,7 +76,7 @@ fn native(choice: &Value) -> Value {
 
 #[test]
 fn sglang_is_given_adapters_or_all_weights_and_samples_from_them() {
-    for more in [&["--use-peft", "--lora-r", "8"][..], &[]] {
+    for more in ["--use-peft --lora-r 8", ""] {
         let folder = Folder::new();
         let server = Vllm::start(false).0;
         let shared = server.clone();

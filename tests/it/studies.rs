@@ -1,30 +1,18 @@
 //! A study's report: the filters that it samples with; the folder of its base.
 
-use crate::support::binary::{Folder, printed, refusal};
-use crate::support::runs::json;
-
-/// A study of seconds, with one objective unless others are named; what it printed.
-fn study(output: &str, more: &[&str]) -> String {
-    let words = [
-        &["study", "--task", "countdown", "--output", output, "--quiet", "--no-greedy"][..],
-        &["--objectives", "none"],
-        &["--max-steps", "2", "--max-samples", "8", "--max-test-samples", "8", "-n", "8"],
-        &["-k", "1,8", "--max-completion-length", "20", "--prompts-per-step", "4"],
-        &["--num-generations", "8", "--learning-rate", "1e-3", "--device", "cpu"],
-        more,
-    ];
-    printed(&words.concat())
-}
+use crate::support::binary::{Folder, command, printed, refused};
+use crate::support::runs::{SMALL, json};
 
 #[test]
 fn filters_of_evaluations_are_reported() {
     let folder = Folder::new();
     // One token is kept at every position, so that all samples of a problem are the same.
-    for (name, filters, is_one) in
-        [("whole", &[][..], false), ("top", &["--eval-top-k", "1"], true)]
-    {
+    for (name, filters, is_one) in [("whole", "", false), ("top", "--eval-top-k 1", true)] {
         let output = folder.path(name);
-        let table = study(&output, &[&["--eval-steps", "0"], filters].concat());
+        let table = printed(command!(
+            "study --task countdown --output {output} --quiet --no-greedy --objectives none --max-steps 2 --max-samples 8 \
+             --max-test-samples 8 -n 8 -k 1,8 --eval-steps 0 {SMALL} {filters}"
+        ));
         let results = json(format!("{output}/results.json"));
         assert_eq!(results["filters"]["top_k"], if is_one { 1 } else { 0 });
         assert_eq!(results["filters"]["top_p"], 1.0);
@@ -38,6 +26,5 @@ fn filters_of_evaluations_are_reported() {
         assert!(table.contains(words), "{table}");
     }
     let (study, base) = (folder.path("top"), folder.path("top/base"));
-    let refused = refusal(&["report", &base]);
-    assert!(refused.contains(&format!("`tealight report {study}`")), "{refused}");
+    refused!("report {base}" => format!("`tealight report {study}`"));
 }

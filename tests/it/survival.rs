@@ -2,29 +2,24 @@
 //! bits.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use crate::support::binary::{Folder, command, ok, refused, stderr_of, words};
+use crate::support::binary::{Folder, command, ok, refused, stderr_of};
 use crate::support::metrics::rows;
+use crate::support::processes::{self, binary, spawned};
 use crate::support::runs::{SMALL, json, trained};
 
-const STEPS: &str = "6";
-
-fn settings() -> Vec<&'static str> {
-    let objective = "dph-f:0.3:pef-threshold=0.05:extra-check=false:explore=all";
-    let more = ["--objective", objective, "--num-presamples", "4", "--max-samples", "8"];
-    let often = ["--save-steps", "1", "--save-total-limit", "2", "--max-steps", STEPS];
-    [&more[..], &often].concat()
-}
+const SETTINGS: &str = "--objective dph-f:0.3:pef-threshold=0.05:extra-check=false:explore=all --num-presamples 4 \
+                        --max-samples 8 --save-steps 1 --save-total-limit 2 --max-steps 6";
 
 fn weights(output: &Path) -> Vec<u8> {
-    std::fs::read(output.join("final/model.safetensors")).expect("weights")
+    processes::weights(output.to_str().expect("text"))
 }
 
 fn whole(folder: &Folder) -> PathBuf {
     let output = folder.path("whole");
-    trained(&output, &settings());
+    trained(&output, SETTINGS);
     output.into()
 }
 
@@ -65,20 +60,13 @@ fn a_run_that_is_killed_anywhere_ends_in_the_bits_of_an_undisturbed_one() {
     let length = started.elapsed();
     let trials: usize =
         std::env::var("TEALIGHT_KILLS").map_or(8, |count| count.parse().expect("a number"));
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
     let (mut kills, mut in_writes, mut runs, mut random) = (0, 0, 0, 0x2545_f491_4f6c_dd1d_u64);
     while kills < trials {
         runs += 1;
         let output = PathBuf::from(folder.path(&format!("run-{runs}")));
         loop {
-            let mut child = Command::new(&binary)
-                .args(["train", "--resume", "--output"])
-                .arg(&output)
-                .args(SMALL.iter())
-                .args(settings())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("starts");
+            let line = format!("train --resume --output {} {SMALL} {SETTINGS}", output.display());
+            let mut child = spawned(&line);
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
@@ -112,8 +100,7 @@ fn a_run_that_is_killed_anywhere_ends_in_the_bits_of_an_undisturbed_one() {
 fn a_broken_checkpoint_is_refused_and_the_one_before_offered() {
     let folder = Folder::new();
     let output = whole(&folder);
-    let started = ["train", "--output", output.to_str().expect("text")];
-    let resume = [&started[..], &SMALL, &settings(), &["--resume"]].concat().join(" ");
+    let resume = format!("train --output {} {SMALL} {SETTINGS} --resume", output.display());
     // The last two, and the best.
     let best = json(output.join("checkpoint-6/trainer_state.json"))["best"][0].clone();
     for step in 1..=6_u64 {
@@ -153,24 +140,20 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_once_there_is_room() {
     let folder = Folder::new();
     let expected = whole(&folder);
     let output = folder.path("full");
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
-    let arguments =
-        [&["train", "--output", &output], &SMALL[..], &settings(), &["--resume"]].concat();
+    let line = format!("train --output {output} {SMALL} {SETTINGS} --resume");
     // 4 MB a file: room for the model's 3, but not for the optimizer's 6.
     let script = "trap '' XFSZ; ulimit -f 8000; exec \"$0\" \"$@\"";
-    let done = Command::new("sh")
-        .args(["-c", script])
-        .arg(&binary)
-        .args(&arguments)
-        .env("RUST_BACKTRACE", "0")
-        .output()
-        .expect("runs");
+    let run = binary(&line);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", script]).arg(run.get_program()).args(run.get_args());
+    let set = run.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let done = limited.envs(set).output().expect("runs");
     let stderr = stderr_of(&done);
     assert_eq!(done.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("checkpoint-1 cannot be written; there is no earlier one"), "{stderr}");
     assert!(stderr.contains("make room, then continue with --resume"), "{stderr}");
     assert_eq!(half_written(Path::new(&output)), None);
-    ok(&arguments);
+    ok(&line);
     assert_eq!(weights(Path::new(&output)), weights(&expected));
 }
 
@@ -180,19 +163,17 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
     let folder = Folder::new();
     let config =
         folder.write("study.toml", "objectives = [\"none@{lr=1e-4,3e-4}\", \"js@{0.4,2}\"]\n");
-    let small = SMALL.join(" ");
     let study = |output: &str| {
         format!(
             "study --resume --output {output} --config {config} --max-samples 8 --max-steps 6 --num-presamples 8 \
              -n 8 -k 1,8 --max-test-samples 8 --seeds 0 --eval-steps 2 --eval-max-samples 2 --tuning-seeds 9 \
-             --tuning-pass-at-1 0.2 {small}"
+             --tuning-pass-at-1 0.2 {SMALL}"
         )
     };
     let (whole, output) = (folder.path("whole"), folder.path("study"));
     let started = std::time::Instant::now();
-    ok(&words(&study(&whole)));
+    ok(&study(&whole));
     let length = started.elapsed();
-    let binary = assert_cmd::cargo::cargo_bin("tealight");
     for kill in 1.. {
         // With its settings on the command line, or with those in its folder.
         let is_begun = Path::new(&output).join("config.toml").exists();
@@ -200,12 +181,7 @@ fn a_study_that_was_killed_goes_on_to_the_same_results() {
             true => format!("study --resume {output}"),
             false => study(&output),
         };
-        let mut child = Command::new(&binary)
-            .args(words(&line))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
+        let mut child = spawned(&line);
         // Later each time, so that it ends in the end.
         std::thread::sleep(length.mul_f64(0.35 * f64::from(kill)));
         if child.try_wait().expect("known").is_some() {

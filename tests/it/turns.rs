@@ -9,7 +9,8 @@ use tealight::formats::pretrained::Pretrained;
 use tealight::nn::tokenizer::{HubTokenizer, Tokenizer};
 use tealight_core::{Message, Prompt};
 
-use crate::support::binary::{Folder, command, has, ok, printed, refusal, succeeded, words};
+use crate::model_files::question;
+use crate::support::binary::{Folder, command, has, ok, printed, refused, words};
 use crate::support::chat_model::{CHATML, ChatModel, END_OF_TEXT, END_OF_TURN};
 use crate::support::load;
 
@@ -31,7 +32,7 @@ fn stop_tokens_come_from_all_model_files() {
     model.change("tokenizer_config.json", |config| config["eos_token"] = json!("<|endoftext|>"));
     assert_eq!(tokenizer(&model).eos(), [END_OF_TEXT, END_OF_TURN]);
     assert_eq!(tokenizer(&model).end_of_text(), END_OF_TEXT);
-    let data = folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
+    let data = question(&folder);
     let shown = printed(command!(
         "train --dry-run --model {} --dataset {data} --device cpu --max-completion-length 4",
         model.path
@@ -110,15 +111,13 @@ fn an_example_is_the_whole_chat_cut_where_the_answer_begins() {
     let text = encoder.decode_all(&example.completion).expect("a text");
     assert_eq!(text, "hm</think>14<|im_end|>");
     // Text that is no chat ends with the tokenizer's own end of sequence.
-    let example =
-        encoder.encode_example(&Prompt::Text("7+7=".into()), "14", None).expect("an example");
-    assert_eq!(encoder.decode_all(&example.completion).expect("a text"), "14<|im_end|>");
+    let of_text = |encoder: &HubTokenizer| {
+        let example = encoder.encode_example(&Prompt::Text("7+7=".into()), "14", None);
+        encoder.decode_all(&example.expect("an example").completion).expect("a text")
+    };
+    assert_eq!(of_text(&encoder), "14<|im_end|>");
     model.change("tokenizer_config.json", |config| config["eos_token"] = json!("<|endoftext|>"));
-    let example = tokenizer(&model).encode_example(&Prompt::Text("7+7=".into()), "14", None);
-    assert_eq!(
-        encoder.decode_all(&example.expect("an example").completion).expect("a text"),
-        "14<|endoftext|>"
-    );
+    assert_eq!(of_text(&tokenizer(&model)), "14<|endoftext|>");
 }
 
 /// What is learned is what the template writes for the whole chat, wherever its generation prompt begins the turn.
@@ -195,11 +194,11 @@ fn what_a_template_leaves_out_is_named_with_its_file() {
     let error = error.expect_err("is refused").to_string();
     assert!(error.contains("a part of the question would be learned"), "{error}");
     let failing = folder.write("failing.jinja", "{{ raise_exception('no') }}");
-    let data = folder.write("q.jsonl", "{\"question\":\"1+1\",\"answer\":\"2\"}\n");
-    let line =
-        format!("sft --dry-run --model {} --dataset {data} --chat-template {failing}", model.path);
-    let error = refusal(&words(&line));
-    assert!(error.contains("failing.jinja:1"), "{error}");
+    let data = question(&folder);
+    refused!(
+        "sft --dry-run --model {} --dataset {data} --chat-template {failing}", model.path
+        => "failing.jinja:1"
+    );
 }
 
 #[test]
@@ -233,22 +232,28 @@ fn tokenizer_prefix_space_is_not_trained_on() {
     assert_eq!(example.prompt, tokenizer.encode_prompt(&chat(&[("user", "7+7")])).expect("ids"));
 }
 
+/// Trains a model to answer one question with these words; the dataset and the run.
+fn tuned_to_say(words: &str, folder: &Folder, model: &ChatModel) -> (String, String) {
+    let row = json!({"question": "7 + 7?", "answer": "14", "solution": words});
+    let (data, run) = (folder.write("one.jsonl", format!("{row}\n")), folder.path("tuned"));
+    ok(command!(
+        "sft --model {} --dataset {data} --instruction= --max-steps 100 --warmup-steps 0 --batch-size 1 --learning-rate 0.01 \
+         --device cpu --output {run}",
+        model.path
+    ));
+    (data, run)
+}
+
 #[test]
 fn a_model_learns_to_end_its_turn_and_stops_there() {
     let folder = Folder::new();
     let model = ChatModel::new(&folder, "model");
-    let data = folder
-        .write("one.jsonl", "{\"question\":\"7 + 7?\",\"answer\":\"14\",\"solution\":\"14\"}\n");
-    let tuned = folder.path("tuned");
-    ok(command!(
-        "sft --model {} --dataset {data} --instruction= --max-steps 100 --warmup-steps 0 --batch-size 1 --learning-rate 0.01 \
-         --device cpu --output {tuned}",
-        model.path
-    ));
-    let line =
-        format!("generate --model {tuned}/final --json --temperature 0 --max-completion-length 8");
-    let out = succeeded(&[&words(&line)[..], &["--device", "cpu", "7 + 7?"]].concat());
-    let row: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let (_, tuned) = tuned_to_say("14", &folder, &model);
+    let line = format!(
+        "generate --model {tuned}/final --json --temperature 0 --max-completion-length 8 --device cpu"
+    );
+    let shown = printed(&[&words(&line)[..], &["7 + 7?"]].concat());
+    let row: serde_json::Value = shown.parse().expect("JSON");
     assert_eq!((&row["text"], &row["finish_reason"]), (&json!("14"), &json!("stop")));
     // What is saved names both ends, for programs that read one file alone.
     let saved = crate::support::runs::json(format!("{tuned}/final/generation_config.json"));
@@ -300,14 +305,7 @@ fn a_warning_names_an_end_of_turn_that_nothing_stops_at() {
     let model = ChatModel::new(&folder, "model");
     model.change("tokenizer_config.json", |config| config["eos_token"] = json!("<|endoftext|>"));
     model.write("chat_template.jinja", "{% for m in messages %}{{ m.content }}\n{% endfor %}");
-    let row = json!({"question": "7 + 7?", "answer": "14", "solution": "14<|im_end|>"});
-    let data = folder.write("one.jsonl", format!("{row}\n"));
-    let tuned = folder.path("tuned");
-    ok(command!(
-        "sft --model {} --dataset {data} --instruction= --max-steps 100 --warmup-steps 0 --batch-size 1 --learning-rate 0.01 \
-         --device cpu --output {tuned}",
-        model.path
-    ));
+    let (data, tuned) = tuned_to_say("14<|im_end|>", &folder, &model);
     // Cut before the end of sequence, after the end of turn.
     let short = "--instruction= --max-completion-length 3 --device cpu --temperature 0.1";
     let stderr =

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, ended, on_hub, refusal, refused};
+use crate::support::binary::{Folder, command, ended, has, on_hub, refusal, refused, words};
 use crate::support::embedded;
 use crate::support::hub::{FakeHub, Files, Repository};
 use crate::support::server::serve;
@@ -24,17 +24,23 @@ fn hub(repositories: Vec<(&str, Files)>) -> FakeHub {
     })
 }
 
-fn with_hub(endpoint: &str, home: &Folder, arguments: &[&str]) -> (bool, String) {
-    ended(on_hub(endpoint, Path::new(&home.path("home"))).args(arguments))
+fn with_hub(endpoint: &str, home: &Folder, line: &str) -> (bool, String) {
+    ended(on_hub(endpoint, Path::new(&home.path("home"))).args(words(line)))
 }
 
-fn files_of(names: &[&str], index: Option<Value>) -> Files {
+/// A configuration of an adapter, and what stands for its weights.
+fn adapter(base: &str) -> Files {
+    let config =
+        json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
+    Files::from([
+        ("adapter_config.json".to_owned(), config.to_string().into_bytes()),
+        ("adapter_model.safetensors".to_owned(), own_file("model.safetensors")),
+    ])
+}
+
+fn files_of(names: &[&str], index: &Value) -> Files {
     let mut files: Files = names.iter().map(|name| ((*name).to_owned(), own_file(name))).collect();
-    files.extend(
-        index.map(|index| {
-            ("model.safetensors.index.json".to_owned(), index.to_string().into_bytes())
-        }),
-    );
+    files.insert("model.safetensors.index.json".to_owned(), index.to_string().into_bytes());
     files
 }
 
@@ -46,47 +52,33 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
     let small =
         ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"];
     for name in [victim.as_str(), "../../../../../../victim", "..\\victim", "a/../../victim"] {
-        let evil = files_of(&small, Some(json!({"weight_map": {"lm_head.weight": name}})));
-        let adapter = json!({"peft_type": "LORA", "base_model_name_or_path": "evil/model", "r": 4, "lora_alpha": 8});
-        let adapter = Files::from([
-            ("adapter_config.json".to_owned(), adapter.to_string().into_bytes()),
-            ("adapter_model.safetensors".to_owned(), own_file("model.safetensors")),
-        ]);
-        let hub = hub(vec![("evil/model", evil), ("evil/adapter", adapter)]);
+        let evil = files_of(&small, &json!({"weight_map": {"lm_head.weight": name}}));
+        let hub = hub(vec![("evil/model", evil), ("evil/adapter", adapter("evil/model"))]);
         let output = folder.path("out");
-        for arguments in [
-            &["eval", "--model", "evil/model", "--output", &output][..],
-            &["train", "--model", "evil/model", "--dry-run"],
-            &["eval", "--model", "evil/adapter", "--output", &output],
+        for line in [
+            format!("eval --model evil/model --output {output}"),
+            "train --model evil/model --dry-run".into(),
+            format!("eval --model evil/adapter --output {output}"),
         ] {
-            let (is_ok, stderr) = with_hub(&hub.endpoint, &folder, arguments);
-            assert!(
-                !is_ok && stderr.contains("is not a plain relative file name"),
-                "{name}: {stderr}"
-            );
+            let (is_ok, stderr) = with_hub(&hub.endpoint, &folder, &line);
+            assert!(!is_ok, "{name}");
+            has(&stderr, &["is not a plain relative file name"]);
             assert_eq!(std::fs::read(&victim).expect("there"), b"precious");
-            let is_link = std::fs::symlink_metadata(&victim).expect("there").is_symlink();
-            assert!(!is_link);
+            assert!(!std::fs::symlink_metadata(&victim).expect("there").is_symlink());
         }
         // Nothing was written outside the cache either, for all the ETag says.
         let stray = std::fs::read_dir(folder.0.path()).expect("readable").flatten();
-        let names: Vec<_> =
-            stray.map(|entry| entry.file_name().into_string().expect("text")).collect();
-        assert!(
-            names.iter().all(|name| ["victim", "home", "out"].contains(&name.as_str())),
-            "{names:?}"
-        );
+        for name in stray.map(|entry| entry.file_name().into_string().expect("text")) {
+            assert!(["victim", "home", "out"].contains(&name.as_str()), "{name}");
+        }
         std::fs::remove_dir_all(folder.path("home")).expect("removed");
     }
     assert!(!Path::new(&home).exists());
     // The same on disk, where nothing is downloaded.
     let place = embedded::copied(&folder, "local", &[]);
     std::fs::remove_file(format!("{place}/model.safetensors")).expect("removed");
-    std::fs::write(
-        format!("{place}/model.safetensors.index.json"),
-        json!({"weight_map": {"x": victim}}).to_string(),
-    )
-    .expect("written");
+    let index = json!({"weight_map": {"x": victim}}).to_string();
+    folder.write("local/model.safetensors.index.json", index);
     refused!("eval --model {place} --output {}", folder.path("o") => "plain relative");
 }
 
@@ -94,29 +86,19 @@ fn a_repository_overwrites_no_file_whatever_its_index_names() {
 fn an_adapter_from_the_hub_names_no_directory_and_never_itself() {
     let folder = Folder::new();
     let inside = embedded::copied(&folder, "private", &[]);
-    let adapter = |base: &str| {
-        let config =
-            json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
-        Files::from([
-            ("adapter_config.json".to_owned(), config.to_string().into_bytes()),
-            ("adapter_model.safetensors".to_owned(), own_file("model.safetensors")),
-        ])
-    };
     let hub = hub(vec![("evil/local", adapter(&inside)), ("evil/self", adapter("evil/self"))]);
     let output = folder.path("out");
-    let (is_ok, stderr) =
-        with_hub(&hub.endpoint, &folder, &["eval", "--model", "evil/local", "--output", &output]);
-    assert!(!is_ok && stderr.contains("no model of the Hub's"), "{stderr}");
-    let (is_ok, stderr) =
-        with_hub(&hub.endpoint, &folder, &["eval", "--model", "evil/self", "--output", &output]);
-    assert!(!is_ok && stderr.contains("names itself"), "{stderr}");
+    for (model, why) in [("local", "no model of the Hub's"), ("self", "names itself")] {
+        let line = format!("eval --model evil/{model} --output {output}");
+        let (is_ok, stderr) = with_hub(&hub.endpoint, &folder, &line);
+        assert!(!is_ok && stderr.contains(why), "{stderr}");
+    }
     // On disk: itself by another spelling, and two that name each other.
     let (one, two) = (folder.path("one"), folder.path("two"));
     for (own, base) in [(&one, format!("{two}/../two")), (&two, one.clone())] {
         std::fs::create_dir_all(own).expect("a folder");
-        let config =
-            json!({"peft_type": "LORA", "base_model_name_or_path": base, "r": 4, "lora_alpha": 8});
-        std::fs::write(format!("{own}/adapter_config.json"), config.to_string()).expect("written");
+        let config = adapter(&base).remove("adapter_config.json").expect("a file");
+        std::fs::write(format!("{own}/adapter_config.json"), config).expect("written");
     }
     refused!("eval --model {one} --output {output}" => "is an adapter itself");
 }
@@ -130,12 +112,9 @@ fn declared_sizes_are_checked_before_allocation() {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
     let place = embedded::copied(&folder, "header", &[("model.safetensors", bytes)]);
-    refusal(&["eval", "--model", &place, "--output", &folder.path("o")]);
-    let place = embedded::copied(
-        &folder,
-        "long",
-        &[("model.safetensors", u64::MAX.to_le_bytes().to_vec())],
-    );
+    refusal(command!("eval --model {place} --output {}", folder.path("o")));
+    let long = ("model.safetensors", u64::MAX.to_le_bytes().to_vec());
+    let place = embedded::copied(&folder, "long", &[long]);
     refused!("eval --model {place} --output {}", folder.path("o") => "safetensors");
 }
 
@@ -160,11 +139,8 @@ fn a_chat_template_neither_eats_memory_nor_goes_on_for_ever() {
         "{% for i in range(100) %}{{ 'x' * 90000000 }}{% endfor %}".into(),
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}".into(),
     ] {
-        let place = embedded::copied(
-            &folder,
-            "template",
-            &[("chat_template.jinja", source.clone().into_bytes())],
-        );
+        let template = ("chat_template.jinja", source.clone().into_bytes());
+        let place = embedded::copied(&folder, "template", &[template]);
         let started = Instant::now();
         refused!("eval --model {place} --dataset {question} --output {}", folder.path("o") => "chat template");
         assert!(started.elapsed() < Duration::from_secs(60), "{source}");

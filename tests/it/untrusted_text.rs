@@ -4,7 +4,9 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use crate::support::binary::{Folder, command, ok, refusal, stderr_of, succeeded, tealight, words};
+use crate::support::binary::{
+    Folder, command, ok, refusal, refused, stderr_of, succeeded, tealight,
+};
 use crate::support::embedded::roomy_model;
 use crate::support::runs::trained;
 use crate::support::server::serve;
@@ -22,8 +24,8 @@ fn untrusted_text_is_escaped_on_the_terminal() {
     let evil = "\u{1b}]0;owned\u{7}\u{9b}31m\0\u{202e}";
     let row = json!({"question": format!("1+1 {evil}?"), "answer": "2", "id": format!("p{evil}")});
     let data = folder.write("q.jsonl", format!("{row}\n"));
-    let shown =
-        tealight(&["train", "--model", &roomy_model(&folder), "--dataset", &data, "--dry-run"]);
+    let model = roomy_model(&folder);
+    let shown = tealight(command!("train --model {model} --dataset {data} --dry-run"));
     // The embedded tokenizer does not know these characters: whatever is said of them is escaped too.
     assert!(!is_raw(&shown.stdout) && !is_raw(&shown.stderr));
     // Completions, verdicts and names.
@@ -85,24 +87,23 @@ fn results_that_take_gigabytes_of_memory_are_refused() {
     const MEGABYTES: usize = 128;
     let folder = Folder::new();
     let (good, bad) = (folder.path("good"), folder.path("bad"));
+    let eval = |output: &str| {
+        let few = "-n 2 -k 1 --max-samples 2 --max-completion-length 16 --device cpu";
+        format!("eval --output {output} {few}")
+    };
     for output in [&good, &bad] {
-        ok(command!(
-            "eval --output {output} -n 2 -k 1 --max-samples 2 --max-completion-length 16 --device cpu"
-        ));
+        ok(&eval(output));
     }
     let (results, request) = (format!("{bad}/results.json"), format!("{bad}/request.json"));
     let text = std::fs::read_to_string(&results).expect("readable");
-    for (place, array) in [("\"config\":{", "\"zz\":["), ("\"config\": {", "\"zz\":[")] {
-        if text.contains(place) {
-            std::fs::write(&results, text.replacen(place, &format!("{place}{array}0],"), 1))
-                .expect("written");
-            bomb(&results, array, MEGABYTES);
-        }
-    }
+    let (place, array) = ("\"config\": {", "\"zz\":[");
+    let changed = text.replacen(place, &format!("{place}{array}0],"), 1);
+    std::fs::write(&results, changed).expect("written");
+    bomb(&results, array, MEGABYTES);
     for line in
         [format!("report {bad}"), format!("compare {good} {bad}"), format!("compare {bad} {good}")]
     {
-        let error = refusal(&words(&line));
+        let error = refusal(&line);
         assert!(error.contains("results.json"), "{line}: {error}");
         let is_named = error.contains("memory") || error.contains("not the results");
         assert!(is_named, "{line}: {error}");
@@ -114,10 +115,7 @@ fn results_that_take_gigabytes_of_memory_are_refused() {
     let changed = format!("{} [0],{}", &text[..start], &text[line..]);
     std::fs::write(&request, changed).expect("written");
     bomb(&request, "\"prompts\": [", MEGABYTES);
-    let error = refusal(command!(
-        "eval --output {bad} -n 2 -k 1 --max-samples 2 --max-completion-length 16 --device cpu"
-    ));
-    assert!(error.contains("request.json"), "{error}");
+    refused!("{}", eval(&bad) => "request.json");
 }
 
 #[test]
@@ -125,21 +123,19 @@ fn a_checkpoints_sizes_are_compared_before_its_contents() {
     const BYTES: u64 = 200 << 30;
     let folder = Folder::new();
     let run = folder.path("run");
-    trained(&run, &["--max-steps", "1", "--save-steps", "1"]);
+    trained(&run, "--max-steps 1 --save-steps 1");
     let file = format!("{run}/checkpoint-1/optimizer.safetensors");
     // Sparse: it takes no disk.
     let size = std::fs::metadata(&file).expect("a file").len();
     let opened = OpenOptions::new().write(true).open(&file).expect("a file");
     opened.set_len(BYTES).expect("a sparse file");
     let started = Instant::now();
-    let resume = ["train", "--resume", &run, "--max-steps", "2"];
-    let error = refusal(&resume);
-    assert!(error.contains(&format!("has {BYTES} bytes; {size} were written")), "{error}");
+    let resume = format!("train --resume {run} --max-steps 2");
+    refused!("{resume}" => format!("has {BYTES} bytes; {size} were written"));
     // Its state agrees.
     let state = format!("{run}/checkpoint-1/trainer_state.json");
     let text = std::fs::read_to_string(&state).expect("readable");
     std::fs::write(&state, text.replace(&size.to_string(), &BYTES.to_string())).expect("written");
-    let error = refusal(&resume);
-    assert!(error.contains("no file of a checkpoint of this model"), "{error}");
+    refused!("{resume}" => "no file of a checkpoint of this model");
     assert!(started.elapsed() < Duration::from_secs(60));
 }

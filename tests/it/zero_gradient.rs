@@ -24,22 +24,15 @@ fn zero_gradient_completions_are_skipped_without_effect() {
             .enumerate()
     {
         let [few, all] = ["few", "all"].map(|name| path(format!("{name}-{number}")));
-        let objective = format!("--objective grpo{keys}");
-        train(&few, &format!("{objective} --num-generations 2 --prompts-per-step {prompts}"));
+        let small = format!("--num-generations 2 --prompts-per-step {prompts}");
+        train(&few, &format!("--objective grpo{keys} {small}"));
         // A bonus too small to act pulls at every token.
-        train(
-            &all,
-            &format!("{objective}:entropy=1e-30 --num-generations 2 --prompts-per-step {prompts}"),
-        );
+        train(&all, &format!("--objective grpo{keys}:entropy=1e-30 {small}"));
         let num_gradients = |run: &Path| {
             rows(run).last().expect("a row")["num_gradients"].as_u64().expect("a count")
         };
-        assert!(
-            num_gradients(&few) < num_gradients(&all) / 2 + num_gradients(&all) / 4,
-            "{} of {}",
-            num_gradients(&few),
-            num_gradients(&all)
-        );
+        let (own, whole) = (num_gradients(&few), num_gradients(&all));
+        assert!(own < whole / 2 + whole / 4, "{own} of {whole}");
         assert_same_course(&few, &all, &["num_gradients"]);
         let difference = apart(&few, &all, "model.safetensors");
         assert!(difference < 5e-5, "{prompts}: {difference:e}");
@@ -53,10 +46,8 @@ fn log_kl_samples_few_completions_at_intervals() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |how: &str| {
         let output = folder.path().join(how);
-        train(
-            &output,
-            &format!("--objective grpo --prompts-per-step 12 --num-generations 4 --log-kl {how}"),
-        );
+        let small = "--prompts-per-step 12 --num-generations 4";
+        train(&output, &format!("--objective grpo {small} --log-kl {how}"));
         rows(&output)
     };
     let (estimated, all, off) = (run("estimate"), run("true"), run("off"));

@@ -99,5 +99,7 @@ mod tests {
         assert_eq!(Target::Filtered.log_weight(false, 0.3, 1.0), f64::NEG_INFINITY);
         let right = Target::Tilted.log_weight(true, 0.3, 1e-5);
         assert!((right + 0.3_f64.ln()).abs() < 1e-9, "p_beta becomes p*: {right}");
+        assert!(Target::Tilted.log_weight(false, 0.3, 1e-5) < -9000.0);
+        assert!((Target::Filtered.log_weight(true, 0.3, 0.0) + 0.3_f64.ln()).abs() < 1e-12);
     }
 }

@@ -16,11 +16,60 @@ macro_rules! command {
 }
 pub(crate) use command;
 
-pub(crate) fn tealight(arguments: &[&str]) -> Output {
+/// Words of a command: a list of them, or a text that blanks part.
+pub(crate) trait Words {
+    fn words(&self) -> Vec<&str>;
+}
+
+impl Words for [&str] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> Words for [&str; N] {
+    fn words(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+}
+
+impl Words for Vec<&str> {
+    fn words(&self) -> Vec<&str> {
+        self.clone()
+    }
+}
+
+impl Words for str {
+    fn words(&self) -> Vec<&str> {
+        words(self)
+    }
+}
+
+impl Words for String {
+    fn words(&self) -> Vec<&str> {
+        words(self)
+    }
+}
+
+/// The binary; no run of the tests is remembered as the user's own.
+pub(crate) fn program() -> Command {
     let mut command = Command::cargo_bin("tealight").expect("the binary");
-    // No run of the tests is remembered as the user's own.
     command.env("RUST_BACKTRACE", "0").env("XDG_STATE_HOME", "/dev/null");
-    command.args(arguments).output().expect("runs")
+    command
+}
+
+pub(crate) fn tealight(arguments: &(impl Words + ?Sized)) -> Output {
+    program().args(arguments.words()).output().expect("runs")
+}
+
+/// The binary in a folder, with variables set.
+pub(crate) fn tealight_in(folder: &Path, set: &[(&str, &str)], line: &str) -> Output {
+    program()
+        .current_dir(folder)
+        .envs(set.iter().copied())
+        .args(words(line))
+        .output()
+        .expect("runs")
 }
 
 /// Its standard error.
@@ -34,30 +83,41 @@ pub(crate) fn stdout_of(output: &Output) -> String {
 }
 
 /// The output of a command that must succeed.
-pub(crate) fn succeeded(arguments: &[&str]) -> Output {
+#[track_caller]
+pub(crate) fn succeeded(arguments: &(impl Words + ?Sized)) -> Output {
     let done = tealight(arguments);
-    assert!(done.status.success(), "{arguments:?}: {}", stderr_of(&done));
+    assert!(done.status.success(), "{:?}: {}", arguments.words(), stderr_of(&done));
     done
 }
 
 /// The messages of a command that must succeed.
-pub(crate) fn ok(arguments: &[&str]) -> String {
+#[track_caller]
+pub(crate) fn ok(arguments: &(impl Words + ?Sized)) -> String {
     stderr_of(&succeeded(arguments))
 }
 
 /// The standard output of a command that must succeed.
-pub(crate) fn printed(arguments: &[&str]) -> String {
+#[track_caller]
+pub(crate) fn printed(arguments: &(impl Words + ?Sized)) -> String {
     stdout_of(&succeeded(arguments))
 }
 
 /// The binary with a Hub of the tests and a cache of its own, without a token; a client that hangs is killed.
 pub(crate) fn on_hub(endpoint: &str, home: &Path) -> Command {
-    let mut command = Command::cargo_bin("tealight").expect("the binary");
+    let mut command = program();
     for name in ["HF_TOKEN", "HF_HUB_OFFLINE", "HF_HUB_CACHE"] {
         command.env_remove(name);
     }
-    command.env("HF_HOME", home).env("HF_ENDPOINT", endpoint).env("RUST_BACKTRACE", "0");
+    command.env("HF_HOME", home).env("HF_ENDPOINT", endpoint);
     command.timeout(std::time::Duration::from_secs(120));
+    command
+}
+
+/// A brief evaluation with a Hub of the tests.
+pub(crate) fn evaluation(endpoint: &str, home: &Path, line: &str) -> Command {
+    let mut command = on_hub(endpoint, home);
+    command.args(words("eval -n 2 -k 1 --max-completion-length 4 --device cpu"));
+    command.args(words(line));
     command
 }
 
@@ -68,7 +128,8 @@ pub(crate) fn ended(command: &mut Command) -> (bool, String) {
 }
 
 /// The message of a command that must fail: one line that starts with `error:` besides announcements.
-pub(crate) fn refusal(arguments: &[&str]) -> String {
+#[track_caller]
+pub(crate) fn refusal(arguments: &(impl Words + ?Sized)) -> String {
     let output = tealight(arguments);
     let stderr = stderr_of(&output);
     assert_eq!(output.status.code(), Some(1), "{stderr}");

@@ -17,10 +17,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor};
+use serde_json::{Value, json};
 use tealight::formats::pretrained::Pretrained;
 use tealight::nn::device::Precision;
 use tealight::nn::generate::{
-    Completion, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
+    Completion, Filters, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
 };
 use tealight::nn::model::weights::Weights;
 use tealight::nn::model::{Architecture, BackendKind, Decoder, weights};
@@ -138,20 +139,47 @@ pub(crate) fn sampled(
 }
 
 /// The largest difference of two tensors' numbers.
-pub(crate) fn apart(one: &Tensor, other: &Tensor) -> f32 {
-    let most = (one - other).and_then(|x| x.abs()?.flatten_all()?.max(0)?.to_scalar());
-    most.expect("one shape of f32")
+pub(crate) fn apart(one: &Tensor, other: &Tensor) -> f64 {
+    assert_eq!(one.dims(), other.dims());
+    let differences = flat(one).into_iter().zip(flat(other)).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, |most, one| if one > most || one.is_nan() { one } else { most })
+}
+
+/// How completions are sampled, without filters.
+pub(crate) fn sampling(temperature: f64, max_new_tokens: usize, eos: &[u32]) -> SamplingParams {
+    let filters = Filters::default();
+    SamplingParams { temperature, filters, max_new_tokens, eos: eos.to_vec() }
+}
+
+/// A small architecture of a family, with some keys in place of the usual ones.
+pub(crate) fn tiny(family: &str, more: &Value) -> Architecture {
+    let mut config = json!({"model_type": family, "vocab_size": 50, "hidden_size": 32,
+        "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "max_position_embeddings": 64, "tie_word_embeddings": true});
+    extend(&mut config, more);
+    Architecture::from_config(&config).expect("a fitting config")
+}
+
+/// Sets keys of a JSON object.
+pub(crate) fn extend(config: &mut Value, more: &Value) {
+    let keys = config.as_object_mut().expect("keys");
+    keys.extend(more.as_object().expect("keys").clone());
+}
+
+/// A model of random weights with the configuration of a fixture, which `change` changes.
+pub(crate) fn remade(fixture: &str, seed: u64, change: impl FnOnce(&mut Value)) -> Pretrained {
+    let (like, place) = (conformance(fixture), tempfile::tempdir().expect("a folder"));
+    let (mut config, path) =
+        (runs::json(like.join("config.json")), place.path().join("config.json"));
+    change(&mut config);
+    std::fs::write(&path, config.to_string()).expect("written");
+    Pretrained::from_scratch(&path, &like, seed, Precision::default(), &Device::Cpu)
+        .expect("a model")
 }
 
 /// A random Qwen2 of two layers with `vocab_size` tokens.
 pub(crate) fn policy(vocab_size: usize, seed: u64) -> Policy {
-    let config = serde_json::json!({
-        "model_type": "qwen2", "vocab_size": vocab_size, "hidden_size": 32,
-        "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "max_position_embeddings": 64, "tie_word_embeddings": true,
-        "initializer_range": 0.3,
-    });
-    let architecture = Architecture::from_config(&config).expect("a fitting config");
+    let architecture = tiny("qwen2", &json!({"vocab_size": vocab_size, "initializer_range": 0.3}));
     let weights = weights::random(&architecture, seed, &Device::Cpu).expect("memory");
     Policy::new(&architecture, &weights).expect("all weights")
 }

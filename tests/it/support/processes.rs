@@ -1,16 +1,23 @@
 //! Runs in several processes: started, watched, signalled, and read afterwards.
 
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::binary::Words;
 use super::metrics::rows;
 
 /// The binary as a process that can be watched and signalled.
-pub(crate) fn binary(arguments: &[&str]) -> Command {
+pub(crate) fn binary(arguments: &(impl Words + ?Sized)) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("tealight"));
-    command.args(arguments);
+    command.args(arguments.words()).env("XDG_STATE_HOME", "/dev/null").env("RUST_BACKTRACE", "0");
     command
+}
+
+/// The same, silent and started.
+pub(crate) fn spawned(arguments: &(impl Words + ?Sized)) -> Child {
+    let mut command = binary(arguments);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts")
 }
 
 /// Starts a run that would take long, and returns once it has done some steps.

@@ -8,10 +8,7 @@ use std::sync::{Arc, Mutex};
 use candle_core::Device;
 use serde_json::{Value, json};
 use tealight::formats::pretrained::Pretrained;
-use tealight::nn::device::Precision;
-use tealight::nn::generate::{
-    Filters, Finish, LocalSampler, RngKey, SampleRequest, Sampler, SamplingParams,
-};
+use tealight::nn::generate::{Finish, LocalSampler, RngKey, SampleRequest, Sampler};
 use tealight::nn::model::weights::Weights;
 use tealight::nn::model::{Architecture, Decoder};
 use tealight::nn::policy::{Sequence, frozen_decoder, token_logp};
@@ -63,8 +60,7 @@ impl Vllm {
     }
 
     pub(crate) fn start_with(quirks: Quirks) -> (Arc<Self>, String) {
-        let base =
-            Pretrained::load("countdown", Precision::default(), &Device::Cpu).expect("a model");
+        let base = super::load("countdown");
         let own = Arc::new(Self {
             whole: Mutex::new(base.decoder().expect("a decoder")),
             base,
@@ -117,11 +113,9 @@ impl Vllm {
             }
             "/weight_checker" => {
                 assert_eq!(body["action"], "checksum", "`reset` would end the weights");
-                (
-                    200,
-                    json!({"checksums": {"tp0.model.norm.weight": "0a", "tp0.model.embed_tokens.weight":
-                    format!("{:x}", self.reloads.load(Ordering::SeqCst))}}),
-                )
+                let embedding = format!("{:x}", self.reloads.load(Ordering::SeqCst));
+                let sums = json!({"tp0.model.norm.weight": "0a", "tp0.model.embed_tokens.weight": embedding});
+                (200, json!({"checksums": sums}))
             }
             "/v1/completions" if body["prompt_logprobs"].is_u64() => (200, self.score(&body)),
             "/v1/completions" => self.complete(&body),
@@ -247,12 +241,7 @@ impl Vllm {
             |key: &str| -> Vec<u32> { serde_json::from_value(body[key].clone()).expect(key) };
         let size = |key: &str| body[key].as_u64().expect(key) as usize;
         let temperature = body["temperature"].as_f64().expect("a temperature");
-        let params = SamplingParams {
-            temperature,
-            filters: Filters::default(),
-            max_new_tokens: size("max_tokens"),
-            eos: numbers("stop_token_ids"),
-        };
+        let params = super::sampling(temperature, size("max_tokens"), &numbers("stop_token_ids"));
         let request =
             SampleRequest { prompt: numbers("prompt"), first: 0, count: size("n"), key: 0 };
         let mut choices = Vec::new();
