@@ -187,6 +187,12 @@ pub(super) fn bare_words(text: &str) -> String {
         text = each(MARKS).fold(text, |text, mark| text.replace(mark, " "));
     }
     let words = text.split(|c: char| c.is_whitespace() || ".,;:!?()'\"${}*\\~`_".contains(c));
-    let words = words.filter(|word| !word.is_empty() && !matches!(*word, "the" | "a" | "an"));
-    words.collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    // `A, C` are two letters, and so is the last word of "vitamin A".
+    let is_article = |at: usize| match words[at] {
+        "the" | "an" => true,
+        "a" => words.get(at + 1).is_some_and(|next| next.len() > 1),
+        _ => false,
+    };
+    (0..words.len()).filter(|at| !is_article(*at)).map(|at| words[at]).collect::<Vec<_>>().join(" ")
 }
