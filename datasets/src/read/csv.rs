@@ -62,8 +62,6 @@ pub struct CsvRecords<'a> {
     records: csv::StringRecordsIntoIter<Box<dyn Read + 'a>>,
     separator: u8,
     header: csv::StringRecord,
-    /// Columns of numbers with decimal commas.
-    commas: Vec<bool>,
     /// The line that the next row begins in, at least: the parser does not count all line breaks.
     line: usize,
     /// What may still be read for this row.
@@ -83,19 +81,10 @@ impl<'a> CsvRecords<'a> {
         read.map_err(|error| error.to_string())?;
         let (separator, skipped) = separator(&start, is_tsv);
         start.drain(..skipped.min(start.len()));
-        let reader = |text: Box<dyn Read + 'a>| {
-            csv::ReaderBuilder::new().delimiter(separator).from_reader(text)
-        };
-        let commas = match separator {
-            // A row that the start cuts off says nothing.
-            b';' => {
-                commas(reader(Box::new(Cursor::new(start.clone()))), start.len() as u64 >= START)
-            }
-            _ => Vec::new(),
-        };
         let left = Rc::new(Cell::new(MAX_LINE));
         let limited = Limited { reader: Cursor::new(start).chain(text), left: left.clone() };
-        let mut reader = reader(Box::new(limited));
+        let limited: Box<dyn Read + 'a> = Box::new(limited);
+        let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(limited);
         let header = reader.headers().map_err(|error| row_error(&error, separator))?;
         let line = 2 + header.iter().map(breaks).sum::<usize>();
         let header: csv::StringRecord = header.iter().map(str::trim).collect();
@@ -109,7 +98,7 @@ impl<'a> CsvRecords<'a> {
             return Err(format!("the column `{twice}` occurs twice in the header: rename one"));
         }
         let records = reader.into_records();
-        Ok(Self { records, separator, header, commas, line, left, headers: 0 })
+        Ok(Self { records, separator, header, line, left, headers: 0 })
     }
 
     /// The next row.
@@ -130,12 +119,9 @@ impl<'a> CsvRecords<'a> {
             self.headers += usize::from(is_header);
             if !is_header && (record.len() == 1 || record.iter().any(|one| !one.trim().is_empty()))
             {
-                let cells = record.iter().enumerate().map(|(at, cell)| match self.commas.get(at) {
-                    Some(true) if parts(cell, ',') == Some(2) => cell.replace(',', "."),
-                    _ => cell.to_owned(),
-                });
+                let cells = record.iter().map(|cell| Value::String(cell.to_owned()));
                 let names = self.header.iter().map(str::to_owned);
-                return Some(Ok((line, names.zip(cells.map(Value::String)).collect())));
+                return Some(Ok((line, names.zip(cells).collect())));
             }
         }
     }
@@ -153,15 +139,23 @@ fn parts(text: &str, sign: char) -> Option<usize> {
     bare.split(sign).all(is_number).then(|| bare.split(sign).count())
 }
 
-/// The columns whose numbers have decimal commas, as tables separated by `;` have them: not those with lists of three
+/// Writes `3,5` as `3.5` in a column of numbers, as tables separated by `;` have them: not in one with lists of three
 /// numbers, or with decimal points.
-fn commas(start: csv::Reader<Box<dyn Read + '_>>, is_cut: bool) -> Vec<bool> {
-    let mut rows: Vec<_> = start.into_records().map_while(std::result::Result::ok).collect();
-    rows.pop_if(|_| is_cut);
-    let is_other =
-        |cell: &str| parts(cell, ',').is_some_and(|count| count > 2) || parts(cell, '.') == Some(2);
-    let columns = rows.first().map_or(0, csv::StringRecord::len);
-    (0..columns).map(|at| !rows.iter().any(|row| row.get(at).is_some_and(is_other))).collect()
+fn read_decimal_commas(rows: &mut [Row], name: &str) {
+    let is_other = |row: &Row| {
+        let text = row.text(name).unwrap_or_default();
+        parts(text, ',').is_some_and(|count| count > 2) || parts(text, '.') == Some(2)
+    };
+    if rows.iter().any(is_other) {
+        return;
+    }
+    for row in rows {
+        if let Some(Value::String(text)) = row.values.get_mut(name)
+            && parts(text, ',') == Some(2)
+        {
+            *text = text.replace(',', ".");
+        }
+    }
 }
 
 struct Limited<R> {
@@ -205,6 +199,9 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         && let Some((line, values)) = records.row().transpose().map_err(failed)?
     {
         rows.push(Row::new(line, values));
+    }
+    if records.separator == b';' {
+        records.header.iter().for_each(|name| read_decimal_commas(&mut rows, name));
     }
     Ok(rows)
 }

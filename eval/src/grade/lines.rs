@@ -17,7 +17,7 @@ use super::repeats::Repeats;
 use super::runs::Runs;
 use super::seen::{Named, Seen};
 use super::settings::Settings;
-use super::source::{Place, Record};
+use super::source::{Place, Record, is_cut_off};
 use super::thoughts::Thoughts;
 use super::{GradeJob, Graded};
 use crate::number::with_verb;
@@ -138,14 +138,14 @@ impl<'a> Lines<'a> {
         if line.filter.is_none() {
             return self.of_run(line, place, work);
         }
-        let lines = self.filters.add(document(&line), line);
+        let lines = self.filters.add(line.document(), line);
         lines.into_iter().try_for_each(|line| self.of_run(line, place, work))
     }
 
     /// Reads a line of the filter that its document is read under.
     fn of_run(&mut self, line: Line, place: &Place, work: &mut Work) -> Result<()> {
         let Some(text) = line.run_text else { return self.line(line, place, work) };
-        let lines = self.runs.add(document(&line), text, line);
+        let lines = self.runs.add(line.document(), text, line);
         lines.into_iter().try_for_each(|line| self.line(line, place, work))
     }
 
@@ -285,12 +285,21 @@ impl<'a> Lines<'a> {
         for task in self.repeats.release() {
             self.count(task, &mut work);
         }
+        let mut unanswered = HashSet::new();
         for (name, task) in std::mem::take(&mut self.silent) {
+            let sample = (task.problem, name);
             match self.named(name, &task)? {
+                Named::Again { is_changed } if unanswered.contains(&sample) => {
+                    let again = self.repeats.add(task, is_changed);
+                    again.into_iter().for_each(|task| self.count(task, &mut work));
+                }
                 Named::Again { .. } if !self.repeats.means_nothing() => {
                     self.notes.answered_again += 1
                 }
-                _ => self.count(task, &mut work),
+                _ => {
+                    unanswered.insert(sample);
+                    self.count(task, &mut work);
+                }
             }
         }
         work.tasks.extend(self.failed());
@@ -384,15 +393,4 @@ impl<'a> Lines<'a> {
             ..Graded::default()
         })
     }
-}
-
-/// A hash of a line's document.
-fn document(line: &Line) -> u64 {
-    line.variant.unwrap_or_default() ^ hash([line.id.as_deref().unwrap_or_default()])
-}
-
-/// Whether a record ends in the middle: one that is whole and wrong was not cut off.
-fn is_cut_off(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<serde_json::Error>().is_some_and(serde_json::Error::is_eof)
-        || error.is::<std::str::Utf8Error>()
 }

@@ -7,14 +7,6 @@ pub(super) fn before_number(id: &str) -> Option<&str> {
     const WORDS: [&str; 12] =
         list("sample|completion|attempt|repeat|rep|run|try|seed|gen|generation|n|s");
     let is_joint = |letter: char| "-_:/#.@ (".contains(letter);
-    // `s3/p7`
-    let is_first = |(first, _): &(&str, &str)| {
-        let word = first.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        word.len() < first.len() && WORDS[..11].contains(&word)
-    };
-    if let Some((_, behind)) = id.split_once(is_joint).filter(is_first) {
-        return Some(behind);
-    }
     let id = id.strip_suffix(')').unwrap_or(id);
     let stem = id.trim_end_matches(|letter: char| letter.is_ascii_digit());
     let joined = stem.trim_end_matches(is_joint);

@@ -44,8 +44,7 @@ impl<'v> CompletionKeys<'v> {
             // The choices of a question may have a short one as well.
             let text = one.and_then(|one| get(value, one)?.as_str()).unwrap_or_default();
             let is_long = text.contains("\\boxed") || text.split_whitespace().nth(3).is_some();
-            matches!(name.as_str(), "samples" | "rollouts")
-                || words::is_written(name)
+            words::is_written(name)
                 || SEVERAL_ELSE.contains(&name.as_str())
                     && is_long
                     && texts.iter().any(|one| *one == text)

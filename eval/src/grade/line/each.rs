@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::Value;
+use tealight_core::names::list;
 
 use super::fields::{get, printed_list, text_of, truth};
 use super::names::CLASSES;
@@ -54,16 +55,34 @@ fn flatten(value: &Value, all: &mut Vec<Value>) {
     }
 }
 
-/// The finish reasons in a list of objects, one for each completion, such as SGLang's `meta_info`.
+/// The finish reasons in a list of details, one for each of several completions, such as SGLang's `meta_info`.
 fn of_details(value: &Value, completions: usize) -> Option<Value> {
+    /// Other lists of objects are of tools and judges.
+    const NAMES: [&str; 5] = list("meta_info|meta|details|metadata|infos");
     let is_one = |all: &&Vec<Value>| {
         let is_details = |one: &Value| TEXTS.iter().all(|key| one.get(*key).is_none());
-        all.len() == completions
+        completions > 1
+            && all.len() == completions
             && all.iter().all(is_details)
             && all.iter().any(|one| Ending::reasons(one).is_some())
     };
-    let all = value.as_object()?.values().filter_map(Value::as_array).find(is_one)?;
+    let all = NAMES.iter().filter_map(|key| get(value, key)?.as_array()).find(is_one)?;
     Some(all.iter().map(|one| Ending::reasons(one).cloned().unwrap_or_default()).collect())
+}
+
+/// Whether a value is yes or no, or a list of these: a number may be a count, a time or a threshold.
+fn is_flag(value: &Value) -> bool {
+    const FLAGS: [&str; 6] = list("true|false|yes|no|none|null");
+    match value {
+        Value::Bool(_) => true,
+        Value::Array(all) => !all.is_empty() && all.iter().all(|one| one.is_null() || is_flag(one)),
+        Value::String(text) => {
+            let words = text.split(|letter: char| !letter.is_alphanumeric());
+            let mut words = words.filter(|word| !word.is_empty()).map(str::to_lowercase).peekable();
+            words.peek().is_some() && words.all(|word| FLAGS.contains(&word.as_str()))
+        }
+        _ => false,
+    }
 }
 
 /// What a record says of its completions.
@@ -76,8 +95,23 @@ pub(super) struct Each {
 
 impl Each {
     pub(super) fn of(value: &Value, completions: usize) -> Result<Self> {
-        let read = |value: &Value, what: (&str, &str)| Of::read(value, what, completions);
-        let of_key = |value: &Value, key: &str| read(value, ("value", &format!(" of `{key}`")));
+        Self::read(value, completions, false)
+    }
+
+    /// Of a record of a harness: other lists than one for each completion speak of something else, which it carries
+    /// along.
+    pub(super) fn of_harness(value: &Value, completions: usize) -> Result<Self> {
+        Self::read(value, completions, true)
+    }
+
+    fn read(value: &Value, completions: usize, is_harness: bool) -> Result<Self> {
+        let read = |value: &Value, what: (&str, &str), may_be_other: bool| {
+            let read = Of::read(value, what, completions);
+            if may_be_other || is_harness { Ok(read.ok()) } else { read.map(Some) }
+        };
+        let of_key = |value: &Value, key: &str, may_be_other: bool| {
+            read(value, ("value", &format!(" of `{key}`")), may_be_other)
+        };
         let there = |key: &str| get(value, key).filter(|found| !found.is_null());
         let reasons = Ending::reasons(value).cloned().or_else(|| of_details(value, completions));
         // llama.cpp says by `truncated` that the prompt was cut.
@@ -88,16 +122,23 @@ impl Each {
                 Kind::Cut if !is_of_prompt(key) => false,
                 _ => return None,
             };
-            (!found.is_null()).then_some((key, found, when))
+            let is_read = !found.is_null() && (words::is_sure_end(key) || is_flag(found));
+            is_read.then_some((key, found, when))
         });
         let class = CLASSES.iter().find_map(|key| Some((key, there(key)?)));
         // One class of several completions is the topic of their problem.
-        let class = class.map(|(key, class)| of_key(class, key)).transpose()?;
+        let class = class.map(|(key, class)| of_key(class, key, false)).transpose()?.flatten();
         let is_topic = |class: &Of| completions != 1 && matches!(class, Of::All(_));
         Ok(Self {
-            reasons: reasons.map(|found| read(&found, ("finish reason", ""))).transpose()?,
+            reasons: reasons
+                .map(|found| read(&found, ("finish reason", ""), false))
+                .transpose()?
+                .flatten(),
             ends: ends
-                .map(|(key, found, when)| Ok((of_key(found, key)?, when)))
+                .filter_map(|(key, found, when)| {
+                    let read = of_key(found, key, !words::is_sure_end(key)).transpose()?;
+                    Some(read.map(|of| (of, when)))
+                })
                 .collect::<Result<_>>()?,
             class: class.filter(|class| !is_topic(class)),
         })

@@ -184,7 +184,8 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
     line.sample = text_of(&value["epoch"]).map(|epoch| hash([epoch.as_str()]));
     // Shuffled for each log where the task says so.
     line.choice = line.golds.first().and_then(|gold| choice_of(gold, &value["choices"]));
-    if value.get("output").is_none() && value["error"].as_str().is_none_or(str::is_empty) {
+    let has_error = !value["error"].is_null() && value["error"] != "";
+    if value.get("output").is_none() && !has_error {
         bail!("{name} without `output`, such as a table of its samples: give the log itself");
     }
     let errors = [&value["error"], &value["output"]["error"]];

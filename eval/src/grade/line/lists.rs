@@ -109,20 +109,30 @@ pub(super) fn refuse_tokens(line: &mut Line, found: &Value, several: bool) -> Re
     Ok(())
 }
 
-/// Refuses the pieces of a stream: many short texts, few with a number, of which some, and not all, begin or end with a
-/// blank.
+/// Refuses the pieces of a stream: many short texts, few with a number and none with a box, of which some, and not all,
+/// begin or end with a blank, and some go on within a word or a sentence.
 pub(super) fn refuse_pieces(line: &Line, items: &[&Value]) -> Result<()> {
     /// Fewest pieces, and most bytes of one on average.
     const LEAST: (usize, usize) = (5, 20);
+    /// Least bytes of all if pieces go on within words alone, as answers may begin with small letters.
+    const LEAST_OF_WORDS: usize = 60;
     let Some(texts) = items.iter().map(|item| item.as_str()).collect::<Option<Vec<&str>>>() else {
         return Ok(());
     };
     let count = |is: &dyn Fn(&str) -> bool| texts.iter().filter(|text| is(text)).count();
     let all = texts.len();
     let is_joint = |text: &str| text.starts_with(' ') || text.ends_with(' ');
+    let bytes = texts.iter().map(|text| text.len()).sum::<usize>();
+    let goes_on = |text: &&str| {
+        text.starts_with(['.', ',', ';', ':', '!', '?', ')', '}'])
+            || bytes > LEAST_OF_WORDS && text.starts_with(char::is_lowercase)
+    };
+    let has_box = |text: &&str| text.contains("\\boxed{") && text.contains('}');
     let different = texts.iter().collect::<HashSet<_>>().len();
     if all >= LEAST.0
-        && texts.iter().map(|text| text.len()).sum::<usize>() < LEAST.1 * all
+        && bytes < LEAST.1 * all
+        && texts.iter().skip(1).any(goes_on)
+        && !texts.iter().any(has_box)
         && (2 * different > all || all > 26)
         && (all.div_ceil(8)..all).contains(&count(&is_joint))
         && 2 * count(&|text| text.contains(|c: char| c.is_ascii_digit())) < all

@@ -107,6 +107,11 @@ pub(super) enum PartialVerdict {
 }
 
 impl Line {
+    /// A hash of its document.
+    pub(super) fn document(&self) -> u64 {
+        self.variant.unwrap_or_default() ^ hash([self.id.as_deref().unwrap_or_default()])
+    }
+
     /// How messages call the problem.
     pub(super) fn shown(&self) -> String {
         match (&self.id, &self.prompt) {
@@ -320,7 +325,7 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
         None => Format::read(value, key)?,
     };
     if !line.format.is_own() {
-        each::Each::of(value, line.answers.len())
+        each::Each::of_harness(value, line.answers.len())
             .with_context(|| line.shown())?
             .end(&mut line.answers);
         line.sample = line.sample.or_else(|| own::sample_of(value));

@@ -51,7 +51,8 @@ pub(super) fn models_of(object: &Value) -> impl Iterator<Item = String> {
 
 /// The model that a record names, also in an object of its settings: its path and its version are parts of its name.
 pub(super) fn models_in(value: &Value) -> Option<String> {
-    let inner = ["config", "metadata"].iter().filter_map(|key| text_of(&get(value, key)?["model"]));
+    // The one in `metadata` may be whoever wrote the problem.
+    let inner = get(value, "config").and_then(|config| text_of(&config["model"]));
     let mut models: Vec<String> = models_of(value).chain(inner).collect();
     models.dedup();
     (!models.is_empty()).then(|| models.join(", "))

@@ -49,14 +49,20 @@ const WRITER: &str = "model llm generated assistant text decoded predicted";
 const WORKING: &str = "cot rationale reasoning trace chain of thought working";
 /// Names that say whether a completion ended by itself, and whether it was cut off.
 const ENDED: &str = "\
-    is_finished finished is_complete completed is_reasoning_complete has_eos ended_with_eos eos_reached hit_eos ended \
-    terminated stopped finished_naturally";
+    is_finished finished is_complete completed is_reasoning_complete has_eos ended_with_eos eos_reached hit_eos \
+    finished_naturally";
 const CUT: &str = "\
     is_truncated truncated was_truncated stopped_limit hit_limit cut_off clipped is_clipped cutoff incomplete \
-    is_incomplete unfinished overlong is_overlong over_length no_eos timed_out";
-/// Words of which one of each kind says that it was cut off: `length_exceeded`.
+    is_incomplete unfinished overlong is_overlong over_length no_eos";
+/// Words of which one of each kind says that it was cut off: `length_exceeded`; and those that may stand beside them,
+/// as limits are also those of prompts, tools, turns and costs.
 const PASSED: &str = "exceeded exceeds exceed reached reaches hit";
-const LIMIT: &str = "limit length max tokens budget";
+const LIMIT: &str = "limit length max tokens";
+const LIMITED: &str = "is was has the token new seq sequence completion output response generation";
+/// Names of ends whose numbers are yes or no as well.
+const SURE_ENDS: &str = "\
+    is_finished finished is_truncated truncated was_truncated stopped_limit hit_limit hit_max_tokens is_complete completed \
+    is_reasoning_complete has_eos ended_with_eos cut_off clipped is_clipped hit_length_limit reached_max_tokens";
 /// Words of what a program says of a problem or a sample.
 const OTHER: &str = "\
     id ids idx index hash uid uuid num n count len length size tokens score scores time date model generated pred \
@@ -127,7 +133,10 @@ fn by_words(name: &str) -> Kind {
     let known = [GOLD, GOLD_BESIDE, NEUTRAL];
     if MAYBE_GOLD.contains(&words.as_slice()) {
         Kind::MaybeGold
-    } else if any(PASSED) && any(LIMIT) && !any("num n count rate reward penalty not") {
+    } else if any(PASSED)
+        && any(LIMIT)
+        && words.iter().all(|word| [PASSED, LIMIT, LIMITED].iter().any(|all| is_in(word, all)))
+    {
         Kind::Cut
     } else if is_gold && words.iter().all(|word| known.iter().any(|words| is_in(word, words))) {
         Kind::Gold
@@ -170,6 +179,11 @@ fn is_condition(words: &[&str]) -> bool {
     matches!(words, ["top", "p" | "k"] | ["min", "p"] | ["topp" | "topk"] | ["run", "name"])
         || has("max") && (has("tokens") || has("length"))
         || matches!(words, ["prompt", "version" | "name" | "style" | "type" | "variant" | "format"])
+}
+
+/// Whether a name of an end can mean nothing else.
+pub(super) fn is_sure_end(name: &str) -> bool {
+    SURE_ENDS.split(' ').any(|one| one == name)
 }
 
 /// Whether a name says that a model wrote what it holds.
@@ -218,11 +232,11 @@ mod tests {
                 "truncated length_exceeded reached_max_length max_tokens_reached overlong no_eos",
                 Kind::Cut,
             ),
-            ("finished has_eos terminated", Kind::Ended),
+            ("finished has_eos eos_reached", Kind::Ended),
             (
                 "correct true std is_correct reference_length gold_index generated_code task_id dataset_index judge_model \
                  answer target label final_output num_choices n reward_model output trace label_list correct_list \
-                 full_solution solution_text",
+                 full_solution solution_text terminated stopped timed_out prompt_length_exceeded tool_limit_reached",
                 Kind::Other,
             ),
         ] {

@@ -339,3 +339,9 @@ fn start(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     reader.take(START as u64).read_to_end(&mut start)?;
     Ok(start)
 }
+
+/// Whether a record ends in the middle: one that is whole and wrong was not cut off.
+pub(super) fn is_cut_off(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<serde_json::Error>().is_some_and(serde_json::Error::is_eof)
+        || error.is::<std::str::Utf8Error>()
+}
