@@ -8,15 +8,15 @@ use memchr::memchr2;
 use serde_json::{Map, Value};
 
 use super::known_columns::QUESTIONS;
-use super::unused::BESIDE;
-use super::{Row, chat, names, text};
+use super::{Row, chat, text};
 use crate::{DataError, Result};
 use crate::{json, python_list};
 use tealight_core::lines::Lines;
 
-/// Words of the names of texts beside the rows of a document that are about the file, besides [`BESIDE`].
-const OF_FILE: &str =
-    "title description keywords canary citation homepage abstract about note metric metrics";
+/// Names of texts beside the rows of a document that belong to every row.
+const PASSAGES: [&str; 5] = ["passage", "article", "story", "paragraph", "context"];
+/// Least words of such a text.
+const LEAST_WORDS: usize = 3;
 /// Most bytes that these texts may come to in all rows.
 const MAX_BESIDE: usize = 256 << 20;
 
@@ -142,7 +142,7 @@ fn of_object(mut fields: Map<String, Value>) -> std::result::Result<Vec<Value>, 
             }
         )),
         [name] => match fields.remove(name) {
-            Some(Value::Array(rows)) => with_texts(rows, fields),
+            Some(Value::Array(rows)) => with_passages(rows, fields),
             _ => Ok(Vec::new()),
         },
         names => Err(format!(
@@ -152,24 +152,21 @@ fn of_object(mut fields: Map<String, Value>) -> std::result::Result<Vec<Value>, 
     }
 }
 
-/// The rows with the texts, and lists of texts, that stand beside them and are not about the file: a passage, choices.
-fn with_texts(
+/// The rows with the passages that stand beside them, where they do not hold whole prompts.
+fn with_passages(
     rows: Vec<Value>,
-    fields: Map<String, Value>,
+    mut fields: Map<String, Value>,
 ) -> std::result::Result<Vec<Value>, String> {
-    let is_text = |value: &Value| match value {
-        Value::Array(items) => !items.is_empty() && items.iter().all(Value::is_string),
-        value => value.as_str().is_some_and(|text| !text.trim().is_empty()),
-    };
-    let is_of_file = |word: &String| names::is_in(BESIDE, word) || names::is_in(OF_FILE, word);
-    let is_asked = |name: &str| !names::words(name).iter().any(is_of_file);
-    let texts = fields.into_iter().filter(|(name, value)| is_asked(name) && is_text(value));
-    let texts: Vec<(String, Value)> = texts.collect();
-    match texts.iter().find(|(_, it)| it.to_string().len() > MAX_BESIDE / rows.len()) {
-        Some((name, _)) => {
-            Err(format!("`{name}` is too long to be shown with each row: shorten it"))
-        }
-        None => Ok(rows.into_iter().map(|row| with(row, texts.clone())).collect()),
+    let are_prompts = rows.iter().any(|row| row.get("prompt").is_some());
+    let is_prose = |text: &str| text.split_whitespace().count() >= LEAST_WORDS;
+    fields.retain(|name, value| {
+        let is_passage = PASSAGES.contains(&name.to_lowercase().as_str()) && !are_prompts;
+        is_passage && value.as_str().is_some_and(is_prose)
+    });
+    let length: usize = fields.values().map(|text| text.to_string().len()).sum();
+    match fields.keys().next().filter(|_| length > MAX_BESIDE / rows.len()) {
+        Some(name) => Err(format!("`{name}` is too long to be shown with each row: shorten it")),
+        None => Ok(rows.into_iter().map(|row| with(row, fields.clone())).collect()),
     }
 }
 
@@ -185,20 +182,28 @@ fn with(mut row: Value, columns: impl IntoIterator<Item = (String, Value)>) -> V
 
 /// The rows of an object of columns, each a list, or as pandas has it an object with the numbers of rows.
 fn of_columns(fields: &Map<String, Value>) -> Option<Vec<Value>> {
-    let column = |(name, value): (&String, &Value)| match value {
-        Value::Array(items) => Some((name.clone(), items.clone())),
-        Value::Object(items) if items.keys().all(|key| key.parse::<usize>().is_ok()) => {
-            Some((name.clone(), items.values().cloned().collect()))
+    let asks = fields.keys().any(|name| QUESTIONS.contains(&name.as_str()));
+    let first = fields.values().next().filter(|_| asks && fields.len() > 1)?;
+    let row = |cell: &dyn Fn(&Value) -> Option<Value>| {
+        let cells = fields.iter().map(|(name, column)| Some((name.clone(), cell(column)?)));
+        cells.collect::<Option<_>>().map(Value::Object)
+    };
+    match first {
+        Value::Array(items) => {
+            let is_even =
+                |column: &Value| column.as_array().is_some_and(|it| it.len() == items.len());
+            let rows = (0..items.len()).map(|at| row(&|column| column.get(at).cloned()));
+            fields.values().all(is_even).then(|| rows.collect())?
+        }
+        Value::Object(items) => {
+            let is_even =
+                |column: &Value| column.as_object().is_some_and(|it| it.len() == items.len());
+            let are_numbers = items.keys().all(|key| key.parse::<usize>().is_ok());
+            let rows = items.keys().map(|key| row(&|column| column.get(key).cloned()));
+            (are_numbers && fields.values().all(is_even)).then(|| rows.collect())?
         }
         _ => None,
-    };
-    let columns: Vec<(String, Vec<Value>)> = fields.iter().map(column).collect::<Option<_>>()?;
-    let count = columns.first()?.1.len();
-    let is_even = columns.len() > 1 && columns.iter().all(|(_, items)| items.len() == count);
-    let asks = columns.iter().any(|(name, _)| QUESTIONS.contains(&name.as_str()));
-    let cell =
-        |at: usize| columns.iter().map(move |(name, items)| (name.clone(), items[at].clone()));
-    (is_even && asks).then(|| (0..count).map(|at| Value::Object(cell(at).collect())).collect())
+    }
 }
 
 /// Whether a value is a list of objects.

@@ -192,6 +192,7 @@ impl QuestionColumns {
         refuse_parts(rows, question)?;
         let question = whole_chat(rows, question).unwrap_or(question);
         rows.iter().try_for_each(variables::refuse_other_forms)?;
+        variables::refuse_other_history(rows, question)?;
         let has_input = question == "instruction" && is_filled(rows, "input");
         if has_input {
             refuse_no_text(rows.iter(), question, "input")?;

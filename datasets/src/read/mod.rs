@@ -147,6 +147,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     let path = files.first().map_or(Path::new(""), PathBuf::as_path);
     let lost = [notes::restore_commands(&mut rows), names::restore_case(&mut rows, columns)];
     rows.iter_mut().for_each(shapes::flatten);
+    shapes::join_turns(&mut rows, columns);
     identify(&mut rows);
     if let Some(first) = rows.first()
         && text_to_sql::is_layout(first)

@@ -22,7 +22,7 @@ const SURE: [&str; 10] =
 const ANSWERS_OF: [&str; 10] =
     list("answer|answers|ans|solution|solutions|value|val|output|result|text");
 /// The same of a name that is nothing else.
-const ALONE: [&str; 4] = ["answer", "answers", "ideal", "solutions"];
+const ALONE: [&str; 3] = ["answer", "answers", "ideal"];
 /// Other names of columns that may hold the gold answer, or something else.
 const MAYBE: [&str; 10] = list(
     "ans|answer value|answer val|answer str|answer text|answer key|parsed answer|extracted answer|\
@@ -120,10 +120,7 @@ pub(super) fn question(rows: &[Row]) -> Option<&str> {
     let holds = |name: &str, is: fn(&str) -> bool| {
         rows.iter().any(|row| row.text(name).is_some_and(|text| is(text.trim())))
     };
-    // Chinese and Japanese have no blanks.
-    let asks = |name: &str| {
-        holds(name, |it| it.contains(' ') || it.chars().filter(|c| *c > '\u{2e80}').count() > 4)
-    };
+    let asks = |name: &str| holds(name, is_phrase);
     // A short question is one too; a number may be that of a question.
     let is_asked = |name: &str| holds(name, |text| text.contains(char::is_alphabetic));
     let other = || {
@@ -132,6 +129,11 @@ pub(super) fn question(rows: &[Row]) -> Option<&str> {
             .find_map(|known| names().find(|name| words(name).join(" ") == *known && asks(name)))
     };
     names().find(|name| is_question(name) && is_asked(name)).or_else(other)
+}
+
+/// Whether a text is of several words; Chinese and Japanese have no blanks.
+pub(super) fn is_phrase(text: &str) -> bool {
+    text.contains(' ') || text.chars().filter(|c| *c > '\u{2e80}').count() > 4
 }
 
 /// Whether a name says that its column holds the question.

@@ -10,6 +10,7 @@ use parquet::record::Field;
 use parquet::schema::types::Type;
 use serde_json::{Map, Value, json};
 
+use super::choice_columns::{self, ChoiceColumns};
 use super::{Row, chat, file};
 use crate::{DataError, Result};
 
@@ -34,23 +35,30 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
         values.iter_mut().for_each(|(name, value)| chat::strip_fillers(name, value));
         rows.push(Row::new(index + 1, values));
     }
+    schema.name_classes(&mut rows);
     Ok(rows)
 }
 
 /// What the schema of a file says of its columns.
 pub(super) struct Schema {
     nanoseconds: Vec<String>,
-    /// The features of `datasets`, by column.
-    features: Value,
+    /// The names of the classes of each column that is a ClassLabel of `datasets`.
+    classes: Vec<(String, Vec<String>)>,
 }
 
 impl Schema {
     pub(super) fn new(file: &FileMetaData) -> Self {
         let mut notes = file.key_value_metadata().into_iter().flatten();
         let note = notes.find(|note| note.key == "huggingface").and_then(|it| it.value.as_deref());
-        let note: Option<Value> = note.and_then(|text| serde_json::from_str(text).ok());
-        let features = note.map_or(Value::Null, |mut note| note["info"]["features"].take());
-        Self { nanoseconds: nanoseconds(file.schema()), features }
+        let note: Value = note.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let features = note["info"]["features"].as_object().into_iter().flatten();
+        let classes = features.filter(|(_, feature)| feature["_type"] == "ClassLabel");
+        let names = |feature: &Value| {
+            let names = feature["names"].as_array()?.iter();
+            names.map(|name| Some(name.as_str()?.to_owned())).collect::<Option<Vec<_>>>()
+        };
+        let classes = classes.filter_map(|(name, it)| Some((name.clone(), names(it)?))).collect();
+        Self { nanoseconds: nanoseconds(file.schema()), classes }
     }
 
     /// A row as a JSON object.
@@ -59,33 +67,34 @@ impl Schema {
             Field::Long(time) if self.nanoseconds.contains(name) => {
                 (name.clone(), value(&Field::TimestampMicros(time / 1000)))
             }
-            field => (name.clone(), named(value(field), &self.features[name])),
+            field => (name.clone(), value(field)),
         };
         row.get_column_iter().map(cell).collect()
     }
-}
 
-/// A value whose numbers of a ClassLabel are its names, but for names that are these numbers.
-fn named(value: Value, feature: &Value) -> Value {
-    match value {
-        Value::Number(number) if feature["_type"] == "ClassLabel" => {
-            let name = number.as_u64().and_then(|at| feature["names"][at as usize].as_str());
-            name.filter(|name| *name != number.to_string())
-                .map_or(Value::Number(number), Value::from)
+    /// Writes the names of classes for their numbers, but for names that are these numbers, and where there may be
+    /// choices, which the numbers tell.
+    fn name_classes(&self, rows: &mut [Row]) {
+        let Some(first) = rows.first().filter(|_| !self.classes.is_empty()) else { return };
+        let is_column = |name: &String| first.values.contains_key(name);
+        let is_plain = |rows: &[Row]| {
+            matches!(ChoiceColumns::detect(rows, None), Ok(None))
+                && choice_columns::possible(rows).is_empty()
+        };
+        if self.classes.iter().any(|(_, names)| names.iter().any(is_column)) || !is_plain(rows) {
+            return;
         }
-        Value::Array(items) => {
-            let inner = [&feature["feature"], &feature[0]].into_iter().find(|it| !it.is_null());
-            let inner = inner.unwrap_or(&Value::Null);
-            items.into_iter().map(|item| named(item, inner)).collect()
+        for row in rows {
+            for (column, names) in &self.classes {
+                if let Some(cell) = row.values.get_mut(column)
+                    && let Some(at) = cell.as_u64()
+                    && let Some(name) = names.get(at as usize)
+                    && *name != at.to_string()
+                {
+                    *cell = name.as_str().into();
+                }
+            }
         }
-        Value::Object(fields) => {
-            let cell = |(name, value)| {
-                let value = named(value, &feature[&name]);
-                (name, value)
-            };
-            fields.into_iter().map(cell).collect()
-        }
-        other => other,
     }
 }
 
@@ -209,8 +218,8 @@ mod tests {
         assert_eq!(answers(r#"["no", "yes"]"#), [json!("yes"), json!("no"), json!(-1)]);
         assert_eq!(answers(r#"["20", "10"]"#), [json!("10"), json!("20"), json!(-1)]);
         assert_eq!(answers(r#"["0", "1"]"#), [json!(1), json!(0), json!(-1)]);
-        let feature = json!({"feature": {"k": {"names": ["x"], "_type": "ClassLabel"}}});
-        assert_eq!(named(json!([{"k": 0, "n": 0}]), &feature), json!([{"k": "x", "n": 0}]));
+        // A column is called by the name of a class.
+        assert_eq!(answers(r#"["question", "other"]"#), [json!(1), json!(0), json!(-1)]);
     }
 
     #[test]

@@ -243,11 +243,11 @@ impl Layout {
                 return Ok(None);
             }
         }
-        if let Prompt::Chat(messages) = &mut prompt {
-            let at = messages.iter().take_while(|turn| turn.role == "system").count();
-            messages.splice(at..at, variables::history(row));
-        }
         if let QuestionColumns::Found { context, system, has_input, .. } = &self.question {
+            if let Prompt::Chat(messages) = &mut prompt {
+                let at = messages.iter().take_while(|turn| turn.role == "system").count();
+                messages.splice(at..at, variables::history(row));
+            }
             let text = |name: &str| {
                 let text = row.values.get(name).and_then(plain)?.trim().to_owned();
                 Some(text).filter(|text| !text.is_empty())

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::known_columns::{CONVERSATIONS, QUESTIONS};
-use super::{Row, chat, names};
+use super::{Columns, Row, chat, names};
 use crate::python_list;
 
 /// Brings a row into the usual shape; most are in it.
@@ -12,7 +12,6 @@ pub(super) fn flatten(row: &mut Row) {
         row.values = values;
     }
     lift(&mut row.values);
-    join_turns(&mut row.values);
     for name in CONVERSATIONS.into_iter().chain(["prompt"]) {
         if let Some(value) = row.values.get_mut(name)
             && let Some(turns) = turns_of_lists(value).or_else(|| turns_of_pairs(value))
@@ -115,17 +114,32 @@ fn lift(values: &mut Map<String, Value>) {
     }
 }
 
-/// Makes a chat of columns `user` (or `human`) and `assistant`, where the row asks nothing otherwise.
-fn join_turns(values: &mut Map<String, Value>) {
+/// Makes chats of columns `user` (or `human`) and `assistant`, where no row asks anything otherwise and the user names
+/// no column.
+pub(super) fn join_turns(rows: &mut [Row], columns: &Columns) {
     let is_turn = |name: &str| ["user", "human", "assistant"].contains(&name);
-    if QUESTIONS.iter().any(|name| values.contains_key(*name)) {
+    let is_open = columns.prompt.is_none()
+        && columns.answer.is_none()
+        && columns.prompting.template.is_none()
+        && !columns.are_read();
+    let asks = |row: &Row| QUESTIONS.iter().any(|name| row.values.contains_key(*name));
+    if !is_open || rows.iter().any(asks) || names::question(rows).is_some() {
         return;
     }
-    let turns = values.iter().filter(|(name, _)| is_turn(name));
-    let pair: Map<_, _> = turns.map(|(name, value)| (name.clone(), value.clone())).collect();
-    if let Some(chat) = turns_of_pairs(&json!([pair])) {
-        values.retain(|name, _| !is_turn(name));
-        values.insert("messages".into(), chat);
+    let chat = |row: &Row| {
+        let turns = row.values.iter().filter(|(name, _)| is_turn(name));
+        let pair: Map<_, _> = turns.map(|(name, value)| (name.clone(), value.clone())).collect();
+        turns_of_pairs(&json!([pair]))
+    };
+    let Some(chats) = rows.iter().map(chat).collect::<Option<Vec<_>>>() else { return };
+    // Names of users and models are no turns.
+    let is_phrase = |chat: &Value| chat[0]["content"].as_str().is_some_and(names::is_phrase);
+    if !chats.iter().any(is_phrase) {
+        return;
+    }
+    for (row, chat) in rows.iter_mut().zip(chats) {
+        row.values.retain(|name, _| !is_turn(name));
+        row.values.insert("messages".into(), chat);
     }
 }
 

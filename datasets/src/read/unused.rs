@@ -20,7 +20,7 @@ const THOUGHTS: [&str; 8] =
 
 /// Words of the names of columns that are no part of a question: where a row is from, what it is about, how hard it is,
 /// what its answer is.
-pub(super) const BESIDE: &str = "id ids uid uuid idx ind index key hash md5 sha source src origin original dataset data url \
+const BESIDE: &str = "id ids uid uuid idx ind index key hash md5 sha source src origin original dataset data url \
                       uri link href path file filename split subset level difficulty grade rating score scores \
                       point points type kind category categories topic subtopic subject domain field area tag tags \
                       skill skills ability lang language locale license date time timestamp year month day version \

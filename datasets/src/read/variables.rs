@@ -4,11 +4,13 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::Row;
 use super::chat::{TOOLS, without_nulls};
+use super::choice_columns::is_empty;
 use super::layout::QuestionColumns;
+use super::problem::prompt_of;
+use super::{Row, names};
 use crate::verify::short;
-use tealight_core::Message;
+use tealight_core::{Message, Prompt};
 
 /// The column of other variables.
 const VARIABLES: &str = "chat_template_kwargs";
@@ -73,6 +75,31 @@ pub(super) fn history(row: &Row) -> Vec<Message> {
     pairs.into_iter().flatten().flatten().collect()
 }
 
+/// Refuses earlier turns that some rows have in another form, that stand before a chat with turns of its own, or that
+/// are moves of a game.
+pub(super) fn refuse_other_history(rows: &[Row], question: &str) -> Result<(), String> {
+    if rows.iter().all(|row| history(row).is_empty()) {
+        return Ok(());
+    }
+    let is_other = |row: &Row| {
+        let is_filled = row.values.get(HISTORY).is_some_and(|value| !is_empty(value));
+        is_filled && history(row).is_empty()
+    };
+    let is_reply = |turn: &Message| turn.role == "assistant";
+    let is_chat = |row: &Row| match prompt_of(row, question) {
+        Ok(Some(Prompt::Chat(turns))) => turns.iter().any(is_reply),
+        _ => false,
+    };
+    let is_said = rows.iter().flat_map(history).any(|turn| names::is_phrase(&turn.content));
+    match is_said && !rows.iter().any(|row| is_other(row) || is_chat(row)) {
+        true => Ok(()),
+        false => {
+            Err("column `history` holds earlier turns: write the whole chat in a column `messages`"
+                .into())
+        }
+    }
+}
+
 /// Refuses columns that say what the model is told, in a form that is not read: OpenAI's older tools.
 pub(super) fn refuse_other_forms(row: &Row) -> Result<(), String> {
     let items =
@@ -89,8 +116,8 @@ pub(super) fn refuse_other_forms(row: &Row) -> Result<(), String> {
 pub(super) fn note(rows: &[Row], question: &QuestionColumns) -> String {
     let has_variables = |row: &Row| row.values.get(VARIABLES).is_some_and(|value| !value.is_null());
     let mut note = String::new();
-    // A template writes all turns.
-    let is_shown = *question != QuestionColumns::Template;
+    // A template writes all turns, and a named column is all that is asked.
+    let is_shown = matches!(question, QuestionColumns::Found { .. });
     if is_shown && rows.iter().any(|row| !history(row).is_empty()) {
         note.push_str(&format!(", earlier turns = `{HISTORY}`"));
     }
