@@ -3,7 +3,6 @@
 //! The struct is both a clap `Args` and a serde type: an option is written once. Keys are flags' names with `-` or `_`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io::Read;
 
 use anyhow::{Context, Result, bail};
@@ -253,26 +252,6 @@ fn nearest(known: &BTreeMap<String, String>, key: &str) -> String {
     }
 }
 
-/// Long flags with `_` for `-`, as TRL users type them; a value that begins with `--` stays as it is.
-pub(super) fn kebab_case(program: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let command = arguments.get(1).and_then(|name| program.find_subcommand(name)).cloned();
-    let takes_any = |word: &str| {
-        let Some(name) = word.strip_prefix("--") else { return false };
-        let mut options = command.iter().flat_map(Command::get_arguments);
-        options.any(|it| it.get_long() == Some(name) && it.is_allow_hyphen_values_set())
-    };
-    let mut is_value = false;
-    for argument in arguments.iter_mut().take_while(|argument| *argument != "--") {
-        let Some(text) = argument.to_str() else { continue };
-        if let (false, Some(text)) = (is_value, text.strip_prefix("--")) {
-            let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
-            *argument = format!("--{}{value}", name.replace('_', "-")).into();
-        }
-        is_value = !is_value && argument.to_str().is_some_and(takes_any);
-    }
-    arguments
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,21 +366,5 @@ mod tests {
         file.as_file().set_len(MAX_SETTINGS + 1).unwrap();
         let error = read().unwrap_err().to_string();
         assert!(error.contains("larger than"), "{error}");
-    }
-
-    #[test]
-    fn snake_case_flags_are_accepted() {
-        let program = crate::cli::commands::command();
-        let kebab_case = |line: &str| {
-            let given = kebab_case(&program, line.split(' ').map(Into::into).collect());
-            given.join(" ".as_ref()).into_string().unwrap()
-        };
-        let train = "tealight train --max-steps=a_b --max-steps a_b --of-trl 1 -- --a_b";
-        assert_eq!(
-            kebab_case("tealight train --max_steps=a_b --max_steps a_b --of_trl 1 -- --a_b"),
-            train
-        );
-        let verify = "tealight verify --gold --x_1 --answer=--x_1";
-        assert_eq!(kebab_case(verify), verify);
     }
 }

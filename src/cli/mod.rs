@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
     }
     let arguments: Vec<_> = std::env::args_os().collect();
     let mut command = commands::command_as(Layout::of_arguments(&arguments));
-    let arguments = config_merge::kebab_case(&command, arguments);
+    let arguments = trl_names::kebab_case(&command, arguments);
     let matches = match command.try_get_matches_from_mut(&arguments) {
         Ok(matches) => matches,
         Err(error) => {
@@ -161,7 +161,7 @@ fn report(error: &anyhow::Error) -> u8 {
 pub fn check(arguments: &[String]) -> Result<()> {
     let mut program = commands::command();
     let arguments = arguments.iter().map(Into::into).collect();
-    let arguments = config_merge::kebab_case(&program, arguments);
+    let arguments = trl_names::kebab_case(&program, arguments);
     let matches = program.try_get_matches_from_mut(&arguments).map_err(|error| {
         if let Some(hint) = hint(&error, &program, &arguments) {
             return anyhow!("{hint}");

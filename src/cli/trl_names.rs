@@ -284,6 +284,26 @@ pub(super) fn short(name: &str) -> Option<&'static str> {
     SHORT.iter().find(|(known, _)| *known == name).map(|(_, ours)| *ours)
 }
 
+/// Long flags with `_` for `-`, as TRL users type them; a value that begins with `--` stays as it is.
+pub(super) fn kebab_case(program: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let command = arguments.get(1).and_then(|name| program.find_subcommand(name)).cloned();
+    let takes_any = |word: &str| {
+        let Some(name) = word.strip_prefix("--") else { return false };
+        let mut options = command.iter().flat_map(Command::get_arguments);
+        options.any(|it| it.get_long() == Some(name) && it.is_allow_hyphen_values_set())
+    };
+    let mut is_value = false;
+    for argument in arguments.iter_mut().take_while(|argument| *argument != "--") {
+        let Some(text) = argument.to_str() else { continue };
+        if let (false, Some(text)) = (is_value, text.strip_prefix("--")) {
+            let (name, value) = text.split_at(text.find('=').unwrap_or(text.len()));
+            *argument = format!("--{}{value}", name.replace('_', "-")).into();
+        }
+        is_value = !is_value && argument.to_str().is_some_and(takes_any);
+    }
+    arguments
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -307,5 +327,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn snake_case_flags_are_accepted() {
+        let program = commands::command();
+        let kebab_case = |line: &str| {
+            let given = kebab_case(&program, line.split(' ').map(Into::into).collect());
+            given.join(" ".as_ref()).into_string().unwrap()
+        };
+        let train = "tealight train --max-steps=a_b --max-steps a_b --of-trl 1 -- --a_b";
+        assert_eq!(
+            kebab_case("tealight train --max_steps=a_b --max_steps a_b --of_trl 1 -- --a_b"),
+            train
+        );
+        let verify = "tealight verify --gold --x_1 --answer=--x_1";
+        assert_eq!(kebab_case(verify), verify);
     }
 }

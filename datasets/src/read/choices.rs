@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::choice_columns::{ChoiceColumns, items, possible};
 use super::choice_keys::{ALL, KEYS, Key, Reading, Way, keys, reading};
-use super::choice_marks::{amount, number_of, numbered, without_marker};
+use super::choice_marks::{amount, number_of, without_marker};
 use super::gold_value::{Gold, is_same as is_equal, plain, worked};
 use super::right_choices::{are_marked, marked};
 use super::{Row, nested};
@@ -217,12 +217,7 @@ impl Choices {
         let placed = places.iter().zip(&texts);
         let bare = placed.map(|(at, text)| without_marker(text, *at)).collect::<Option<_>>();
         texts = bare.unwrap_or(texts);
-        let mut labels: Vec<_> = places.iter().filter_map(|at| labels.get(*at).cloned()).collect();
-        if labels.is_empty()
-            && let Some(numbered) = numbered(&texts, &places)
-        {
-            (labels, texts) = numbered;
-        }
+        let labels = places.iter().filter_map(|at| labels.get(*at).cloned()).collect();
         let is_right_size = (2..=MOST).contains(&texts.len());
         is_right_size.then_some(Self { texts, labels, places, are_numbers: false })
     }
