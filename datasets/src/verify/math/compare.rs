@@ -72,6 +72,16 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             same_region(gold, answer, fuel)
                 || (is_value && chains(&Answer::clone(set), answer, equal, fuel))
         }
+        (Answer::Member(a, set), Answer::Member(b, other)) => {
+            (is_name(a) && is_name(b) || equal(a, b, fuel)) && equal(set, other, fuel)
+        }
+        // An interval is no list of its ends.
+        (Answer::Member(name, set), other) | (other, Answer::Member(name, set))
+            if !is_name(name) && !matches!(**name, Answer::Value(_))
+                || matches!((&**set, other), (Answer::Tuple(..), Answer::List(_))) =>
+        {
+            false
+        }
         (Answer::Member(_, set), other) => equal(set, other, fuel),
         (other, Answer::Member(_, set)) => equal(other, set, fuel),
         (Answer::Words(a), Answer::Words(b)) => same_words(a, b),
@@ -105,11 +115,14 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     match (gold, answer) {
         (Answer::Tuple(open, a, close), Answer::Tuple(left, b, right)) => {
             // Two entries may be an interval, whose brackets matter.
-            let is_same = a.len() != 2
-                || ((*open == '[') == (*left == '[') && (*close == ']') == (*right == ']'));
-            is_same && in_order(a, b, fuel)
+            let brackets = |open: char, close: char| (open == '[', close == ']');
+            let is_same = a.len() != 2 || brackets(*open, *close) == brackets(*left, *right);
+            is_same && same_values(a, b, fuel)
         }
-        (Answer::Tuple(_, a, _), Answer::List(b)) => in_order(a, b, fuel),
+        (Answer::Tuple(open, a, close), Answer::List(b)) => {
+            let is_interval = a.len() == 2 && (*open == '[' || *close == ']');
+            !is_interval && in_order(a, b, fuel)
+        }
         (Answer::List(a), Answer::Tuple(_, b, _)) => unordered(a, b, fuel),
         (Answer::Set(a) | Answer::List(a), Answer::Set(b) | Answer::List(b)) => {
             // `y = x + 4` may be the line of an equation that is not solved.
@@ -262,7 +275,8 @@ fn by_names(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> Option<bool> {
             if are_roots && matches!(answer, Answer::List(_) | Answer::Set(_)) {
                 return Some(equal(&Answer::List(by_convention(named)), answer, fuel));
             }
-            unnamed(answer)?.map_or(Some(false), |b| Some(in_order(&by_convention(named), b, fuel)))
+            unnamed(answer)?
+                .map_or(Some(false), |b| Some(same_values(&by_convention(named), b, fuel)))
         }
         (None, Some(named)) => {
             // The coordinates of a line
@@ -287,6 +301,12 @@ fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) 
             let other = b.iter().find(|(other, _)| other == name);
             other.is_some_and(|(_, other)| equal(value, other, fuel))
         })
+}
+
+/// Whether values with names are the same in order, with any letter for a parameter: `x = 2t, y = t`.
+fn same_values(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
+    let [line, other] = [a, b].map(|values| Answer::Tuple('(', values.to_vec(), ')'));
+    in_order(a, b, fuel) || same_points((&line, None), (&other, None), equal, fuel)
 }
 
 fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {

@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::alphabet::{is_function, is_sign};
 use super::lex::Token;
 use super::parse::Parser;
-use super::tree::{BESIDE, Constant, Expr, cross, is_proper, radians, times};
+use super::tree::{BESIDE, Constant, Expr, OF, cross, is_proper, radians, times};
 
 impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
@@ -196,7 +196,7 @@ impl Parser {
         }
     }
 
-    fn bracketed(&mut self, close: char) -> Option<Expr> {
+    pub(super) fn bracketed(&mut self, close: char) -> Option<Expr> {
         self.at += 1;
         let outer = std::mem::replace(&mut self.in_bars, false);
         let inner = self.sum();
@@ -236,6 +236,9 @@ impl Parser {
                 return Some(Expr::call("root", vec![degree, inner]));
             }
             "sum" | "prod" => return self.series(name),
+            "nabla" => return self.operator(),
+            "Gamma" if self.peek_is('(') => return self.gamma(),
+            "zeta" if self.peek_is('(') => return self.zeta(),
             // Of a complex number, its conjugate; of a letter, a name; of points, a segment, which stays text.
             "overline" | "bar" | "hat" | "widehat" | "tilde" | "widetilde" => {
                 let mark = if name == "overline" { "bar" } else { name.trim_start_matches("wide") };
@@ -277,8 +280,12 @@ impl Parser {
         while self.accept('\'') {
             variable.push('\'');
         }
-        // A factor in brackets after a single letter is a product; `f(x)` is a name in relations.
-        Some(Expr::Variable(variable))
+        let variable = Expr::Variable(variable);
+        let argument = self.attempt(|parser| parser.applied_to(name));
+        Some(match argument {
+            Some(argument) => Expr::call(OF, vec![variable, argument]),
+            None => variable,
+        })
     }
 
     /// Whatever stands below a name, as it is.

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeSet;
 
+use dashu_ratio::RBig;
+
+use super::exact::rational;
 use super::fuel::Fuel;
 use super::members::Equal;
 use super::numeric::approximate;
 use super::scan::is_one_of;
 use super::tree::{Answer, Constant, Expr, Relation};
-use super::values::{same_value, values, variables};
+use super::values::{has_plus_minus, same_value, signs, values, variables};
 
 /// Letters that run over the integers.
 const INDICES: &str = "k|l|m|n|j";
@@ -76,11 +79,14 @@ pub(super) fn same_points(
         };
         Some(items.iter().filter_map(form).flat_map(|(_, value)| variables(value)).collect())
     }
-    let (Some(k), Some(of_gold), Some(of_answer)) = (k, points(gold), points(answer)) else {
-        return false;
+    let (Some(of_gold), Some(of_answer)) = (points(gold), points(answer)) else { return false };
+    // Without a set, letters that mostly are parameters.
+    let only = |names: &BTreeSet<String>, is_known: bool| {
+        let name = names.first().filter(|_| names.len() == 1);
+        name.filter(|name| is_known || is_one_of(name, "t|s|r|u|k|\\lambda|lambda|mu")).cloned()
     };
-    let only = || of_answer.first().filter(|_| of_answer.len() == 1);
-    n.or_else(only).is_some_and(|n| {
+    let Some(k) = &k.cloned().or_else(|| only(&of_gold, false)) else { return false };
+    n.cloned().or_else(|| only(&of_answer, of_gold.len() != 1)).is_some_and(|ref n| {
         !of_gold.contains(n)
             && !of_answer.contains(k)
             && equal(gold, &answer.renamed(n, &Expr::Variable(k.clone())), fuel)
@@ -105,12 +111,15 @@ pub(super) fn half_of_integers(answer: &Answer) -> Option<(&str, i64, bool)> {
 
 /// Whether both run through the same values, all integers: those of multiples of pi, or where the gold says so.
 pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    if same_residues(gold, answer, fuel) {
+        return true;
+    }
     let ((gold, is_whole), (answer, may_be)) = (of_integers(gold), of_integers(answer));
     let (Some((name, a)), Some((other, b))) = (form(gold), form(answer)) else { return false };
     let is_same_name = name.is_none() || other.is_none() || name == other;
     let has_pi = a.holds(&|part| *part == Expr::Constant(Constant::Pi));
     let (Some((first, step)), Some((other, its_step))) =
-        (progression(a, fuel), progression(b, fuel))
+        (progression(a, INDICES, fuel), progression(b, INDICES, fuel))
     else {
         return false;
     };
@@ -130,6 +139,59 @@ pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) 
         && values(&shifted, &other, fuel)
 }
 
+/// Whether both are the integers with the same residues: `\pm 1 \pmod 6`, `1, 5 \pmod 6` and `6k \pm 1`.
+pub(super) fn same_residues(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
+    const MAX_MODULUS: i64 = 100;
+    // Two forms without a modulus may be of one integer each.
+    let is_several = |answer: &Answer| match answer {
+        Answer::Congruence(..) => true,
+        Answer::List(items) | Answer::Set(items) => {
+            matches!(items[..], [Answer::Congruence(..), ..])
+        }
+        other => form(other).is_some_and(|(_, form)| has_plus_minus(form)),
+    };
+    if !is_several(gold) && !is_several(answer) {
+        return false;
+    }
+    let Some(((m, a), (n, b))) = residues(gold, fuel).zip(residues(answer, fuel)) else {
+        return false;
+    };
+    // Over the product of both, which is a period of either.
+    let all = |step: i64, own: &BTreeSet<i64>| -> BTreeSet<i64> {
+        own.iter().flat_map(|first| (*first..m * n).step_by(step as usize)).collect()
+    };
+    m == n && a == b || m.max(n) <= MAX_MODULUS && all(m, &a) == all(n, &b)
+}
+
+/// A modulus, and the residues that an answer allows.
+fn residues(answer: &Answer, fuel: &mut Fuel) -> Option<(i64, BTreeSet<i64>)> {
+    let (mut all, mut modulus) = (BTreeSet::new(), None);
+    let items = match answer {
+        Answer::List(items) | Answer::Set(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    for item in items {
+        let (form, step) = match item {
+            Answer::Congruence(residue, modulus) => (residue, Some(modulus.clone())),
+            other => (form(other)?.1, None),
+        };
+        for form in signs(form) {
+            let (first, step) = match &step {
+                Some(step) => (form, step.clone()),
+                None => progression(&form, "k|l|m|n|j|t|q", fuel)?,
+            };
+            let mut integer = |expr: &Expr| {
+                let value = rational(expr, fuel).filter(RBig::is_int)?;
+                i64::try_from(value.numerator().clone()).ok()
+            };
+            let step = integer(&step)?.checked_abs().filter(|step| *step > 1)?;
+            (*modulus.get_or_insert(step) == step).then_some(())?;
+            all.insert(integer(&first)?.rem_euclid(step));
+        }
+    }
+    Some((modulus?, all))
+}
+
 /// An answer without the set of its letter, and whether this is all integers.
 fn of_integers(answer: &Answer) -> (&Answer, Option<bool>) {
     match answer {
@@ -138,10 +200,10 @@ fn of_integers(answer: &Answer) -> (&Answer, Option<bool>) {
     }
 }
 
-/// The value at 0 and the step of an expression that is linear in its only letter, an index.
-fn progression(expr: &Expr, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
+/// The value at 0 and the step of an expression that is linear in its only letter, one of these.
+fn progression(expr: &Expr, letters: &'static str, fuel: &mut Fuel) -> Option<(Expr, Expr)> {
     let names = variables(expr);
-    let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, INDICES))?;
+    let name = names.first().filter(|name| names.len() == 1 && is_one_of(name, letters))?;
     let at = |value: i64| expr.with(name, &Expr::integer(value));
     let step = |value: i64| Expr::difference(&at(value), &at(value - 1));
     (values(&step(1), &step(2), fuel) && values(&step(1), &step(5), fuel)).then(|| (at(0), step(1)))

@@ -1,7 +1,6 @@
 //! Plain, LaTeX and unicode mathematics to tokens. One table for each alphabet; what is only
 //! decoration (spacing, style, dollars) disappears here.
 
-use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::alphabet::{SIGNS, fold, is_function};
@@ -18,8 +17,8 @@ const MAX_DIGITS: usize = 2000;
 /// One token of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
-    /// A number; `decimals` counts the digits after its point, where it has one.
-    Number { value: RBig, decimals: Option<u32>, digits: String },
+    /// A number; `decimals` is the place of its last digit behind the point, where it has a point or an exponent.
+    Number { value: RBig, decimals: Option<i32>, digits: String },
     /// A letter or a named constant or function, lower-case names without the backslash.
     Name(String),
     /// Words: `\text{...}`, or a run of letters that is no mathematics.
@@ -194,6 +193,7 @@ impl<'a> Lexer<'a> {
         let integer = digits(0);
         let mut end = integer;
         let mut part = 0;
+        let mut exponent = 0;
         // `0..100` is a range and no product.
         if bytes[integer..].starts_with(b"..")
             && bytes.get(integer + 2).is_some_and(u8::is_ascii_digit)
@@ -215,18 +215,17 @@ impl<'a> Lexer<'a> {
         // 0.\overline{3}, 0.(3) are read by the parser; e-notation here.
         let after = &self.rest()[end..];
         let mut taken = end;
-        if let Some(exponent) = after.strip_prefix(['e', 'E']) {
-            let sign = exponent.starts_with(['-', '+']);
-            let tail = &exponent[usize::from(sign)..];
+        if let Some(power) = after.strip_prefix(['e', 'E']) {
+            let sign = power.starts_with(['-', '+']);
+            let tail = &power[usize::from(sign)..];
             let count = tail.bytes().take_while(u8::is_ascii_digit).count();
             let is_number = count > 0
                 && count <= 3
                 && !tail[count..].starts_with(|c: char| c.is_ascii_alphanumeric());
             if is_number {
-                let power: usize = tail[..count].parse().ok()?;
-                let scale = RBig::from(IBig::from(UBig::from(10_u8).pow(power)));
-                value = if exponent.starts_with('-') { value / scale } else { value * scale };
-                has_point = has_point || exponent.starts_with('-');
+                exponent = power[..usize::from(sign) + count].parse().ok()?;
+                value *= RBig::from(10).pow(exponent as isize);
+                has_point = has_point || exponent < 0;
                 taken += 1 + usize::from(sign) + count;
             }
         }
@@ -246,7 +245,8 @@ impl<'a> Lexer<'a> {
             self.at += 1;
             return Some(());
         }
-        self.out.push(Token::Number { value, decimals: has_point.then_some(part as u32), digits });
+        let decimals = has_point.then_some(part as i32 - exponent);
+        self.out.push(Token::Number { value, decimals, digits });
         Some(())
     }
 

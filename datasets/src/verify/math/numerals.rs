@@ -39,7 +39,7 @@ impl Parser {
     pub(super) fn thousands_or_repeating(
         &mut self,
         value: RBig,
-        decimals: Option<u32>,
+        decimals: Option<i32>,
         digits: &str,
     ) -> Option<Expr> {
         let mut all = digits.to_owned();
@@ -64,12 +64,12 @@ impl Parser {
         if all == digits {
             return Some(Expr::Number(value, decimals));
         }
-        let places = all.split_once('.').map_or(0, |(_, part)| part.len() as u32);
+        let places = all.split_once('.').map_or(0, |(_, part)| part.len() as i32);
         Some(Expr::Number(positional(&all, 10)?, (places > 0).then_some(places)))
     }
 
     /// `0.1\overline{6}`, `0.1\bar{6}`, `0.\dot{1}4\dot{2}`, `0.(3)`, `0.333...`: the exact value.
-    fn repeating(&mut self, value: &RBig, decimals: Option<u32>, digits: &str) -> Option<RBig> {
+    fn repeating(&mut self, value: &RBig, decimals: Option<i32>, digits: &str) -> Option<RBig> {
         let part = digits.split_once('.').map_or("", |(_, part)| part);
         let start = self.at;
         let mark = match self.peek()? {

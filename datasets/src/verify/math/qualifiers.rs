@@ -226,11 +226,18 @@ fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
     let mut end = tokens.len();
     let has_bracket = end > 0 && tokens[end - 1] == Token::Symbol(')');
     end -= usize::from(has_bracket);
-    let start = end.checked_sub(3)?;
-    let tail = &tokens[..end];
-    // `\mathbb{N}^*`, `\mathbb{Z}_{>0}`
-    let member = tail.iter().rposition(|token| *token == Token::Symbol('∈'))?;
-    let marks = &tail[(member + 2).min(end)..];
+    let member = tokens[..end].iter().rposition(|token| *token == Token::Symbol('∈'))?;
+    let start = member.checked_sub(1)?;
+    let domain = membership(&tokens[start..end])?;
+    let is_apart = is_apart(tokens, start, has_bracket)?;
+    is_apart.then_some((start, Some(domain)))
+}
+
+/// The set of `k \in \mathbb{Z}`, with its marks: `\mathbb{N}^*`, `\mathbb{Z}_{>0}`.
+pub(super) fn membership(tokens: &[Token]) -> Option<char> {
+    let [Token::Name(_), Token::Symbol('∈'), set, marks @ ..] = tokens else { return None };
+    // `\in {Z}`
+    let marks = if *set == Token::Symbol('{') { &[] } else { marks };
     let are_marks = marks.len() <= 5
         && marks.iter().all(|token| match token {
             Token::Symbol(c) => "^_*+{}>≥".contains(*c),
@@ -238,14 +245,8 @@ fn in_symbols(tokens: &[Token]) -> Option<(usize, Option<char>)> {
             Token::Name(name) => matches!(name.as_str(), "Z" | "N"),
             _ => false,
         });
-    let start = member.checked_sub(1).filter(|_| are_marks).unwrap_or(start);
-    let (Token::Name(_), Token::Symbol('∈')) = (&tokens[start], tokens.get(start + 1)?) else {
-        return None;
-    };
-    let domain = symbol(&tokens[start..end])?;
-    let domain = if domain == 'Z' && !marks.is_empty() { 'N' } else { domain };
-    let is_apart = is_apart(tokens, start, has_bracket)?;
-    is_apart.then_some((start, Some(domain)))
+    let domain = symbol(tokens).filter(|_| are_marks)?;
+    Some(if domain == 'Z' && !marks.is_empty() { 'N' } else { domain })
 }
 
 /// Whether a part of tokens stands in brackets of its own, or behind a comma.

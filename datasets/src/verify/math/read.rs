@@ -128,7 +128,7 @@ fn size(answer: &Answer, fuel: &mut Fuel) -> Option<(f64, Option<f64>)> {
     let (value, scale) = match answer {
         Answer::Value(value) => {
             let place = match value {
-                Expr::Number(_, Some(decimals)) => Some(0.1_f64.powi(*decimals as i32)),
+                Expr::Number(_, Some(decimals)) => Some(0.1_f64.powi(*decimals)),
                 Expr::Number(value, None) => {
                     let digits = value.to_string();
                     Some(10_f64.powi((digits.len() - digits.trim_end_matches('0').len()) as i32))

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use dashu_ratio::RBig;
 
 use super::exact::rational;
-use super::families::with_free_constants;
+use super::families::{same_residues, with_free_constants};
 use super::fuel::Fuel;
 use super::members::Equal;
 use super::names::{application, is_name, letter};
@@ -13,7 +13,7 @@ use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
 use super::scan::{begins, is_one_of};
-use super::tree::{Answer, Expr, Relation};
+use super::tree::{Answer, Expr, OF, Relation};
 use super::values::{values, variables};
 
 /// Equations, assignments and inequalities against anything.
@@ -169,11 +169,7 @@ fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     let primed = |answer: &Answer| match answer {
         Answer::Value(Expr::Variable(name)) => Some(name.clone()),
         // `s'(t)`
-        Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
-            [Expr::Variable(name), Expr::Variable(_)] if name.ends_with('\'') => Some(name.clone()),
-            _ => None,
-        },
-        _ => None,
+        other => application(other).map(|(name, _)| name).filter(|name| name.ends_with('\'')),
     };
     let is_one = |a, b| quotient(a).is_some_and(|name| primed(b) == Some(name));
     is_one(a, b) || is_one(b, a)
@@ -207,7 +203,7 @@ fn is_ten_times(term: &Expr) -> bool {
 fn is_application(expr: &Expr) -> bool {
     let is_unknown = |name: &str| matches!(name, "x" | "y" | "z" | "t");
     match expr {
-        Expr::Call(name, arguments) => match name.as_str() {
+        Expr::Call(name, arguments) if name != OF => match name.as_str() {
             "max" | "min" | "gcd" | "lcm" | "sum" | "prod" => true,
             "sin" | "cos" | "tan" | "cot" => {
                 arguments.iter().all(|one| variables(one).iter().all(|name| !is_unknown(name)))
@@ -219,22 +215,20 @@ fn is_application(expr: &Expr) -> bool {
             matches!(&**base, Expr::Variable(name) if !is_unknown(name))
                 && matches!(**exponent, Expr::Number(..))
         }
-        Expr::Product(factors) => match factors.as_slice() {
-            // `\int_0^1 x^2 dx`, `\lim_{x \to 0} x`
-            [first, ..] if variables(first).iter().any(|name| begins(name, "int_|lim_|iint_")) => {
-                true
-            }
-            [Expr::Variable(function), argument] => {
-                !is_unknown(function)
-                    && (matches!(
-                        argument,
-                        Expr::Number(..) | Expr::Negative(_) | Expr::Quotient(..)
-                    ) && variables(argument).is_empty()
-                        || is_application(argument))
-            }
-            _ => false,
-        },
-        _ => false,
+        // `\int_0^1 x^2 dx`, `\lim_{x \to 0} x`
+        Expr::Product(factors)
+            if factors.first().is_some_and(|first| {
+                variables(first).iter().any(|name| begins(name, "int_|lim_|iint_"))
+            }) =>
+        {
+            true
+        }
+        other => other.application().is_some_and(|(function, argument)| {
+            let is_number =
+                matches!(argument, Expr::Number(..) | Expr::Negative(_) | Expr::Quotient(..));
+            !is_unknown(function)
+                && (is_number && variables(argument).is_empty() || is_application(argument))
+        }),
     }
 }
 
@@ -256,43 +250,32 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
     let minus = Expr::difference;
     match (gold, answer) {
         (Answer::Congruence(a, m), Answer::Congruence(b, n)) => {
+            let is_reversed = |a: &Expr, b: &Expr, fuel: &mut Fuel| {
+                !variables(a).is_empty() && values(a, &Expr::negative(b.clone()), fuel)
+            };
             let is_same = divides(m, minus(a, b));
-            is_same && values(m, n, fuel)
+            (is_same || values(a, b, fuel) || is_reversed(a, b, fuel)) && values(m, n, fuel)
         }
         (Answer::Congruence(residue, modulus), other)
         | (other, Answer::Congruence(residue, modulus)) => {
+            if same_residues(gold, answer, fuel) {
+                return true;
+            }
             let form = other.equation().map_or(other, |(_, value)| value);
             let Answer::Value(form) = form else { return false };
-            let names = variables(form);
-            let Some(name) = names.iter().next().filter(|_| names.len() == 1) else {
-                let is_number = names.is_empty() && matches!(gold, Answer::Value(_));
-                // `23 \bmod 10` is left to work out.
-                let number = |expr: &Expr, fuel: &mut Fuel| {
-                    rational(expr, fuel).filter(|value| value.is_int())
-                };
-                let (of_residue, of_modulus) = (number(residue, fuel), number(modulus, fuel));
-                return match of_residue.zip(of_modulus) {
-                    Some((residue, modulus)) if residue >= modulus && modulus > RBig::ZERO => {
-                        let quotient = RBig::from((residue.clone() / modulus.clone()).floor());
-                        is_number && number(form, fuel) == Some(residue - quotient * modulus)
-                    }
-                    _ => is_number && values(form, residue, fuel),
-                };
-            };
-            let at = |value: i64| form.with(name, &Expr::integer(value));
-            let step = minus(&at(1), &at(0));
-            let is_linear = divides(modulus, minus(&at(0), residue));
-            let size = Expr::power(step.clone(), Expr::integer(2));
-            let square = Expr::power(modulus.clone(), Expr::integer(2));
-            // A family runs over its index: a choice's letter, `|x|` or a line `y = x + 7` is none, and modulo 1 all
-            // numbers are one.
-            let is_family = is_one_of(name, "k|l|m|n|j|t|q")
-                && rational(modulus, fuel)
-                    .is_some_and(|modulus| !(-RBig::ONE..=RBig::ONE).contains(&modulus));
-            is_family
-                && is_linear
-                && values(&size, &square, fuel)
-                && values(&step, &minus(&at(2), &at(1)), fuel)
+            if !variables(form).is_empty() || !matches!(gold, Answer::Value(_)) {
+                return false;
+            }
+            // `23 \bmod 10` is left to work out.
+            let number =
+                |expr: &Expr, fuel: &mut Fuel| rational(expr, fuel).filter(|value| value.is_int());
+            match number(residue, fuel).zip(number(modulus, fuel)) {
+                Some((residue, modulus)) if residue >= modulus && modulus > RBig::ZERO => {
+                    let quotient = RBig::from((residue.clone() / modulus.clone()).floor());
+                    number(form, fuel) == Some(residue - quotient * modulus)
+                }
+                _ => values(form, residue, fuel),
+            }
         }
         _ => false,
     }

@@ -3,9 +3,11 @@
 use super::alphabet::is_sign;
 use super::lex::Token;
 use super::parse::{Parser, are_equations};
+use super::qualifiers::membership;
 use super::scan::is_one_of;
 use super::sets::set_in_words;
 use super::tree::{Answer, Expr};
+use super::values::variables;
 
 /// Words between a piece and its condition.
 const IF: &str = "if|for|when|where|whenever";
@@ -17,8 +19,9 @@ impl Parser {
         if self.accept('⦄') {
             return Some(Answer::Set(vec![]));
         }
-        if let Some(condition) = self.attempt(|parser| parser.condition('⦄')) {
-            return Some(condition);
+        let condition = self.attempt(|parser| parser.condition('⦄'));
+        if let Some(set) = condition.or_else(|| self.attempt(|parser| parser.image('⦄'))) {
+            return Some(set);
         }
         let inner = self.list(&['⦄'])?;
         self.expect('⦄')?;
@@ -59,6 +62,24 @@ impl Parser {
             other => is_relation(other),
         };
         is_condition.then(|| Answer::Condition(Box::new(inner)))
+    }
+
+    /// The rest of a set of values, `{2k + 1 : k \in Z}`: as the values with the set that their letter is from.
+    fn image(&mut self, close: char) -> Option<Answer> {
+        // A bar ends the values.
+        let outer = std::mem::replace(&mut self.in_bars, true);
+        let values = self.union();
+        self.in_bars = outer;
+        let values = values?;
+        if !self.accept(':') {
+            self.expect('|')?;
+        }
+        let Token::Name(letter) = self.peek()?.clone() else { return None };
+        let rest = &self.tokens[self.at..];
+        let end = rest.iter().position(|token| *token == Token::Symbol(close))?;
+        let set = membership(&rest[..end])?;
+        self.at += end + 1;
+        Some(Answer::Qualified(Box::new(values), set, Some(letter)))
     }
 
     /// The real line, or a half of it: `R^+`, `R_{>0}`, `R_{\\ge 0}`.
@@ -173,7 +194,16 @@ impl Parser {
         let modulus = self.attempt(Self::modulus)?;
         let residue = answer.equation().map_or(answer, |(_, residue)| residue);
         let Answer::Value(residue) = residue else { return None };
-        Some(Answer::Congruence(residue.clone(), modulus))
+        let residue = match answer.equation() {
+            // `a \equiv b \pmod n`: both sides count, as a difference.
+            Some((Answer::Value(left), _))
+                if ![residue, &modulus].iter().all(|part| variables(part).is_empty()) =>
+            {
+                Expr::difference(left, residue)
+            }
+            _ => residue.clone(),
+        };
+        Some(Answer::Congruence(residue, modulus))
     }
 
     fn modulus(&mut self) -> Option<Expr> {
@@ -218,8 +248,9 @@ impl Parser {
     /// `{1, 2}` and `{x | x > 5}` without backslashes; braces around one value are a group.
     pub(super) fn plain_set(&mut self) -> Option<Answer> {
         self.expect('{')?;
-        if let Some(condition) = self.attempt(|parser| parser.condition('}')) {
-            return self.peek().is_none().then_some(condition);
+        let condition = self.attempt(|parser| parser.condition('}'));
+        if let Some(set) = condition.or_else(|| self.attempt(|parser| parser.image('}'))) {
+            return self.peek().is_none().then_some(set);
         }
         let Answer::List(items) = self.list(&['}'])? else { return None };
         self.expect('}')?;
@@ -240,7 +271,7 @@ impl Parser {
             None => true,
             Some(Token::TightComma | Token::Matrix(false)) => true,
             Some(Token::Name(name)) => is_sign(name),
-            Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:⟩^".contains(*c),
+            Some(Token::Symbol(c)) => ",;)]}⦄∪∨∖=∈.⏎&:|⟩^".contains(*c),
             _ => false,
         };
         match inner {

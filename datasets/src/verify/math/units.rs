@@ -36,7 +36,7 @@ const UNITS: &str = "nm нм nanometer nanometre=length 1 1 1000000000|Å å ån
     1 1|fahrenheit=fahrenheit 1 1 1|A ampere amp=current 1 1 1|K kelvin=kelvin 1 1 1|mol mole=amount 1 1 1|eV \
     electronvolt=eV 1 1 1|cal calorie=heat 1 1 1|Bq becquerel=activity 1 1 1|lm lumen=light 1 1 1|acre=length 2 \
     40468564224 10000000|gal gallon=length 3 3785411784 1000000000000|quart=length 3 946352946 1000000000000|\
-    pint=length 3 473176473 1000000000000|decade=months 1 120 1|century centurie=months 1 1200 1|unit=unit 1 1 1";
+    pint=length 3 473176473 1000000000000|bit=data 1 1 1|byte=data 1 8 1|decade=months 1 120 1|century centurie=months 1 1200 1|unit=unit 1 1 1";
 
 /// Words of units in other languages: what they stand for in English. Of Russian words the ends of their cases are left
 /// out.
@@ -50,7 +50,7 @@ const WORDS: &str = "平方=square |立方=cubic |세제곱=cubic |제곱=square
 const DERIVED: &str = "mph=1 mi/h|kph kmph kmh=1 km/h|mps=1 m/s|N newton=1 kg m/s^2|J joule=1 kg m^2/s^2|W watt=1 kg \
     m^2/s^3|Pa pascal=1 kg/m s^2|atm atmosphere=101325 kg/m s^2|bar=100000 kg/m s^2|Hz hertz=1 s^-1|C coulomb=1 A s|\
     V volt=1 kg m^2/s^3 A|Ω Omega ohm=1 kg m^2/s^3 A^2|F farad=1 s^4 A^2/kg m^2|T tesla=1 kg/s^2 A|H henry henries=1 \
-    kg m^2/s^2 A^2|Wh=3600 kg m^2/s^2|t т tonne tonelada 吨 トン 톤=1000 kg";
+    kg m^2/s^2 A^2|Wb weber=1 kg m^2/s^2 A|Gy gray=1 m^2/s^2|Wh=3600 kg m^2/s^2|t т tonne tonelada 吨 トン 톤=1000 kg";
 
 /// Prefixes of symbols and of names, and their factors.
 const PREFIXES: &str = "p pico 1 1000000000000|n nano 1 1000000000|μ micro 1 1000000|u micro 1 1000000|m milli 1 1000|c centi 1 100|d deci 1 \

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_base::Abs;
 use dashu_ratio::RBig;
 
+use super::applications::as_factors;
 use super::exact::rational;
 use super::families::with_constants_of_integration;
 use super::fuel::Fuel;
@@ -43,6 +44,7 @@ pub(super) fn same_value(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     values(gold, answer, fuel)
         || without_unit(gold, answer).is_some_and(|answer| values(gold, &answer, fuel))
         || bold(gold, answer, fuel)
+        || as_factors(gold, answer, fuel)
         || in_units(gold, answer, fuel)
         || with_constants_of_integration(gold, answer, fuel)
 }
@@ -283,13 +285,6 @@ fn is_rounding(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
     if is_same_float(gold, answer, fuel) {
         return true;
     }
-    let decimal = |expr: &Expr| match unsigned(expr) {
-        Expr::Number(value, Some(digits)) => {
-            let is_negative = matches!(expr, Expr::Negative(_));
-            Some((if is_negative { -value.clone() } else { value.clone() }, *digits))
-        }
-        _ => None,
-    };
     let (exact, (value, digits)) = match (decimal(gold), decimal(answer)) {
         (Some(decimal), None) if significant(&decimal.0, decimal.1) >= MIN_GOLD_DIGITS => {
             (answer, decimal)
@@ -343,16 +338,32 @@ fn unsigned(expr: &Expr) -> &Expr {
     }
 }
 
-fn significant(value: &RBig, digits: u32) -> usize {
+/// A decimal, and the place of its last digit: 5 of `1.73 \cdot 10^{-3}`.
+fn decimal(expr: &Expr) -> Option<(RBig, i32)> {
+    match expr {
+        Expr::Number(value, digits) => Some((value.clone(), (*digits)?)),
+        Expr::Negative(inner) => decimal(inner).map(|(value, digits)| (-value, digits)),
+        Expr::Product(factors) => {
+            let [number, Expr::Power(ten, power)] = factors.as_slice() else { return None };
+            let power = power.as_integer().filter(|_| **ten == Expr::integer(10))?;
+            let power = i32::try_from(power).ok().filter(|power| power.abs() < 1000)?;
+            let (value, digits) = decimal(number)?;
+            Some((value * power_of_ten(power), digits - power))
+        }
+        _ => None,
+    }
+}
+
+fn significant(value: &RBig, digits: i32) -> usize {
     (value.clone() * power_of_ten(digits)).numerator().to_string().trim_start_matches('-').len()
 }
 
 /// Whether the value is written exactly with at most this many decimals.
-fn is_finite_decimal(value: &RBig, digits: u32) -> bool {
+fn is_finite_decimal(value: &RBig, digits: i32) -> bool {
     (value.clone() * power_of_ten(digits)).is_int()
 }
 
-fn power_of_ten(digits: u32) -> RBig {
+fn power_of_ten(digits: i32) -> RBig {
     RBig::from(10).pow(digits as isize)
 }
 

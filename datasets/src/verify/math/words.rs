@@ -271,7 +271,8 @@ pub(super) fn same_choices(gold: &str, answer: &str) -> bool {
 fn choices(text: &str) -> Option<BTreeSet<char>> {
     const MAX_BYTES: usize = 80;
     (text.len() <= MAX_BYTES).then_some(())?;
-    let bare = text.replace("\\text", " ").replace("\\mathrm", " ").replace("and", " ");
+    const LINKS: &str = "\\text|\\mathrm|and| und | et | y | e | и | و|和|与|及|、|と|와|과";
+    let bare = each(LINKS).fold(text.to_owned(), |text, link| text.replace(link, " "));
     let mut letters = BTreeSet::new();
     for c in bare.chars().filter(|c| !c.is_whitespace() && !"(){},;&$.".contains(*c)) {
         let is_new = ('A'..='J').contains(&c) && letters.insert(c);

@@ -163,7 +163,7 @@ fn around<'a>(text: &'a str, boxed: &Boxed) -> Option<Found<'a>> {
 /// The other value of `\boxed{14} or 15`, up to its end; none where it is the same again.
 fn second_guess(inner: &str, other: &str) -> Option<usize> {
     let begin = other.trim_start_matches(['}', ' ']);
-    let value = without(begin, "maybe |perhaps |possibly |else ");
+    let value = without(begin, "maybe |perhaps |possibly |else ").trim_start_matches(['}', ' ']);
     let word = value.split([' ', ';', '!', '?']).next().unwrap_or(value);
     let word = word.trim_end_matches(['.', ',', ':', ')', '}']);
     let (value, end) = match formula_at(value) {
@@ -290,7 +290,13 @@ fn suffix(inner: &str, line: &str) -> usize {
         "-" => c.is_ascii_digit(),
         _ => c.is_alphanumeric() || c == '\\',
     });
-    let is_last = || begins(&operand[end..], "$|\\)|\\]| =") || operator.ends_with(' ');
+    // A number or letter at the end of the line: `\boxed{7} + 3`, `\boxed{7} + 2i.`
+    let letter = operand[..end].trim_start_matches(is_digit);
+    let is_closing = letter.len() < 2
+        && letter.bytes().all(|byte| byte.is_ascii_lowercase())
+        && operand[end..].trim_end_matches(['.', ' ']).is_empty();
+    let is_last =
+        || begins(&operand[end..], "$|\\)|\\]| =") || operator.ends_with(' ') || is_closing;
     let is_part = is_operand && !operand[..end].contains(['=', 'b']) && (!is_spaced || is_last());
     if is_part { before + start + end } else { 0 }
 }

@@ -24,12 +24,13 @@ mod restated;
 mod scope;
 mod sentences;
 
-use super::scan::{are_digits, has_digits, holds, without};
+use super::scan::{are_digits, has_digits, holds, pattern, without};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use memchr::memchr2_iter;
+use regex::Captures;
 
 use super::Mode;
 use super::alphabet::digit;
@@ -40,6 +41,7 @@ pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
 pub(super) use flexible::answer as unmarked;
 pub(crate) use formula::closing;
+pub(super) use formula::equation;
 pub use found::{Found, Location, Rule};
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
@@ -87,6 +89,9 @@ fn with_plain_digits(text: &str) -> Option<String> {
             text.replace("</sup>", "}     ").replace("</sub>", "}     ").replace("</b>", "    ");
         return Some(with_plain_digits(&text).unwrap_or(text));
     }
+    if let Some(text) = without_comments(text) {
+        return Some(with_plain_digits(&text).unwrap_or(text));
+    }
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, blanks, after)) = struck_out(rest) {
         out.push_str(before);
@@ -100,6 +105,15 @@ fn with_plain_digits(text: &str) -> Option<String> {
         return is_struck.then(|| plain.into_owned());
     }
     Some(plain.chars().map(|c| digit(c).unwrap_or(c)).collect())
+}
+
+/// A text without LaTeX's comments that name an answer, `% the answer is 42`, which nobody sees.
+fn without_comments(text: &str) -> Option<String> {
+    let comment =
+        pattern!(r"(?m)(^ *|[.$] +)(% *(?:[A-Za-np-z]|o[^f])[^\n]{0,200}?(?:nswer|\\boxed)[^\n]*)");
+    let is_likely = memchr::memchr(b'%', text.as_bytes()).is_some() && comment.is_match(text);
+    let blank = |found: &Captures<'_>| found[1].to_owned() + &" ".repeat(found[2].chars().count());
+    is_likely.then(|| comment.replace_all(text, blank).into_owned())
 }
 
 /// What stands before the first text that is struck out, its characters with its marks, and what stands behind.
@@ -130,7 +144,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     };
     (!is_broken_off(text)).then_some(())?;
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
-    let questions: Vec<usize> = scope::next_questions(text).collect();
+    let questions = scope::next_questions(text);
     let first = questions.first().map(|end| text[..*end].trim());
     let is_bare =
         |first: &&str| first.len() <= MAX_WHOLE && is_value(first) && by_marks(first).is_none();

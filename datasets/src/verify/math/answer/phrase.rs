@@ -12,7 +12,8 @@ use super::clause::stated;
 use super::{MAX_LINE, is_placeholder, is_value};
 
 /// Words before the letters of a choice, and what denies them.
-const CHOSEN: &str = "([不未])?(?:故选|故選|选项|選項|选)[ ：:（(項项择擇为為是]*([A-J]+)";
+const CHOSEN: &str =
+    "([不未])?(?:故选|故選|选项|選項|选)[ ：:（(項项择擇为為是]*([A-J]+(?: ?[、和与及] ?[A-J])*)";
 
 /// Most phrases that are looked at.
 const MAX_PHRASES: usize = 64;

@@ -8,7 +8,7 @@ use super::super::answer::{
 };
 use super::super::languages::{BEFORE_CHECKS, CHECKS, no_solution, revocation};
 use super::super::scan::{
-    begins, behind_last, has_digits, head, holds, is_digit, lowered, without,
+    begins, behind_last, has_digits, head, holds, is_digit, lowered, past, without,
 };
 use super::super::words::is_choice;
 use super::super::{Outcome, equality};
@@ -37,7 +37,7 @@ tables! {
     (?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
     no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is \
-    (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\b(?:it|this) (?:might|may|\
+    (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\bi made (?:it|this|that) up\\b|\\b(?:i|we) (?:do not|don['’]t) know the answer(?: here)?(?:[^a-z ]|$)|\\b(?:it|this) (?:might|may|\
     could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^[ }$*]*|[.!?,;:(\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
@@ -53,7 +53,7 @@ tables! {
     /// The same; but behind `####` a contrast may begin another problem.
     CONTRAST: "(?:^|[.!?\\n] *)(?:but|however|yet|unfortunately|instead)\\b";
     /// Says that it stands all the same.
-    AFFIRMATION: "\\bstands?(?:$|[^a-z ]| [^c])|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |still \
+    AFFIRMATION: "\\b(?:stands?|stays)(?:$|[^a-z ]| [^c])|after all|forgot to (?:mention|say)|\\bis (?:indeed |also |still \
     )?(?:correct|right|fine|ok)\\b|(?:was|were) (?:correct|right|fine)|\\bconfirm|\\bgood\\b|\\bgreat\\b|✓|(?:^|\
     [.!?\\n] *)(?:yes|right|correct|indeed)\\b|match|\\bas (?:required|wanted|desired|expected|needed)|\\bholds\\b|\
     consistent|checks out|verified|found none|\\bno (?:error|mistake)|\\bnone\\b|works";
@@ -101,7 +101,10 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (
     right|true|new|revised) (?:value|answer|result|total|count):|\\b(?:the|corrected|final|revised) (?:final |\
     corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe \
     (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|\
-    right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)";
+    right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)|\\b(?:answer|result|value) (?:changes|must \
+    change) to\\b|(?:^|[.;!?)}$\\n] *)(?:another possib(?:ility|le (?:answer|value|solution)) (?:is|would be|might be)\\b|\
+    alternatively[,:]? (?:(?:it|the answer) (?:could|may|might) (?:also )?be\\b|[$]?-?[0-9][0-9./]*[$]?(?:[.!\\n]|$))|\
+    if not [$]?-?[0-9][0-9./]*[$]?,? (?:then )?)";
 
 /// Tables for what follows a mark.
 static BEHIND: LazyLock<Group> =
@@ -192,6 +195,24 @@ fn refuted(small: &str, lead: &str, mark: &str) -> Option<usize> {
     })
 }
 
+/// Leads to what a question is said to want.
+const ASKED: &str =
+    "question asks|problem asks|question asked|problem asked|question wants|problem wants";
+
+/// Whether a place is in a sentence that gives another value to others: "One might say 12, but this counts each edge twice."
+fn is_aside(behind: &str, at: usize) -> bool {
+    const OTHERS: &str = "One might |One could |You might |Some might |Some would ";
+    begins(behind[at - sentence(&behind[..at]).len()..].trim_start(), OTHERS)
+}
+
+/// The value that a sentence gives behind what the question asks for, if it says that: "The product is 12, but the
+/// question asks for the sum" gives none.
+fn asked(sentence: &str) -> Option<Option<&str>> {
+    let behind = &sentence[behind_last(sentence, ASKED)?..];
+    let end = behind.rsplit([',', ':']).next().unwrap_or_default().trim_matches([' ', '$', '*']);
+    (is_value(end) || !has_digits(behind)).then(|| is_value(end).then_some(end))
+}
+
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
 pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option<&'a str> {
     let behind = head(&text[mark.span.end..], MAX_BEHIND);
@@ -230,7 +251,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
     let doubt = doubting.into_iter().chain(contrast).min();
     let contrary = doubt.filter(|at| restated(*at));
     let of_it = of_it.or(contrary);
-    let revoked = searched.find(&REVOCATION);
+    let revoked = searched.find(&REVOCATION).filter(|at| !is_aside(behind, *at));
     let revoked = revoked.into_iter().chain(of_it).chain(abroad).min();
     let doubted = doubt.filter(|at| {
         let sentence = behind[*at..]
@@ -256,8 +277,10 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
         let lead = DOUBT.find(last()).map_or(0, |lead| lead.end);
         let value = last()[lead..].trim_matches([' ', ',', ':', '$', ')', '!', '*']);
         let value = without(value, "be |read |should read ");
-        if is_value(value) {
-            return Some(value);
+        let value = past(last(), "Alternatively, |Alternatively: |Alternatively ").unwrap_or(value);
+        let given = is_value(value).then_some(Some(value));
+        if let Some(given) = given.or_else(|| asked(last())) {
+            return given;
         }
         // Behind a contrast alone an equation may be a part of another way.
         let is_strong = || revoked.is_some() || is_doubting;
