@@ -9,7 +9,7 @@ use super::exact::rational;
 use super::families::same_progression;
 use super::fuel::Fuel;
 use super::members::Equal;
-use super::names::{assignments, is_name};
+use super::names::assignments;
 use super::numerals::{plain_integer, with_point, without_separators};
 use super::read::{approximated, parse, restated};
 use super::scan::{
@@ -17,7 +17,6 @@ use super::scan::{
 };
 use super::spelled::spelled;
 use super::tree::{Answer, Expr};
-use super::values::variables;
 use super::wording::bare;
 use super::{FUEL, Outcome, calendar, word_meanings, words};
 
@@ -289,17 +288,6 @@ fn multiples(text: &str) -> Option<String> {
     let (letters, unit) = letters.split_once(' ').unwrap_or((letters, ""));
     let scale = (letters != "m").then(|| abbreviation(letters)).flatten()?;
     unit.chars().all(char::is_alphabetic).then(|| format!("{number} {scale} {unit}"))
-}
-
-/// Whether an equation says of an expression in the letters of a gold's left side what it is: `2x = 5` for the gold `x = 5`.
-pub(super) fn is_of_same(gold: &str, equation: &str) -> bool {
-    let left = |text: &str| match parse(text)?.equation()? {
-        (side @ Answer::Value(left), _) => Some((variables(left), is_name(side))),
-        _ => None,
-    };
-    left(gold).zip(left(equation)).is_some_and(|((gold, _), (answer, is_name))| {
-        !is_name && !gold.is_empty() && gold.is_subset(&answer)
-    })
 }
 
 /// Whether a gold answer is one that an answer can be compared with.

@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::alphabet::{is_function, is_sign};
 use super::lex::Token;
 use super::parse::Parser;
-use super::tree::{BESIDE, Constant, Expr, OF, cross, is_proper, radians, times};
+use super::tree::{BESIDE, Constant, Expr, cross, is_proper, radians, times};
 
 impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
@@ -236,9 +236,11 @@ impl Parser {
                 return Some(Expr::call("root", vec![degree, inner]));
             }
             "sum" | "prod" => return self.series(name),
-            "nabla" => return self.operator(),
-            "Gamma" if self.peek_is('(') => return self.gamma(),
-            "zeta" if self.peek_is('(') => return self.zeta(),
+            "Gamma" | "zeta" if self.peek_is('(') => {
+                if let Some(value) = self.attempt(|parser| parser.special(name)) {
+                    return Some(value);
+                }
+            }
             // Of a complex number, its conjugate; of a letter, a name; of points, a segment, which stays text.
             "overline" | "bar" | "hat" | "widehat" | "tilde" | "widetilde" => {
                 let mark = if name == "overline" { "bar" } else { name.trim_start_matches("wide") };
@@ -280,12 +282,8 @@ impl Parser {
         while self.accept('\'') {
             variable.push('\'');
         }
-        let variable = Expr::Variable(variable);
-        let argument = self.attempt(|parser| parser.applied_to(name));
-        Some(match argument {
-            Some(argument) => Expr::call(OF, vec![variable, argument]),
-            None => variable,
-        })
+        // A factor in brackets after a single letter is a product; `f(x)` is a name in relations.
+        Some(Expr::Variable(variable))
     }
 
     /// Whatever stands below a name, as it is.

@@ -19,7 +19,6 @@ pub mod answer;
 // 2. What an answer is read as: wordings in signs, tokens, one grammar, a tree.
 mod alphabet;
 mod amounts;
-mod applications;
 mod calendar;
 mod commands;
 mod counts;
@@ -37,6 +36,7 @@ mod program_output;
 mod qualifiers;
 mod read;
 mod sets;
+mod special;
 mod spelled;
 mod structures;
 mod tree;
@@ -210,11 +210,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     if let Some(is_same) = answer::same_parts(gold, &found.text, completion, mode) {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
-    // `$2x = \boxed{5}$` says nothing of x, `$a+b = \boxed{7}$` all of it.
-    let equation = gold.contains('=').then(|| answer::equation(completion, &found)).flatten();
-    let equation = equation.filter(|sides| equality::is_of_same(gold, sides));
-    let boxed = equation.as_deref().unwrap_or(&found.text);
-    let (mut outcome, stage) = equality::compared(gold, boxed);
+    let (mut outcome, stage) = equality::compared(gold, &found.text);
     let is_same = |text: &str| equality::compared(gold, text).0 == Outcome::Correct;
     // "So there are 58!"
     let is_exclaimed =

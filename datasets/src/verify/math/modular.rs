@@ -8,7 +8,7 @@ use dashu_ratio::RBig;
 
 use super::exact::{integer, is_series, rational, series, size};
 use super::fuel::Fuel;
-use super::tree::{Expr, OF};
+use super::tree::Expr;
 use NoValue::NotRational;
 
 /// Largest number whose factorial is computed modulo a prime.
@@ -102,11 +102,6 @@ pub(super) fn modular(
         Expr::Call(name, arguments) if is_series(name) => {
             let written = series(name, arguments, fuel).ok_or(NotRational)?;
             modular(&written, (prime, max_exponent), values, fuel)?
-        }
-        // A function of which nothing is known: equal where its arguments are.
-        Expr::Call(name, arguments) if name == OF => {
-            let seed = |seed, argument| Ok(mixed(seed ^ evaluate(argument)?));
-            arguments.iter().try_fold(0, seed)? % prime
         }
         Expr::Call(..) => residue(&rational(expr, fuel).ok_or(NotRational)?, prime)?,
         Expr::Constant(_) | Expr::PlusMinus(_) | Expr::Infinity => return Err(NotRational),

@@ -3,7 +3,7 @@
 use super::links::linked;
 use super::members::MAX_MEMBERS;
 use super::scan::{holds, is_digit, past, pattern};
-use super::tree::{Answer, Expr, OF, Relation};
+use super::tree::{Answer, Expr, Relation};
 use super::values::variables;
 
 /// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
@@ -16,7 +16,6 @@ pub(super) fn is_name(answer: &Answer) -> bool {
             factors.len() <= 3 && factors.iter().all(is_name_part)
         }
         Answer::Value(Expr::Call(name, _)) if name == "norm" => true,
-        Answer::Value(applied @ Expr::Call(name, _)) if name == OF => is_name_part(applied),
         // The size of a vector or complex number; `|x| = 5` is an equation.
         Answer::Value(Expr::Call(name, arguments)) if name == "abs" => match arguments.as_slice() {
             [Expr::Variable(name)] => !matches!(name.as_str(), "x" | "y" | "t" | "n" | "k" | "m"),
@@ -42,7 +41,6 @@ fn is_name_part(factor: &Expr) -> bool {
         Expr::Variable(_) => true,
         // `f(x)` of `g(f(x))`
         Expr::Product(parts) => parts.len() == 2 && parts.iter().all(is_name_part),
-        Expr::Call(name, parts) => name == OF && parts.iter().all(is_name_part),
         Expr::Power(base, exponent) => {
             matches!(**base, Expr::Variable(_)) && **exponent == Expr::negative(Expr::integer(1))
         }
@@ -184,16 +182,17 @@ fn are_distinct(pairs: &[(&Answer, &Answer)]) -> bool {
 /// The function and the variable of `f(x)`, and of a sequence `a_n` its letter and index.
 pub(super) fn application(answer: &Answer) -> Option<(String, Expr)> {
     match answer {
+        Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
+            [Expr::Variable(function), argument @ Expr::Variable(_)] => {
+                Some((function.clone(), argument.clone()))
+            }
+            _ => None,
+        },
         Answer::Value(Expr::Variable(name)) => {
             let index = name
                 .split_once("_[Name(\"")
                 .and_then(|(stem, index)| Some((stem, index.strip_suffix("\")]")?)));
             index.map(|(stem, index)| (stem.to_owned(), Expr::Variable(index.to_owned())))
-        }
-        Answer::Value(expr) => {
-            let of_letter = |(_, argument): &(_, &Expr)| matches!(argument, Expr::Variable(_));
-            let (function, argument) = expr.application().filter(of_letter)?;
-            Some((function.to_owned(), argument.clone()))
         }
         _ => None,
     }

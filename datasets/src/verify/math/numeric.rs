@@ -6,7 +6,7 @@ use super::complex::Complex;
 use super::exact::{is_series, rational, series};
 use super::fuel::Fuel;
 use super::real::{Real, TRUSTED_BITS};
-use super::tree::{Constant, Expr, OF};
+use super::tree::{Constant, Expr};
 
 /// An evaluation: the values of variables, and the largest size that was added, below which
 /// differences are rounding.
@@ -87,11 +87,6 @@ impl Evaluation<'_> {
         match (name, arguments) {
             ("root", [degree, inner]) => self.root(degree, inner),
             ("abs", [_]) => Some(Complex::real(first.size())),
-            // A function of which nothing is known: any that no formula has.
-            (OF, [_, argument]) => {
-                let product = first.mul(&self.evaluate(argument)?);
-                Some(sine(&product.add(&first))?.add(&product.mul(&product)))
-            }
             ("exp", [_]) => first.exp(),
             ("ln", [_]) => first.ln(),
             ("log", [_]) => first.ln()?.div(&Complex::of_f64(10.0).ln()?),

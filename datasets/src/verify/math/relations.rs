@@ -13,7 +13,7 @@ use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
 use super::scan::{begins, is_one_of};
-use super::tree::{Answer, Expr, OF, Relation};
+use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
 /// Equations, assignments and inequalities against anything.
@@ -169,7 +169,11 @@ fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     let primed = |answer: &Answer| match answer {
         Answer::Value(Expr::Variable(name)) => Some(name.clone()),
         // `s'(t)`
-        other => application(other).map(|(name, _)| name).filter(|name| name.ends_with('\'')),
+        Answer::Value(Expr::Product(factors)) => match factors.as_slice() {
+            [Expr::Variable(name), Expr::Variable(_)] if name.ends_with('\'') => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
     };
     let is_one = |a, b| quotient(a).is_some_and(|name| primed(b) == Some(name));
     is_one(a, b) || is_one(b, a)
@@ -203,7 +207,7 @@ fn is_ten_times(term: &Expr) -> bool {
 fn is_application(expr: &Expr) -> bool {
     let is_unknown = |name: &str| matches!(name, "x" | "y" | "z" | "t");
     match expr {
-        Expr::Call(name, arguments) if name != OF => match name.as_str() {
+        Expr::Call(name, arguments) => match name.as_str() {
             "max" | "min" | "gcd" | "lcm" | "sum" | "prod" => true,
             "sin" | "cos" | "tan" | "cot" => {
                 arguments.iter().all(|one| variables(one).iter().all(|name| !is_unknown(name)))
@@ -215,20 +219,22 @@ fn is_application(expr: &Expr) -> bool {
             matches!(&**base, Expr::Variable(name) if !is_unknown(name))
                 && matches!(**exponent, Expr::Number(..))
         }
-        // `\int_0^1 x^2 dx`, `\lim_{x \to 0} x`
-        Expr::Product(factors)
-            if factors.first().is_some_and(|first| {
-                variables(first).iter().any(|name| begins(name, "int_|lim_|iint_"))
-            }) =>
-        {
-            true
-        }
-        other => other.application().is_some_and(|(function, argument)| {
-            let is_number =
-                matches!(argument, Expr::Number(..) | Expr::Negative(_) | Expr::Quotient(..));
-            !is_unknown(function)
-                && (is_number && variables(argument).is_empty() || is_application(argument))
-        }),
+        Expr::Product(factors) => match factors.as_slice() {
+            // `\int_0^1 x^2 dx`, `\lim_{x \to 0} x`
+            [first, ..] if variables(first).iter().any(|name| begins(name, "int_|lim_|iint_")) => {
+                true
+            }
+            [Expr::Variable(function), argument] => {
+                !is_unknown(function)
+                    && (matches!(
+                        argument,
+                        Expr::Number(..) | Expr::Negative(_) | Expr::Quotient(..)
+                    ) && variables(argument).is_empty()
+                        || is_application(argument))
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -250,11 +256,8 @@ pub(super) fn congruences(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
     let minus = Expr::difference;
     match (gold, answer) {
         (Answer::Congruence(a, m), Answer::Congruence(b, n)) => {
-            let is_reversed = |a: &Expr, b: &Expr, fuel: &mut Fuel| {
-                !variables(a).is_empty() && values(a, &Expr::negative(b.clone()), fuel)
-            };
             let is_same = divides(m, minus(a, b));
-            (is_same || values(a, b, fuel) || is_reversed(a, b, fuel)) && values(m, n, fuel)
+            (is_same || values(a, b, fuel)) && values(m, n, fuel)
         }
         (Answer::Congruence(residue, modulus), other)
         | (other, Answer::Congruence(residue, modulus)) => {

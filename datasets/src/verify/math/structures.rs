@@ -7,7 +7,6 @@ use super::qualifiers::membership;
 use super::scan::is_one_of;
 use super::sets::set_in_words;
 use super::tree::{Answer, Expr};
-use super::values::variables;
 
 /// Words between a piece and its condition.
 const IF: &str = "if|for|when|where|whenever";
@@ -78,6 +77,9 @@ impl Parser {
         let rest = &self.tokens[self.at..];
         let end = rest.iter().position(|token| *token == Token::Symbol(close))?;
         let set = membership(&rest[..end])?;
+        // `{k : k \in Z}` is the set, `{5 : k \in Z}` one value.
+        let is_value = values != Answer::Value(Expr::Variable(letter.clone()));
+        (is_value && values.renamed(&letter, &Expr::integer(0)) != values).then_some(())?;
         self.at += end + 1;
         Some(Answer::Qualified(Box::new(values), set, Some(letter)))
     }
@@ -194,16 +196,7 @@ impl Parser {
         let modulus = self.attempt(Self::modulus)?;
         let residue = answer.equation().map_or(answer, |(_, residue)| residue);
         let Answer::Value(residue) = residue else { return None };
-        let residue = match answer.equation() {
-            // `a \equiv b \pmod n`: both sides count, as a difference.
-            Some((Answer::Value(left), _))
-                if ![residue, &modulus].iter().all(|part| variables(part).is_empty()) =>
-            {
-                Expr::difference(left, residue)
-            }
-            _ => residue.clone(),
-        };
-        Some(Answer::Congruence(residue, modulus))
+        Some(Answer::Congruence(residue.clone(), modulus))
     }
 
     fn modulus(&mut self) -> Option<Expr> {

@@ -9,9 +9,6 @@ pub(super) const VECTOR: char = '\u{20d7}';
 /// The name of a call of numerals that stand side by side, `5\\;7`: it has no value.
 pub(super) const BESIDE: &str = "beside";
 
-/// The name of a call of a function that is a letter, with the letter as its first argument: `f(2x)`.
-pub(super) const OF: &str = "of";
-
 /// A mathematical expression. Depth is bounded by the parser.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
@@ -230,17 +227,6 @@ impl Expr {
                 self.clone()
             }
         }
-    }
-
-    /// A function that is a letter, and what it is applied to: `f(x)`, also of letters that may be factors, `r(x)`.
-    pub(super) fn application(&self) -> Option<(&str, &Expr)> {
-        let parts = match self {
-            Expr::Product(parts) => parts,
-            Expr::Call(name, parts) if name == OF => parts,
-            _ => return None,
-        };
-        let [Expr::Variable(function), argument] = parts.as_slice() else { return None };
-        Some((function, argument))
     }
 
     pub(super) fn negative(value: Expr) -> Self {

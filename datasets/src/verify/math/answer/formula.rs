@@ -2,8 +2,7 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::super::scan::{are_digits, before_end, behind_last, each, head, is_digit};
-use super::Found;
+use super::super::scan::{are_digits, each, head, is_digit};
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -192,17 +191,6 @@ pub(super) fn enclosing(before: &str, after: &str) -> Option<(usize, usize)> {
     // The denominator of a fraction, or a power.
     let start = head.rfind("\\frac").filter(|_| head.ends_with('}'))?;
     (!head[start..].contains(['$', '\n', ' '])).then_some((start, 1))
-}
-
-/// The equation whose last side is a box: `m+n = 19` of `$m+n = 12+7 = \boxed{19}$`.
-pub(in super::super) fn equation(text: &str, found: &Found<'_>) -> Option<String> {
-    const BREAKS: &str =
-        "$|\n|\\(|\\[|,|;|\\\\|\\implies|\\Rightarrow|\\Longrightarrow|\\iff|\\to|\\quad|⇒|→";
-    let before = before_end(text.get(..found.span.start)?.trim_end(), "\\boxed{|\\fbox{")?;
-    let sides = before.trim_end_matches([' ', '$']).strip_suffix('=')?;
-    let sides = &sides[behind_last(sides, BREAKS).unwrap_or(0)..];
-    let first = sides.split('=').next()?.trim_matches(['&', ' ']);
-    Some(format!("{first} = {}", found.text))
 }
 
 /// Where the brace that was open before `inner` closes; escaped braces do not count.

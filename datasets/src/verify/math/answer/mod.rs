@@ -41,7 +41,6 @@ pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
 pub(super) use flexible::answer as unmarked;
 pub(crate) use formula::closing;
-pub(super) use formula::equation;
 pub use found::{Found, Location, Rule};
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
@@ -110,7 +109,7 @@ fn with_plain_digits(text: &str) -> Option<String> {
 /// A text without LaTeX's comments that name an answer, `% the answer is 42`, which nobody sees.
 fn without_comments(text: &str) -> Option<String> {
     let comment =
-        pattern!(r"(?m)(^ *|[.$] +)(% *(?:[A-Za-np-z]|o[^f])[^\n]{0,200}?(?:nswer|\\boxed)[^\n]*)");
+        pattern!(r"(?m)(^ *|[.$] +)(% *(?:[Tt]he |[Ff]inal |[Cc]orrect )*[Aa]nswer\b[^\n]*)");
     let is_likely = memchr::memchr(b'%', text.as_bytes()).is_some() && comment.is_match(text);
     let blank = |found: &Captures<'_>| found[1].to_owned() + &" ".repeat(found[2].chars().count());
     is_likely.then(|| comment.replace_all(text, blank).into_owned())
@@ -144,7 +143,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     };
     (!is_broken_off(text)).then_some(())?;
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
-    let questions = scope::next_questions(text);
+    let questions: Vec<usize> = scope::next_questions(text).collect();
     let first = questions.first().map(|end| text[..*end].trim());
     let is_bare =
         |first: &&str| first.len() <= MAX_WHOLE && is_value(first) && by_marks(first).is_none();

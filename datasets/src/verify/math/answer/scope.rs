@@ -24,18 +24,10 @@ const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|note
     analysis|draft|verification";
 
 /// What a next question is called, before its number and a colon.
-const QUESTIONS: &str = "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目|問題|質問|例|例题|例題|\
-    习题|질문|문제|예제|pregunta|problema|ejercicio|pergunta|questão|exercício|domanda|esercizio|exercice|problème|frage|\
-    aufgabe|вопрос|задача|vraag|opgave|soru|soal|câu|câu hỏi|bài|bài toán|ví dụ|swali|zadanie|pytanie|السؤال|سؤال|مثال|\
-    প্রশ্ন|प्रश्न|सवाल|คำถาม|โจทย์|ตัวอย่าง";
-
-/// Words before that name: "Next problem:", "Here's another example:".
-const LEADS: &str = "here's another|here’s another|here is another|let's try another|let’s try another|let's solve another|\
-    let us try another|here's a similar|here is a similar|now solve the following|solve the following|the next|another|\
-    next|similar|a similar|a new";
-
-/// Commands of headings.
-const HEADINGS: &str = "\\section*{|\\section{|\\subsection*{|\\subsection{|\\textbf{|\\paragraph{";
+const QUESTIONS: &str = "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目|問題|質問|\
+    习题|질문|문제|pregunta|problema|ejercicio|pergunta|questão|exercício|domanda|esercizio|exercice|problème|frage|\
+    aufgabe|вопрос|задача|vraag|opgave|soru|soal|câu|câu hỏi|bài|bài toán|swali|zadanie|pytanie|السؤال|سؤال|\
+    প্রশ্ন|प्रश्न|सवाल|คำถาม|โจทย์";
 
 /// The part of a completion that holds its answer.
 pub(super) fn searched(completion: &str) -> &str {
@@ -104,36 +96,21 @@ fn turn(text: &str) -> &str {
     }
 }
 
-/// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence, `## Problem`.
-pub(super) fn next_questions(text: &str) -> Vec<usize> {
+/// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence.
+pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
     // The first byte of a colon, or of one in full width.
-    let colons = memchr2_iter(b':', 0xef, text.as_bytes())
-        .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']));
-    let named = colons.filter_map(|at| question(text, at)).take(MAX_QUESTIONS);
-    let lines = memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1);
-    let headed = lines.filter_map(|start| question(text, heading(text, start)?));
-    let mut all: Vec<usize> = named.chain(headed.take(MAX_QUESTIONS)).collect();
-    all.sort_unstable();
-    all.truncate(MAX_QUESTIONS);
-    all
-}
-
-/// Where the name ends of a heading, `## Problem`, or of a number behind a blank line, `Problem 12.`, in the line that
-/// begins at `start`.
-fn heading(text: &str, start: usize) -> Option<usize> {
-    const MAX_HEADING: usize = 60;
-    let line = head(&text[start..], MAX_HEADING);
-    let line = &line[..memchr::memchr(b'\n', line.as_bytes()).unwrap_or(line.len())];
-    let name = if line.starts_with(['#', '*']) || begins(line, HEADINGS) {
-        let bold = line.trim_start_matches('*');
-        let end = line.len() - bold.len() + bold.find("**").unwrap_or(bold.len());
-        line[..end].trim_end_matches(['*', '}', '.', ' ', '\r'])
-    } else if text[..start].ends_with("\n\n") {
-        line.split_once('.').map(|(name, _)| name).filter(|name| name.ends_with(is_digit))?
-    } else {
-        return None;
-    };
-    Some(start + name.len())
+    memchr2_iter(b':', 0xef, text.as_bytes())
+        .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']))
+        .filter_map(|at| question(text, at))
+        // `## Problem 2`
+        .chain(memmem::find_iter(text.as_bytes(), "\n#").filter_map(|at| {
+            let line = text[at + 1..].lines().next()?;
+            // `#### 18` has no name.
+            let is_named = line.ends_with(is_digit)
+                && line.bytes().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+            is_named.then(|| question(text, at + 1 + line.len())).flatten()
+        }))
+        .take(MAX_QUESTIONS)
 }
 
 /// Where the question begins whose name ends with the colon at `colon`.
@@ -147,8 +124,7 @@ fn question(text: &str, colon: usize) -> Option<usize> {
     let small = lowered(named);
     let marks = [' ', '*', '#', '>', '\t', '_', '['];
     let before = before_end(&small, QUESTIONS)?.trim_end_matches(marks);
-    let before = before_end(before, LEADS).unwrap_or(before).trim_end_matches(marks);
-    let before = &named[..before_end(before, HEADINGS).unwrap_or(before).len()];
+    let before = &named[..before.len()];
     let is_first = head == 0 && before.is_empty();
     let ends = ['\n', '.', '!', '?', '}', '$', '>', '。', ')'];
     (!is_first && before.ends_with(ends)).then_some(head + before.len())

@@ -37,7 +37,7 @@ tables! {
     (?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
     no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is \
-    (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\bi made (?:it|this|that) up\\b|\\b(?:i|we) (?:do not|don['’]t) know the answer(?: here)?(?:[^a-z ]|$)|\\b(?:it|this) (?:might|may|\
+    (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\bi made (?:it|this|that) up\\b|\\b(?:i|we) (?:do not|don['’]t) know the answer(?: here)?(?:[.!\\n]|$)|\\b(?:it|this) (?:might|may|\
     could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^[ }$*]*|[.!?,;:(\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
@@ -101,10 +101,8 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (
     right|true|new|revised) (?:value|answer|result|total|count):|\\b(?:the|corrected|final|revised) (?:final |\
     corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe \
     (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|\
-    right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)|\\b(?:answer|result|value) (?:changes|must \
-    change) to\\b|(?:^|[.;!?)}$\\n] *)(?:another possib(?:ility|le (?:answer|value|solution)) (?:is|would be|might be)\\b|\
-    alternatively[,:]? (?:(?:it|the answer) (?:could|may|might) (?:also )?be\\b|[$]?-?[0-9][0-9./]*[$]?(?:[.!\\n]|$))|\
-    if not [$]?-?[0-9][0-9./]*[$]?,? (?:then )?)";
+    right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)|(?:^|[.;!?)}$\\n] *)\
+    alternatively[,:]? (?:(?:it|the answer) (?:could|may|might) (?:also )?be )?[$]?-?[0-9]+[$]?[.!\\n]*$";
 
 /// Tables for what follows a mark.
 static BEHIND: LazyLock<Group> =
@@ -202,7 +200,8 @@ const ASKED: &str =
 /// Whether a place is in a sentence that gives another value to others: "One might say 12, but this counts each edge twice."
 fn is_aside(behind: &str, at: usize) -> bool {
     const OTHERS: &str = "One might |One could |You might |Some might |Some would ";
-    begins(behind[at - sentence(&behind[..at]).len()..].trim_start(), OTHERS)
+    let lead = sentence(&behind[..at]).trim_start();
+    begins(lead, OTHERS) && has_digits(lead)
 }
 
 /// The value that a sentence gives behind what the question asks for, if it says that: "The product is 12, but the
@@ -210,7 +209,8 @@ fn is_aside(behind: &str, at: usize) -> bool {
 fn asked(sentence: &str) -> Option<Option<&str>> {
     let behind = &sentence[behind_last(sentence, ASKED)?..];
     let end = behind.rsplit([',', ':']).next().unwrap_or_default().trim_matches([' ', '$', '*']);
-    (is_value(end) || !has_digits(behind)).then(|| is_value(end).then_some(end))
+    let is_end = is_value(end) && !has_digits(&behind[..behind.rfind(end)?]);
+    (is_end || !has_digits(behind)).then(|| is_end.then_some(end))
 }
 
 /// What follows a mark from where its value is taken back: that is said, or doubted before another value is asserted.
