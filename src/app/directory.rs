@@ -12,15 +12,13 @@ use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
 use crate::app::evaluate::request::EvaluationSpec;
+use crate::app::recorded_settings::is_record;
 use tealight_system::claim::{Claim, OWNER};
 use tealight_system::files::{MAX_SMALL, TEMPORARY, read_limited};
 use tealight_system::stop::Stop;
 use tealight_system::telemetry::ReportTo;
 
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
-
-/// The message where a command has no directory to write to.
-pub(crate) const NO_OUTPUT: &str = "--output DIR is needed";
 
 /// The files of commands, which --overwrite removes.
 const OURS: [&str; 27] = [
@@ -207,13 +205,6 @@ pub(crate) fn is_free(output: &Path) -> bool {
             Err(_) => false,
         }
     })
-}
-
-/// Whether settings are those that a command recorded: `# tealight 0.1.0, revision 1a2b3c4`.
-fn is_record(settings: &[u8]) -> bool {
-    let first = settings.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let first = String::from_utf8_lossy(first);
-    first.starts_with("# tealight ") && first.contains(", revision ")
 }
 
 /// Whether a file is one that a command of Tealight's leaves before it has produced anything: settings, and the lock.

@@ -7,7 +7,8 @@ use candle_core::DType;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::app::directory::{self, Existing, NO_OUTPUT};
+use crate::app::NO_OUTPUT;
+use crate::app::directory::{self, Existing};
 use crate::app::settings::ModelOptions;
 use tealight_formats::gguf::GgufType;
 use tealight_nn::device::Dtype;

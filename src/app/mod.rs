@@ -29,3 +29,6 @@ pub mod study;
 pub mod templates;
 pub mod training;
 pub mod verdicts;
+
+/// The message where a command has no directory to write to.
+pub(crate) const NO_OUTPUT: &str = "--output DIR is needed";

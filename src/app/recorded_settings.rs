@@ -30,3 +30,10 @@ pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> 
         ),
     }
 }
+
+/// Whether settings are those that a command recorded: `# tealight 0.1.0, revision 1a2b3c4`.
+pub(crate) fn is_record(settings: &[u8]) -> bool {
+    let first = settings.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    first.starts_with("# tealight ") && first.contains(", revision ")
+}

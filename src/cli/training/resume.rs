@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::foreign::refuse_foreign;
-use crate::app::directory::{NO_OUTPUT, RunDirectory, Start};
+use crate::app::NO_OUTPUT;
+use crate::app::directory::{RunDirectory, Start};
 use crate::app::folder_settings;
 use crate::cli::config_merge;
 use tealight_learn::train::checkpoint;
