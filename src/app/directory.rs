@@ -198,7 +198,7 @@ pub(crate) fn is_free(output: &Path) -> bool {
     entries.flatten().all(|entry| {
         let path = entry.path();
         match entry.metadata() {
-            // A file or folder that a killed process left half-written goes when the directory is claimed.
+            // What a killed process left half-written goes when the directory is claimed.
             Ok(_) if entry.file_name().to_string_lossy().starts_with(TEMPORARY) => true,
             Ok(kind) if kind.is_dir() => is_free(&path),
             Ok(kind) => kind.len() == 0 || is_settings(&path),
@@ -251,11 +251,9 @@ struct Maker {
 
 /// Whether a command of Tealight's wrote `output`, by what it records there.
 fn is_ours(output: &Path) -> bool {
-    let read = |name, limit| read_limited(&output.join(name), limit).unwrap_or_default();
-    let settings = read("config.toml", MAX_SMALL);
     // A killed command may have left no more than its lock.
-    let lock = read(".lock", MAX_SMALL);
-    is_record(&settings)
+    let lock = read_limited(&output.join(".lock"), MAX_SMALL).unwrap_or_default();
+    is_settings(&output.join("config.toml"))
         || json_file::read::<Maker>(&output.join("results.json"), MAX_RESULTS).is_ok()
         || lock.starts_with(OWNER.as_bytes())
 }
@@ -333,9 +331,9 @@ fn clear(output: &Path, existing: Existing) -> Result<()> {
     for entry in std::fs::read_dir(output)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_metrics = |target: &ReportTo| target.folder() == Some(name.as_str());
-        // Settings that somebody wrote beside results are not ours to remove.
-        let is_other = name == "config.toml" && !is_settings(&entry.path());
-        let is_ours = OURS.contains(&name.as_str()) && !is_other
+        // Settings that somebody wrote beside results stay.
+        let is_ours = OURS.contains(&name.as_str())
+            && (name != "config.toml" || is_settings(&entry.path()))
             || ReportTo::value_variants().iter().any(is_metrics)
             || NUMBERED.iter().any(|start| name.starts_with(start))
             || (name.contains("-seed") && is_run(&entry.path()));
