@@ -75,9 +75,11 @@ fn forbidden_statements_are_wrong_costly_ones_unjudged_and_none_changes_anything
         UPDATE pets SET age = 0~VACUUM INTO '/tmp/tealight-escape.sqlite'~\
         WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT COUNT(*) FROM n~\
         WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n~\
-        SELECT COUNT(*) FROM pets a, pets b, pets c, pets d, pets e, pets f, pets g, pets h, pets i, pets j, pets k, pets l, pets m, pets n~\
+        SELECT COUNT(*) FROM pets a, pets b, pets c, pets d, pets e, pets f, \
+        pets g, pets h, pets i, pets j, pets k, pets l, pets m, pets n~\
         SELECT length(zeroblob(1000000000))~\
-        SELECT replace(hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))), '6', hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))))~\
+        SELECT replace(hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))), '6', \
+        hex(hex(hex('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))))~\
         BEGIN; SELECT 4~EXPLAIN SELECT 4~REINDEX";
     for hostile in texts.split('~') {
         match verdict(&sql, gold, hostile) {

@@ -237,8 +237,8 @@ fn of_ids(problems: &Problems<'_>) -> [Option<String>; 4] {
     let by_beginning = problems.by_beginning.say(|count, shown| {
         format!(
             "the prompts of {} end as that of another record, with its gold answer, and begin in another way (a system \
-             prompt, examples), such as {shown}: each counts as a problem of its own; if it is none, give each record the \
-             \"id\" of its problem",
+             prompt, examples), such as {shown}: each counts as a problem of its own; if it is none, give each record \
+             the \"id\" of its problem",
             counted(count, "problem")
         )
     });

@@ -8,8 +8,8 @@ use super::tree::{Constant, Expr, times};
 use super::values::variables;
 
 impl Parser {
-    /// The value of a function behind its name, where it is known: `\Gamma(n)` is a factorial, of halves a multiple of the
-    /// root of pi, `\zeta(2)` a multiple of a power of pi.
+    /// The value of a function behind its name, where it is known: `\Gamma(n)` is a factorial, of halves a multiple of
+    /// the root of pi, `\zeta(2)` a multiple of a power of pi.
     pub(super) fn special(&mut self, name: &str) -> Option<Expr> {
         const MAX_HALF: i64 = 40;
         let argument = self.nested(|parser| parser.bracketed(')'))?;

@@ -12,8 +12,8 @@ pub(super) const BESIDE: &str = "beside";
 /// A mathematical expression. Depth is bounded by the parser.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expr {
-    /// An exact number; its decimals where it was written with a point or an exponent, negative if its last digit stands
-    /// before the point: -8 of `3.14e10`.
+    /// An exact number; its decimals where it was written with a point or an exponent, negative if its last digit
+    /// stands before the point: -8 of `3.14e10`.
     Number(RBig, Option<i32>),
     /// pi, e or i.
     Constant(Constant),

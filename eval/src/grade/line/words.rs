@@ -61,8 +61,8 @@ const LIMIT: &str = "limit length max tokens";
 const LIMITED: &str = "is was has the token new seq sequence completion output response generation";
 /// Names of ends whose numbers are yes or no as well.
 const SURE_ENDS: &str = "\
-    is_finished finished is_truncated truncated was_truncated stopped_limit hit_limit hit_max_tokens is_complete completed \
-    is_reasoning_complete has_eos ended_with_eos cut_off clipped is_clipped hit_length_limit reached_max_tokens";
+    is_finished finished is_truncated truncated was_truncated stopped_limit hit_limit hit_max_tokens is_complete \
+    completed is_reasoning_complete has_eos ended_with_eos cut_off clipped is_clipped hit_length_limit reached_max_tokens";
 /// Words of what a program says of a problem or a sample.
 const OTHER: &str = "\
     id ids idx index hash uid uuid num n count len length size tokens score scores time date model generated pred \

@@ -37,7 +37,9 @@ tables! {
     (?:^|[.!?\\n] *)(?:not true|false|untrue|wrong|incorrect|nonsense)[.!]|\\boh \
     no\\b|(?:^|[(.!?\\n] *)(?:correction:|my mistake|my bad|wait,? no|hm+,? no|no,? wait)|\\b(?:a|an|the) (?:sign|\
     arithmetic|calculation) (?:error|slip|mistake)|\\b(?:counts?|counted) (?:\\w+ ){1,4}twice|double[- ]counts|is \
-    (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\bi made (?:it|this|that) up\\b|\\b(?:i|we) (?:do not|don['’]t) know the answer(?: here)?(?:[.!\\n]|$)|\\b(?:it|this) (?:might|may|\
+    (?:a|only a|just a) (?:guess|placeholder)|\\n+ *or [$]?[0-9]|\\b(?:just )?kidding\\b|\\bi made \
+    (?:it|this|that) up\\b|\\b(?:i|we) (?:do not|don['’]t) know the answer(?: here)?(?:[.!\\n]|$)|\\b(?:it|this) \
+    (?:might|may|\
     could) (?:also |well |instead )?be [$]?[0-9]";
     /// The same, as the next that is said of the value before it.
     REVOCATION_OF_IT: "^[^0-9]*?(?:^[ }$*]*|[.!?,;:(\\n] *)(?:(?:wait|hm+|no|but|however|sorry|oh|actually|and)[,.!]? \
