@@ -39,7 +39,10 @@ pub fn verify(verifier: &dyn Verifier, problem: &Problem, text: &str) -> Verdict
         .unwrap_or_else(|panic| panicked(verifier.name(), &panic))
 }
 
-/// Checks a text by the verifier of mathematics, with the place of the answer; a panic is a verdict.
+/// Checks a text by the verifier of mathematics, with the place of the answer.
+///
+/// # Errors
+/// The verdict on a text that makes the verifier panic.
 pub fn check<'a>(gold: &str, text: &'a str, mode: Mode) -> Result<Checked<'a>, Verdict> {
     caught(|| math::check(gold, text, mode)).map_err(|panic| panicked("math", &panic))
 }
@@ -63,6 +66,9 @@ pub fn refuse_gold(verifier: &dyn Verifier, gold: &str) -> Option<String> {
 }
 
 /// Tries the verifier on a problem's gold answer; see [`Verifier::probe`].
+///
+/// # Errors
+/// Why it cannot judge.
 pub fn probe(verifier: &dyn Verifier, problem: &Problem) -> Result<Option<String>, String> {
     // That of its gold answer says nothing of other problems.
     caught(|| verifier.probe(problem))

@@ -21,6 +21,9 @@ use crate::{DataError, Dataset, Result, SOURCES, Verifier, judge, suite, verify}
 /// assert!(dataset.verifier.verify(problem, solution).is_correct());
 /// # Ok::<(), tealight_datasets::DataError>(())
 /// ```
+///
+/// # Errors
+/// An unknown name, an unreadable or malformed file, a missing column, or no problem at all.
 pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
     let (name, split) = spec.split_once('/').unwrap_or((spec, ""));
     let Some(source) = SOURCES.iter().find(|source| source.name == name) else {
@@ -46,6 +49,9 @@ pub fn open(spec: &str, columns: &Columns, limit: Option<usize>) -> Result<Datas
 }
 
 /// Opens the files of one dataset, such as the shards of a split, in their order.
+///
+/// # Errors
+/// An unreadable or malformed file, a missing column, or no problem at all.
 pub fn open_files(
     name: &str,
     files: &[PathBuf],

@@ -59,6 +59,9 @@ impl Template {
     }
 
     /// The text for a row.
+    ///
+    /// # Errors
+    /// A column that is not there, anything else that the template cannot do.
     pub fn render(&self, columns: &Map<String, Value>) -> std::result::Result<String, String> {
         let template = self.0.get_template("prompt").map_err(|error| error.to_string())?;
         template.render(minijinja::value::Serde(columns)).map_err(|error| {

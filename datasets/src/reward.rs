@@ -30,6 +30,9 @@ pub struct Rewards {
 
 impl Rewards {
     /// The verifier with the solution classes of the function, where there is one.
+    ///
+    /// # Errors
+    /// A function that cannot be loaded.
     pub fn classed(&self, verifier: Arc<dyn Verifier>) -> Result<Arc<dyn Verifier>> {
         match &self.classes {
             Some(spec) => verify::WithClasses::open(spec, verifier),
@@ -80,6 +83,9 @@ impl Rewards {
     }
 
     /// Opens the verifiers as one; `of_dataset` gives those that the dataset has opened.
+    ///
+    /// # Errors
+    /// No verifier of a name, or options that do not go together.
     pub fn open(
         &self,
         of_dataset: impl Fn(&str) -> Option<Arc<dyn Verifier>>,

@@ -93,6 +93,9 @@ impl Packing {
     }
 
     /// The bytes that `reader` unpacks to. A bomb, or a file that was cut off, ends them with an error.
+    ///
+    /// # Errors
+    /// A decoder that cannot be made.
     pub fn unpack<'a>(self, reader: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
         let count = Rc::new(Cell::new(0));
         let packed = Counted { reader, count: count.clone() };
@@ -108,6 +111,9 @@ impl Packing {
 }
 
 /// Whether this many packed bytes may unpack to so many.
+///
+/// # Errors
+/// They may not: what unpacks to so much is a bomb.
 pub fn check(packed: u64, unpacked: u64) -> io::Result<()> {
     if unpacked > FREE && unpacked / MAX_RATIO > packed {
         let why = format!(

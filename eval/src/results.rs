@@ -151,6 +151,9 @@ impl Results {
     }
 
     /// Reads `results.json`, or the one in a directory.
+    ///
+    /// # Errors
+    /// No such file, one that is not of this schema, another version of it.
     pub fn load(path: &Path) -> Result<Self> {
         let is_file = path.extension().is_some_and(|extension| extension == "json");
         if path.is_file() && !is_file {

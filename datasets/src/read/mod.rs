@@ -243,11 +243,17 @@ fn fill_columns(rows: &mut [Row], columns: &Columns) {
 }
 
 /// Every row of a file, as it is.
+///
+/// # Errors
+/// No such file, another format, a malformed row.
 pub fn table(path: &Path) -> Result<Vec<Map<String, Value>>> {
     first(path, usize::MAX)
 }
 
 /// At most the first `limit` rows of a file, as they are.
+///
+/// # Errors
+/// No such file, another format, a malformed row.
 pub fn first(path: &Path, limit: usize) -> Result<Vec<Map<String, Value>>> {
     Ok(read_rows(path, limit)?.into_iter().map(|row| row.values).collect())
 }

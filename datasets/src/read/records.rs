@@ -30,6 +30,9 @@ pub struct Records {
 }
 
 /// The rows of an open Parquet file, one after the other, as JSON objects.
+///
+/// # Errors
+/// A file that is not Parquet, or that its reader does not survive.
 pub fn records(file: File) -> Result<Records, String> {
     const WHAT: &str = "its rows";
     let bytes = guard::memory_for(file.metadata().map_err(|error| error.to_string())?.len());

@@ -83,6 +83,9 @@ pub(super) fn load(kind: &'static Kind, split: &str, limit: Option<usize>) -> Re
 }
 
 /// The same with other instances: those of a seed.
+///
+/// # Errors
+/// A name that says no split or knob, or knobs that allow no instance.
 pub fn with_seed(
     kind: &'static Kind,
     split: &str,

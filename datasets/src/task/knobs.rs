@@ -53,6 +53,9 @@ pub struct InstanceSpec {
 }
 
 /// Reads what follows the slash in a dataset's name.
+///
+/// # Errors
+/// No such split, no such knob, a number out of its range.
 pub fn parse(kind: &'static Kind, name: &str) -> Result<InstanceSpec, DataError> {
     let refused = |what: String| DataError::Knob {
         name: kind.name,

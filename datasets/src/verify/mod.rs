@@ -202,11 +202,17 @@ pub fn reads(spec: &str) -> Option<Reads> {
 }
 
 /// Opens the verifier that `spec` names: `NAME` or `NAME:ARGUMENT`.
+///
+/// # Errors
+/// An unknown name, or an argument that the verifier does not take.
 pub fn open(spec: &str) -> Result<Arc<dyn Verifier>> {
     open_graded(spec, None)
 }
 
 /// The same, where a completion is correct whose reward is at least `threshold`; 1 unless given.
+///
+/// # Errors
+/// An unknown name, or an argument that the verifier does not take.
 pub fn open_graded(spec: &str, threshold: Option<f64>) -> Result<Arc<dyn Verifier>> {
     let (name, argument) = spec.split_once(':').unwrap_or((spec, ""));
     let request = Request { spec, argument, threshold };

@@ -15,6 +15,9 @@ pub struct Numeric {
 
 impl Numeric {
     /// Reads `rel=1e-4,abs=0.5`; what is not named keeps its default.
+    ///
+    /// # Errors
+    /// A key or a value that is none.
     pub fn new(argument: &str) -> Result<Self, String> {
         let mut read = Self { relative: 1e-6, absolute: 0.0 };
         for part in argument.split(',').filter(|part| !part.is_empty()) {

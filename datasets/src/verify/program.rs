@@ -108,6 +108,9 @@ struct Reply {
 
 impl Program {
     /// Reads `COMMAND` or `timeout=SECONDS:COMMAND`; the command is run by the shell.
+    ///
+    /// # Errors
+    /// No command, or a timeout that is none.
     pub fn new(argument: &str) -> Result<Self, String> {
         let (timeout, command) = limited(argument)?;
         if command.trim().is_empty() {

@@ -162,6 +162,9 @@ pub(crate) mod finding {
 }
 
 /// Audits tuned models against a base.
+///
+/// # Errors
+/// Samples that cannot be read, a file without a verdict under the second judge's key.
 pub fn audit(input: &AuditInput<'_>) -> Result<Audit> {
     let set = input.set;
     let prompts = Prompts::new(set.questions.iter().map(|question| question.prompt.as_str()));

@@ -26,6 +26,9 @@ const LEAST_WORDS: usize = 3;
 pub(super) type SameGold<'a> = dyn Fn(usize, &str) -> bool + 'a;
 
 /// Pairs the problems of a set with the base's.
+///
+/// # Errors
+/// Nothing to pair by, and what differs; the same problem with another gold answer.
 pub fn pair(
     (base_name, base): (&str, &SetResult),
     (name, set): (&str, &SetResult),

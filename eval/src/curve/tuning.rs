@@ -51,6 +51,9 @@ pub struct Tried {
 impl Tuning {
     /// The choice by runs, each with its learning rate, on the problems of `dataset`: the measure is maximised among
     /// checkpoints of at least this Pass@1.
+    ///
+    /// # Errors
+    /// A run without checkpoints, a checkpoint without scores.
     pub fn new(
         dataset: &str,
         (measure, least): (Measure, f64),

@@ -40,6 +40,9 @@ pub struct AuditPage<'a> {
 }
 
 /// Writes `report.html` into `output`.
+///
+/// # Errors
+/// Samples that cannot be read, a directory that cannot be written.
 pub fn write(page: &AuditPage<'_>, output: &Path) -> Result<()> {
     let AuditPage { audit, set, results, samples, .. } = page;
     let sources = samples.iter().map(|index| Source::indexed(index.clone(), output, None));

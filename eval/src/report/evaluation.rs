@@ -25,6 +25,9 @@ use crate::{Level, Summary};
 /// Writes `report.html` into `output`: one evaluation, or several with these `names` beside each other, the first as the
 /// base, and `second` the base drawn again. Each comes with the directory that its samples lie in. Where the samples
 /// are too many for one file they go beside it, into `report-data`.
+///
+/// # Errors
+/// Evaluations that share no problems, samples that cannot be read, a directory that cannot be written.
 pub fn write(
     runs: &[(&Path, &Results)],
     names: &[String],
@@ -35,6 +38,9 @@ pub fn write(
 }
 
 /// The same of one evaluation in `output`, with an index of the samples of each set that keeps them.
+///
+/// # Errors
+/// As above.
 pub fn write_indexed(
     results: &Results,
     indices: &[Option<Arc<Index>>],

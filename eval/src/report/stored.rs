@@ -10,6 +10,9 @@ use crate::results::{MAX_COUNT, MAX_RESULTS, check_counts, check_summary};
 
 impl Study {
     /// Reads the `results.json` of an untrusted folder.
+    ///
+    /// # Errors
+    /// Not the results of a study; numbers that no study comes to.
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("results.json");
         let study: Self = json_file::read_own(folder, &path, MAX_RESULTS)

@@ -37,6 +37,9 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
 }
 
 /// Writes `report.html` into the folder of a training run: its metrics against steps, and completions by step.
+///
+/// # Errors
+/// A run without metrics, a folder that cannot be written.
 pub fn write_training(folder: &Path) -> Result<()> {
     let metrics = Metrics::read(folder, &folder.join(METRICS))?;
     let metrics =

@@ -153,6 +153,9 @@ impl Index {
     }
 
     /// The samples of a problem, in order; none of one that is not there.
+    ///
+    /// # Errors
+    /// A file that cannot be read any more, or has changed.
     pub fn samples(&self, problem: &str) -> Result<Vec<Sample>> {
         let runs = self.problems.get(problem).map(Vec::as_slice).unwrap_or_default();
         let mut samples = Vec::with_capacity(runs.iter().map(|run| run.count as usize).sum());

@@ -45,6 +45,9 @@ impl SampleStore {
     }
 
     /// Continues the file at `path`, or starts one. Samples that a crash left without those before them leave the file.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written, a malformed line that is not the last, the same sample twice.
     pub fn open(path: &Path, problems: &[Problem], ranks: &Ranks) -> Result<Self> {
         if !ranks.first(|| Ok(path.exists()))? {
             return Self::create(path, ranks);
@@ -105,6 +108,9 @@ pub struct SamplesFile {
 }
 
 /// Reads all of a samples file.
+///
+/// # Errors
+/// A file that cannot be read, a malformed line that is not the last, the same sample twice.
 pub fn read(path: &Path) -> Result<SamplesFile> {
     let mut index = Index::open(path)?;
     let notes = std::mem::take(&mut index.notes);

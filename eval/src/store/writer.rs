@@ -66,11 +66,17 @@ pub struct SamplesWriter {
 
 impl SamplesWriter {
     /// Begins the file that will be at `path`.
+    ///
+    /// # Errors
+    /// A place that cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
         Ok(Self { part: Part::create(path)?, index: IndexBuilder::default(), offset: 0 })
     }
 
     /// Appends encoded samples.
+    ///
+    /// # Errors
+    /// A full disk.
     pub fn write(&mut self, chunk: &JudgedChunk) -> Result<()> {
         let mut out = BufWriter::new(self.part.file());
         let describe = || format!("{}: cannot be written", self.part.path.display());
@@ -83,6 +89,9 @@ impl SamplesWriter {
     }
 
     /// Puts the file in its place; its index.
+    ///
+    /// # Errors
+    /// A full disk.
     pub fn finish(self) -> Result<Index> {
         let path = self.part.path.clone();
         self.part.finish()?;

@@ -111,6 +111,9 @@ impl Databases {
     }
 
     /// Runs one query.
+    ///
+    /// # Errors
+    /// The reason why it has no result, for a person to read.
     pub fn run(&self, database: &Database, query: &str) -> Result<Rows, QueryError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let name = match (database, &self.folder) {

@@ -94,6 +94,9 @@ pub fn named(spec: &str) -> Option<(Compare, Option<PathBuf>)> {
 }
 
 /// The schema of a database in a folder, as `CREATE TABLE` statements.
+///
+/// # Errors
+/// No such database, or a file that is none; the message names it.
 pub fn schema_of(folder: &Path, name: &str) -> Result<String, String> {
     schema(&database::open(folder, name)?)
 }
