@@ -112,20 +112,24 @@ impl Ending {
     /// The finish reason of a record, or a list of them: its own, or one in an object that it has beside its text, as
     /// SGLang's `meta_info` and TGI's `details`.
     pub fn reasons(record: &Value) -> Option<&Value> {
-        // One pass: records have few keys, and this is asked of every completion.
-        fn of(record: &Value) -> Option<&Value> {
-            let found = record.as_object()?.iter().filter(|(_, value)| !value.is_null());
-            let is_ending =
-                |value: &Value| value.as_str().is_some_and(|text| STATUSES.contains(&text));
-            let is_one = |key: &str| KEYS[1..].contains(&key);
-            let found = found.filter(|(key, value)| !is_one(key) || is_ending(value));
-            let found = found.filter_map(|(key, value)| Some((place(key)?, value)));
-            found.min_by_key(|(place, _)| *place).map(|(_, value)| value)
-        }
         // What has a text of its own is another completion, such as that of a judge.
         let has_text = |value: &Value| TEXTS.iter().any(|key| value.get(key).is_some());
-        of(record)
-            .or_else(|| record.as_object()?.values().filter(|value| !has_text(value)).find_map(of))
+        let inner = || {
+            let mut objects = record.as_object()?.values().filter(|value| !has_text(value));
+            objects.find_map(Self::own_reasons)
+        };
+        Self::own_reasons(record).or_else(inner)
+    }
+
+    /// The finish reason under a key of the record itself, or a list of them.
+    pub fn own_reasons(record: &Value) -> Option<&Value> {
+        // One pass: records have few keys, and this is asked of every completion.
+        let found = record.as_object()?.iter().filter(|(_, value)| !value.is_null());
+        let is_ending = |value: &Value| value.as_str().is_some_and(|text| STATUSES.contains(&text));
+        let is_one = |key: &str| KEYS[1..].contains(&key);
+        let found = found.filter(|(key, value)| !is_one(key) || is_ending(value));
+        let found = found.filter_map(|(key, value)| Some((place(key)?, value)));
+        found.min_by_key(|(place, _)| *place).map(|(_, value)| value)
     }
 
     /// Reads a finish reason: a text, or an object with a `type` (SGLang) or a `reason`.

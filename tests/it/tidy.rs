@@ -127,6 +127,16 @@ fn ignored_tests_say_what_they_need() {
     }
 }
 
+/// What SECURITY.md promises names the test that holds it.
+#[test]
+fn the_tests_that_security_names_exist() {
+    let text = std::fs::read_to_string(root().join("SECURITY.md")).expect("readable");
+    let all: String = sources().into_iter().map(|(_, text)| text).collect();
+    let tests = text.split('`').skip(1).step_by(2).filter_map(|name| name.split_once("::"));
+    let missing: Vec<_> = tests.filter(|(_, test)| !all.contains(&format!("fn {test}("))).collect();
+    assert!(missing.is_empty(), "SECURITY.md: no such test: {missing:?}");
+}
+
 #[test]
 fn imports_point_one_way() {
     for (name, text) in sources().iter().filter(|(name, _)| name.contains("src/")) {

@@ -19,12 +19,12 @@ const LISTS: [&str; 13] = list(
     multiple_choice_targets|candidates|answer_option_list|answers",
 );
 /// Columns that may hold them.
-const POSSIBLE_LISTS: [&str; 12] = list(
-    "choice|opts|options_list|multiple_choice|multiple_choice_options|mc_options|choices_text|answer_candidates|\
-    candidate_answers|proposed_answers|alternatives|answers",
+const POSSIBLE_LISTS: [&str; 7] = list(
+    "choice|opts|options_list|multiple_choice|multiple_choice_options|mc_options|choices_text",
 );
-/// From which on their texts may as well be answers: a key has to be an index then.
-const FIRST_OF_ANSWERS: usize = 7;
+/// The same, whose texts may as well be answers: a key has to be an index then.
+const LISTS_OF_ANSWERS: [&str; 5] =
+    list("answer_candidates|candidate_answers|proposed_answers|alternatives|answers");
 /// The last word before the letter or number in the names of columns that may hold one choice each.
 const WORDS: [&str; 15] = list(
     "|opt|option|choice|answer|ans|candidate|alternative|alt|sol|ending|hypothesis|solution|c|op",
@@ -150,8 +150,10 @@ pub(super) fn possible(rows: &[Row]) -> Vec<(ChoiceColumns, bool)> {
         let mut values = rows.iter().filter_map(|row| row.values.get(name));
         values.find(|value| !is_empty(value)).is_some_and(|value| of_list(value).is_some())
     };
-    let lists = POSSIBLE_LISTS.into_iter().enumerate().filter(|(_, name)| is_list(name));
-    let lists = lists.map(|(at, name)| (ChoiceColumns::List(name.into()), at >= FIRST_OF_ANSWERS));
+    let named = POSSIBLE_LISTS.map(|name| (name, false)).into_iter();
+    let named = named.chain(LISTS_OF_ANSWERS.map(|name| (name, true)));
+    let lists = named.filter(|(name, _)| is_list(name));
+    let lists = lists.map(|(name, needs_index)| (ChoiceColumns::List(name.into()), needs_index));
     let each = first.values.keys().filter_map(|name| {
         let bare = name.trim_end_matches([')', '.']);
         let (start, label) = bare.split_at_checked(bare.len().checked_sub(1)?)?;

@@ -20,6 +20,9 @@ pub struct Reading {
 impl Reading {
     /// Reads a choice of a chat completion or of a completion. One without a text is a completion that failed: whoever
     /// drew it again until a text comes would select.
+    ///
+    /// # Errors
+    /// Why its text is not known: one of several turns, a piece of a stream, no key of a text.
     pub fn from_choice(choice: &Value) -> Result<Self, String> {
         let ending = Ending::reasons(choice).map_or(Ending::Unknown, Ending::from_reason);
         if !choice["error"].is_null() {

@@ -122,12 +122,10 @@ pub(crate) fn summary(
     ks: &[usize],
     reason: impl FnOnce() -> Option<String>,
 ) -> Result<Summary> {
-    Summary::new(tallies, ks).map_err(|error| {
-        let is_judged = tallies.iter().any(|tally| tally.samples > 0);
-        match Some(()).filter(|()| !is_judged).and_then(|()| reason()) {
-            Some(reason) => anyhow!("{error}: {reason}"),
-            None => error,
-        }
+    let is_judged = tallies.iter().any(|tally| tally.samples > 0);
+    Summary::new(tallies, ks).map_err(|error| match (!is_judged).then(reason).flatten() {
+        Some(reason) => anyhow!("{error}: {reason}"),
+        None => error,
     })
 }
 

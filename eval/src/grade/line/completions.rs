@@ -280,10 +280,7 @@ fn number(value: &Value) -> Option<f64> {
 
 /// The conversation that a record is.
 fn chat_of(value: &Value) -> &Value {
-    ["messages", "conversations", "conversation"]
-        .iter()
-        .find_map(|key| get(value, key))
-        .unwrap_or(&Value::Null)
+    get(value, "messages").or(get(value, "conversations")).unwrap_or(&Value::Null)
 }
 
 /// Whether a conversation ends with a turn of the assistant.

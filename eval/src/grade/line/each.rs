@@ -98,8 +98,8 @@ impl Each {
         Self::read(value, completions, false)
     }
 
-    /// Of a record of a harness: other lists than one for each completion speak of something else, which it carries
-    /// along.
+    /// Of a record of a harness: what stands in its objects, such as the dataset's row, and other lists than one for each
+    /// completion, speak of something else, which it carries along.
     pub(super) fn of_harness(value: &Value, completions: usize) -> Result<Self> {
         Self::read(value, completions, true)
     }
@@ -113,7 +113,8 @@ impl Each {
             read(value, ("value", &format!(" of `{key}`")), may_be_other)
         };
         let there = |key: &str| get(value, key).filter(|found| !found.is_null());
-        let reasons = Ending::reasons(value).cloned().or_else(|| of_details(value, completions));
+        let reasons = if is_harness { Ending::own_reasons } else { Ending::reasons };
+        let reasons = reasons(value).cloned().or_else(|| of_details(value, completions));
         // llama.cpp says by `truncated` that the prompt was cut.
         let is_of_prompt = |key: &str| key == "truncated" && there("stop_type").is_some();
         let ends = value.as_object().into_iter().flatten().filter_map(|(key, found)| {

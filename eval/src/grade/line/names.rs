@@ -25,9 +25,8 @@ pub(super) const ONE_ELSE: [&str; 6] =
     list("model_output|pred|predict|model_answer|generated_solution|text");
 pub(super) const SEVERAL_ELSE: [&str; 8] =
     list("samples|rollouts|candidates|texts|model_outputs|preds|solutions|model_answers");
-pub(super) const PROMPTS: [&str; 9] = list(
-    "prompt|question|messages|instruction|input|query|input_prompt|conversations|conversation",
-);
+pub(super) const PROMPTS: [&str; 8] =
+    list("prompt|question|messages|instruction|input|query|input_prompt|conversations");
 /// Keys of the gold answer, those first that can mean nothing else; others are known by their words. The `answer` of a
 /// line that somebody has judged, or that has such a key, is what the completion said.
 pub(super) const GOLDS: [&str; 15] = list(

@@ -87,24 +87,31 @@ impl Place {
 }
 
 impl Content {
-    /// About the bytes and the values of it: what it takes while it is judged.
+    /// About the bytes and the values of it, keys included: what it takes while it is judged.
     pub(super) fn size(&self) -> (usize, usize) {
         fn value_size(value: &Value) -> (usize, usize) {
             match value {
                 Value::String(text) => (text.len(), 1),
-                Value::Array(items) => total(items.iter()),
-                Value::Object(map) => total(map.values()),
+                Value::Array(items) => total(items.iter().map(value_size)),
+                Value::Object(map) => map_size(map),
                 _ => (8, 1),
             }
         }
-        fn total<'a>(values: impl Iterator<Item = &'a Value>) -> (usize, usize) {
-            values.map(value_size).fold((0, 1), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        fn map_size(map: &Map<String, Value>) -> (usize, usize) {
+            let entry = |(key, value): (&String, &Value)| {
+                let (bytes, values) = value_size(value);
+                (key.len() + bytes, values)
+            };
+            total(map.iter().map(entry))
+        }
+        fn total(sizes: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
+            sizes.fold((0, 1), |sum, one| (sum.0 + one.0, sum.1 + one.1))
         }
         match self {
             Self::Json(bytes, _) => {
                 (bytes.len(), bytes.iter().filter(|byte| **byte == b',').count())
             }
-            Self::Row(row) => total(row.values()),
+            Self::Row(row) => map_size(row),
         }
     }
 }
@@ -117,6 +124,9 @@ impl fmt::Debug for Source<'_> {
 
 impl Source<'static> {
     /// Opens a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or whose kind is not known.
     pub fn open(path: &str) -> Result<Self> {
         if Path::new(path).is_dir() {
             let (files, remark) = folder::steps(path)?;
@@ -128,6 +138,9 @@ impl Source<'static> {
     }
 
     /// Opens a file of a folder that a stranger may have made: a pipe there would never open.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), and what is not a regular file.
     pub fn open_regular(path: &str) -> Result<Self> {
         let file = regular::open(Path::new(path));
         Self::of_file(file.with_context(|| format!("{path}: cannot be read"))?, path)
@@ -160,6 +173,9 @@ impl Source<'static> {
 
 impl<'a> Source<'a> {
     /// Reads text, which may be packed; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// Bytes that cannot be read, or are no text that is known.
     pub fn new(reader: impl BufRead + 'a, name: &str) -> Result<Self> {
         let unreadable = || format!("{name}: cannot be read");
         let (start, reader) = unpack::opened(reader)
