@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tealight_core::json_file;
+use tealight_core::names::list;
 use tealight_core::run_folder::{self, BEST, CHECKPOINT, FINAL, METRICS};
 use tealight_eval::results::MAX_RESULTS;
 use tempfile::TempDir;
 
-use crate::app::evaluate::request::EvaluationSpec;
 use crate::app::recorded_settings::is_record;
 use tealight_system::claim::{Claim, OWNER};
 use tealight_system::files::{MAX_SMALL, TEMPORARY, read_limited};
@@ -21,35 +22,11 @@ use tealight_system::telemetry::ReportTo;
 pub(crate) use tealight_eval::report::shell_argument as as_argument;
 
 /// The files of commands, which --overwrite removes.
-const OURS: [&str; 27] = [
-    "config.toml",
-    "request.json",
-    METRICS,
-    "latest",
-    FINAL,
-    BEST,
-    "best.json",
-    "evals.jsonl",
-    "base",
-    "base-second",
-    "samples",
-    "presamples",
-    "presamples.json",
-    "presamples.jsonl",
-    "completions",
-    "tuning",
-    "report-data",
-    "results.json",
-    "results.csv",
-    "results.md",
-    "report.html",
-    "summary.json",
-    "compare.json",
-    "audit.json",
-    "gap.json",
-    "projection",
-    "paper.html",
-];
+const OURS: [&str; 24] = list(
+    "config.toml|request.json|latest|best.json|evals.jsonl|base|base-second|samples|presamples|\
+     presamples.json|presamples.jsonl|completions|tuning|report-data|results.json|results.csv|results.md|\
+     report.html|summary.json|compare.json|audit.json|gap.json|projection|paper.html",
+);
 /// How the names of others begin.
 const NUMBERED: [&str; 4] = [CHECKPOINT, ".checkpoint-", "presamples-seed", "ascent-from-"];
 
@@ -211,7 +188,7 @@ pub(crate) fn is_free(output: &Path) -> bool {
 fn is_settings(path: &Path) -> bool {
     match path.file_name().and_then(OsStr::to_str) {
         Some(".lock") => true,
-        Some("request.json") => json_file::read::<EvaluationSpec>(path, MAX_RESULTS).is_ok(),
+        Some("request.json") => json_file::read::<Request>(path, MAX_RESULTS).is_ok(),
         Some("config.toml") => read_limited(path, MAX_SMALL).is_ok_and(|text| is_record(&text)),
         _ => false,
     }
@@ -236,7 +213,9 @@ pub(crate) fn check(output: &Path, existing: Existing) -> Result<()> {
     if existing == Existing::Keep {
         return Err(DirectoryError::Taken { path, names }.into());
     }
-    if !is_ours(output) {
+    // A command would write its settings over those of somebody else.
+    let config = output.join("config.toml");
+    if !is_ours(output) || config.exists() && !is_settings(&config) {
         return Err(DirectoryError::NotOurs { path, names }.into());
     }
     Ok(())
@@ -247,6 +226,15 @@ pub(crate) fn check(output: &Path, existing: Existing) -> Result<()> {
 struct Maker {
     #[serde(rename = "tealight")]
     _revision: String,
+}
+
+/// What the request of an evaluation has, and no other file of this name.
+#[derive(Deserialize)]
+struct Request {
+    #[serde(rename = "max_completion_length")]
+    _length: usize,
+    #[serde(rename = "sets")]
+    _sets: IgnoredAny,
 }
 
 /// Whether a command of Tealight's wrote `output`, by what it records there.
@@ -331,9 +319,8 @@ fn clear(output: &Path, existing: Existing) -> Result<()> {
     for entry in std::fs::read_dir(output)?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_metrics = |target: &ReportTo| target.folder() == Some(name.as_str());
-        // Settings that somebody wrote beside results stay.
         let is_ours = OURS.contains(&name.as_str())
-            && (name != "config.toml" || is_settings(&entry.path()))
+            || [METRICS, FINAL, BEST].contains(&name.as_str())
             || ReportTo::value_variants().iter().any(is_metrics)
             || NUMBERED.iter().any(|start| name.starts_with(start))
             || (name.contains("-seed") && is_run(&entry.path()));
@@ -378,6 +365,8 @@ mod tests {
         std::fs::write(output.join("config.toml"), "a = 1").unwrap();
         let message = fresh(&output, Existing::Replace).unwrap_err().to_string();
         assert!(message.contains("did not write what is here (config.toml, metrics"), "{message}");
+        std::fs::write(output.join(".lock"), OWNER).unwrap();
+        assert!(fresh(&output, Existing::Replace).is_err(), "its config.toml is somebody else's");
         std::fs::write(output.join("config.toml"), "# tealight 0.1.0, revision 1\n").unwrap();
         drop(fresh(&output, Existing::Replace).unwrap());
         assert!(output.join("metrics.jsonl").exists(), "nothing is removed before it has to be");

@@ -13,7 +13,8 @@ use toml::{Table, Value};
 
 use crate::app::directory::as_argument;
 use crate::app::own_settings;
-use crate::app::settings::{self, WithOutput};
+use crate::app::recorded_settings::{self, WithOutput};
+use crate::app::settings;
 use tealight_formats::hub::{self, dataset::HubDataset};
 use tealight_learn::objective::FUNCTION;
 use tealight_system::files::{MAX_SETTINGS, own_file, read_text};
@@ -119,7 +120,7 @@ fn text(value: &Value) -> String {
 
 /// Records the settings of a run in `output`, and remembers them.
 pub(crate) fn record<T: Args + Serialize>(options: &T, output: &Path) -> Result<()> {
-    let text = settings::record_config(&WithOutput { settings: options, output }, output)?;
+    let text = recorded_settings::record_config(&WithOutput { settings: options, output }, output)?;
     remember(options, output, &text)
 }
 
@@ -158,14 +159,15 @@ where
 }
 
 /// After an interruption: the command that continues the run in `output`.
-pub(crate) fn say_how_to_continue<T>(command: &str, options: &T, output: &Path) -> Result<()>
+pub(crate) fn say_how_to_continue<T>(command: &str, options: &T, output: &Path)
 where
     T: Args + Serialize,
 {
-    let flags = to_continue(options, output)?;
-    let output = as_argument(output);
-    tracing::info!("continue with: tealight {command} --resume {output}{flags}");
-    Ok(())
+    let shown = as_argument(output);
+    match to_continue(options, output) {
+        Ok(flags) => tracing::info!("continue with: tealight {command} --resume {shown}{flags}"),
+        Err(error) => tracing::warn!("{error:#}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The settings that a folder was begun with, which a command that goes on there must share.
+//! The settings that a command records where it writes, which a command that goes on there must share.
 
 use std::path::Path;
 
@@ -31,9 +31,31 @@ pub(crate) fn refuse_other_settings(options: &impl Serialize, output: &Path) -> 
     }
 }
 
-/// Whether settings are those that a command recorded: `# tealight 0.1.0, revision 1a2b3c4`.
+/// Settings of a command and the directory that it writes to, as its `config.toml` has them.
+#[derive(Serialize)]
+pub(crate) struct WithOutput<'a, T> {
+    #[serde(flatten)]
+    pub(crate) settings: &'a T,
+    pub(crate) output: &'a Path,
+}
+
+/// What the first line of recorded settings says: `# tealight 0.1.0, revision 1a2b3c4`.
+const MARK: &str = "# tealight ";
+const REVISION: &str = ", revision ";
+
+/// Saves the resolved settings beside the run's results and says where they are; their text.
+pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<String> {
+    let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
+    let text = format!("{MARK}{version}{REVISION}{revision}\n{}", toml::to_string(options)?);
+    let file = output.join("config.toml");
+    tealight_system::files::write_atomic(&file, text.as_bytes())?;
+    tracing::info!("all settings in {}", file.display());
+    Ok(text)
+}
+
+/// Whether settings are those that a command recorded.
 pub(crate) fn is_record(settings: &[u8]) -> bool {
     let first = settings.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let first = String::from_utf8_lossy(first);
-    first.starts_with("# tealight ") && first.contains(", revision ")
+    first.starts_with(MARK) && first.contains(REVISION)
 }

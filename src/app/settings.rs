@@ -126,11 +126,11 @@ impl ModelOptions {
     }
 
     /// Loads the model to sample from it, ours or candle-transformers'.
-    pub(crate) fn load_to_sample(&self, keeps_fingerprint: bool) -> Result<Sampled> {
-        if let Some(model) = self.load_elsewhere()? {
+    pub(crate) fn load_to_sample(&self, ranks: &Ranks, keeps_fingerprint: bool) -> Result<Sampled> {
+        if let Some(model) = self.load_on(ranks, Self::load_elsewhere)? {
             return Ok(model);
         }
-        let (mut model, _) = self.load_for_rollouts()?;
+        let (mut model, _) = self.load_on(ranks, Self::load_for_rollouts)?;
         if keeps_fingerprint {
             model.keep_fingerprint()?;
         }
@@ -372,22 +372,4 @@ pub(crate) fn estimable(requested: &[usize], usual: &[usize], n: usize) -> Resul
         ks.push(n);
     }
     Ok(ks)
-}
-
-/// Settings of a command and the directory that it writes to, as its `config.toml` has them.
-#[derive(Serialize)]
-pub(crate) struct WithOutput<'a, T> {
-    #[serde(flatten)]
-    pub(crate) settings: &'a T,
-    pub(crate) output: &'a Path,
-}
-
-/// Saves the resolved settings beside the run's results and says where they are; their text.
-pub(crate) fn record_config(options: &impl Serialize, output: &Path) -> Result<String> {
-    let (version, revision) = (env!("CARGO_PKG_VERSION"), env!("TEALIGHT_REVISION"));
-    let text = format!("# tealight {version}, revision {revision}\n{}", toml::to_string(options)?);
-    let file = output.join("config.toml");
-    tealight_system::files::write_atomic(&file, text.as_bytes())?;
-    tracing::info!("all settings in {}", file.display());
-    Ok(text)
 }

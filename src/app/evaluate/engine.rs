@@ -1,10 +1,8 @@
-//! Who samples in an evaluation: a server, candle-transformers, or a model of ours. Each is a solver and, where the
-//! log-probabilities are ours, a scorer.
+//! Who samples in an evaluation: a server, or a model in this process.
 
 use anyhow::{Result, bail};
 use tealight_datasets::Dataset;
 use tealight_eval::Solver;
-use tealight_eval::exact::Exact;
 
 use super::EvalOptions;
 use crate::app::lengths;
@@ -14,10 +12,8 @@ use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
 use tealight_core::ranks::Ranks;
-use tealight_learn::listed::ListedAnswers;
 use tealight_learn::train::rlvr::LENGTH;
 use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
-use tealight_system::stop::Stop;
 
 /// Who samples.
 pub(super) enum Engine {
@@ -34,7 +30,7 @@ impl Engine {
             return Ok(Engine::Server(Box::new(remote)));
         }
         let keeps = options.output.is_some() && ranks.is_first();
-        let model = options.model.load_on(ranks, |model| model.load_to_sample(keeps))?;
+        let model = options.model.load_to_sample(ranks, keeps)?;
         if options.exact && model.decoder().is_none() {
             bail!("--exact needs log-probabilities, and candle-transformers only samples");
         }
@@ -88,19 +84,6 @@ impl Engine {
             None => Ok(requested.unwrap_or(LENGTH)),
             Some(limits) => lengths::completion_length(requested, datasets, limits),
         }
-    }
-
-    /// Measures from a model's own probabilities of listed answers; none of other engines.
-    pub(super) fn exact(
-        &self,
-        listed: &ListedAnswers,
-        temperature: f64,
-        ks: &[usize],
-        stop: &Stop,
-    ) -> Result<Option<Exact>> {
-        let Some(decoder) = self.model().and_then(Sampled::decoder) else { return Ok(None) };
-        let logp = listed.logp(decoder, temperature, &mut || stop.check())?;
-        Ok(Exact::new(&listed.problems(&logp), ks))
     }
 }
 

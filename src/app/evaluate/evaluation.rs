@@ -9,6 +9,7 @@ use tealight_core::names;
 use tealight_datasets::Dataset;
 use tealight_datasets::suite::SuiteSet;
 use tealight_eval::evaluate::EvalJob;
+use tealight_eval::exact::Exact;
 use tealight_eval::number::counted;
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::Rules;
@@ -22,7 +23,8 @@ use super::outcome::{self, Judged};
 use super::progress::EvalBar;
 use super::request::prepare;
 use crate::app::directory::{Destination, Existing};
-use crate::app::settings;
+use crate::app::{recorded_settings, settings};
+use crate::solvers::sampled::Sampled;
 use tealight_learn::listed::{self, ListedAnswers};
 use tealight_nn::generate::SamplingParams;
 use tealight_system::claim::Claim;
@@ -99,7 +101,7 @@ impl<'a> Evaluation<'a> {
             let request = options.request(&sets, self.length, &self.engine)?;
             let is_continued = prepare(taken, output, request, self.existing)?;
             if destination.is_saved() {
-                settings::record_config(options, output)?;
+                recorded_settings::record_config(options, output)?;
             }
             Ok(is_continued)
         })?;
@@ -135,7 +137,6 @@ struct SetEvaluation<'a> {
 }
 
 /// The samples at the set's temperature, or the one at temperature 0.
-#[derive(Clone, Copy, PartialEq)]
 enum Pass {
     Sampled,
     Greedy,
@@ -155,9 +156,12 @@ impl SetEvaluation<'_> {
         }
         let summary = outcome::summary(&tallies, &options.k, || self.first_reason())
             .with_context(|| set.name.clone())?;
-        let exact = match of.listed.get(&set.dataset.name) {
-            Some(listed) => {
-                of.engine.exact(listed, set.temperature, &options.k, &of.process.stop)?
+        let decoder = of.engine.model().and_then(Sampled::decoder);
+        let exact = match of.listed.get(&set.dataset.name).zip(decoder) {
+            Some((listed, decoder)) => {
+                let stop = &of.process.stop;
+                let logp = listed.logp(decoder, set.temperature, &mut || stop.check())?;
+                Exact::new(&listed.problems(&logp), &options.k)
             }
             None => None,
         };

@@ -10,7 +10,7 @@ mod options;
 pub(crate) mod outcome;
 pub(crate) mod p_star;
 pub(crate) mod progress;
-pub(crate) mod request;
+mod request;
 
 use anyhow::Result;
 

@@ -56,11 +56,6 @@ impl ListedSet {
         self.answers.sequences()
     }
 
-    /// The answers, those of a problem together.
-    fn modes(&self) -> &[Mode] {
-        &self.answers.modes
-    }
-
     /// The log-probability of every answer under a model, from the file in `folder` or computed into it; the model is
     /// loaded only where that is not there.
     pub(crate) fn scored(
@@ -83,7 +78,8 @@ impl ListedSet {
         })?;
         tealight_system::files::writable_subfolder(folder)?;
         let lines: Vec<String> = self
-            .modes()
+            .answers
+            .modes
             .iter()
             .zip(&logp)
             .map(|(mode, logp)| serde_json::to_string(&Entry { mode: mode.clone(), logp: *logp }))
@@ -99,11 +95,11 @@ impl ListedSet {
         }
         let shown = path.display().to_string();
         let text = String::from_utf8(read_limited(path, MOST_BYTES)?).context(shown.clone())?;
-        let mut logp = Vec::with_capacity(self.modes().len());
+        let mut logp = Vec::with_capacity(self.answers.modes.len());
         for (number, line) in text.lines().enumerate() {
             let at = || format!("{shown}:{}", number + 1);
             let entry: Entry = serde_json::from_str(line).with_context(at)?;
-            if self.modes().get(number) != Some(&entry.mode) || !entry.logp.is_finite() {
+            if self.answers.modes.get(number) != Some(&entry.mode) || !entry.logp.is_finite() {
                 bail!(
                     "{}: does not have the answers of this study; remove the file to compute it again",
                     at()
@@ -111,8 +107,12 @@ impl ListedSet {
             }
             logp.push(entry.logp);
         }
-        if logp.len() < self.modes().len() {
-            bail!("{shown}: has {} of {} answers; remove the file", logp.len(), self.modes().len());
+        if logp.len() < self.answers.modes.len() {
+            bail!(
+                "{shown}: has {} of {} answers; remove the file",
+                logp.len(),
+                self.answers.modes.len()
+            );
         }
         Ok(Some(logp))
     }

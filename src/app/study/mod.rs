@@ -157,8 +157,7 @@ pub fn run(options: &StudyOptions, start: &Start, process: &Process) -> Result<O
     checked.model.template.set_date(recorded, &process.ranks)?;
     let done = in_folder(checked, configurations, (output.clone(), claim.as_ref(), start), process);
     if done.as_ref().is_err_and(|error| error.is::<Interrupted>()) && process.ranks.is_first() {
-        let said = folder_settings::say_how_to_continue("study", options, &output);
-        said.unwrap_or_else(|error| tracing::warn!("{error:#}"));
+        folder_settings::say_how_to_continue("study", options, &output);
     }
     done
 }
@@ -255,7 +254,7 @@ impl StudyOptions {
                 recorded_settings::refuse_other_settings(self, output)?;
             }
             directory::begin(claim, output, start.existing())?;
-            let text = settings::record_config(self, output)?;
+            let text = recorded_settings::record_config(self, output)?;
             folder_settings::remember(self, output, &text)
         })
     }

@@ -22,12 +22,12 @@ use tealight_system::range::{COUNT, LIMIT, LIMIT_OR_ZERO};
 use tealight_system::telemetry::JsonLines;
 
 /// The file of a run that evaluations during training go to.
-pub(crate) const FILE: &str = "evals.jsonl";
+const FILE: &str = "evals.jsonl";
 /// What says how good the best model is.
 const BEST_FILE: &str = "best.json";
 
 /// An evaluation during training.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct HeldOut {
     /// Steps done.
     pub(crate) step: usize,
@@ -200,16 +200,15 @@ impl HeldOutSet {
             return Ok(());
         }
         let text = read_text(&path, MAX_SMALL)?;
+        // What a full disk, say, cut off is from after the checkpoint.
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let mut kept = String::new();
-        // A line that was cut off by a full disk, say, is from after the checkpoint.
-        for (number, line) in
-            text.split_inclusive('\n').filter(|line| line.ends_with('\n')).enumerate()
-        {
+        for (number, line) in whole.split_inclusive('\n').enumerate() {
             let row: Value = serde_json::from_str(line).unwrap_or_default();
             let at = row["step"]
                 .as_u64()
                 .with_context(|| format!("{}:{}: not an evaluation", path.display(), number + 1))?;
-            if Some(at as usize) <= step {
+            if step.is_some_and(|step| at as usize <= step) {
                 kept.push_str(line);
             }
         }

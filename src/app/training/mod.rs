@@ -137,12 +137,12 @@ pub fn run(
     let tuned = session.fine_tune(&dataset, &options.rlvr, &setup);
     if matches!(&tuned, Err(error) if error.is::<Interrupted>()) {
         // Also while the base is sampled.
-        folder_settings::say_how_to_continue("train", options, output)?;
+        folder_settings::say_how_to_continue("train", options, output);
     }
     let tuned = tuned?;
     ranks.first(|| claim.as_ref().map_or(Ok(()), Claim::check))?;
     if let Some(code) = ranks.first(|| Ok(stop.exit_code()))? {
-        folder_settings::say_how_to_continue("train", options, output)?;
+        folder_settings::say_how_to_continue("train", options, output);
         return Err(Interrupted(code).into());
     }
     let model = output.join(FINAL);

@@ -121,7 +121,7 @@ pub fn run(options: &SftOptions, run_directory: &RunDirectory, stop: &Stop) -> R
         }
         let (step, name) = (state.global_step, run_folder::checkpoint(state.global_step));
         tracing::info!("stopped after step {step}; saved {name}");
-        folder_settings::say_how_to_continue("sft", options, output)?;
+        folder_settings::say_how_to_continue("sft", options, output);
         return stop.check();
     }
     let model = output.join(FINAL);

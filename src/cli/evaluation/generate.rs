@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tealight_core::ranks::Ranks;
 use tealight_core::{Message, Prompt};
 
 use crate::app::filter_options::FilterOptions;
@@ -73,7 +74,7 @@ pub(in crate::cli) fn run(options: &GenerateOptions) -> Result<()> {
             "the embedded model `countdown` only plays Countdown (tealight generate '3,7,8,9=24:'); name another model with --model"
         );
     }
-    let model = options.model.load_to_sample(false)?;
+    let model = options.model.load_to_sample(&Ranks::alone(), false)?;
     let asked = GenerateRequest { options, model: &model };
     match prompt {
         Some(text) => asked.answer(&asked.messages(text)),
