@@ -122,8 +122,8 @@ impl ListedAnswers {
             all.totals.push(problem.total);
             if all.sequences() > most {
                 bail!(
-                    "more than {most} token sequences would be scored at every checkpoint ({} problems are enough for \
-                     that); lower the number of problems",
+                    "more than {most} token sequences would be scored ({} problems are enough for that); lower the \
+                     number of problems",
                     all.totals.len()
                 );
             }

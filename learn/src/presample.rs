@@ -138,7 +138,7 @@ pub fn presample(
     let mut known = ranks.first(|| {
         writable_directory(directory)?;
         let header = directory.join("presamples.json");
-        let known = match header.exists() {
+        let known = match is_begun(directory) {
             true => {
                 refuse_other(directory, request)?;
                 let (known, whole) = read(directory)?;

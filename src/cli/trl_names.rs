@@ -286,10 +286,10 @@ pub(super) fn short(name: &str) -> Option<&'static str> {
 
 /// Long flags with `_` for `-`, as TRL users type them; a value that begins with `--` stays as it is.
 pub(super) fn kebab_case(program: &Command, mut arguments: Vec<OsString>) -> Vec<OsString> {
-    let command = arguments.get(1).and_then(|name| program.find_subcommand(name)).cloned();
+    let command = arguments.get(1).and_then(|name| program.find_subcommand(name));
     let takes_any = |word: &str| {
         let Some(name) = word.strip_prefix("--") else { return false };
-        let mut options = command.iter().flat_map(Command::get_arguments);
+        let mut options = command.into_iter().flat_map(Command::get_arguments);
         options.any(|it| it.get_long() == Some(name) && it.is_allow_hyphen_values_set())
     };
     let mut is_value = false;

@@ -92,7 +92,7 @@ struct Entry {
 /// `tokenizer_config.json` with the chat template in it.
 ///
 /// # Errors
-/// A family or a tokenizer that files have no name for, a disk that is full.
+/// A family or a tokenizer that files have no name for, a model that the file would not say, a disk that is full.
 pub fn write(
     path: &Path,
     (architecture, weights): (&Architecture, &Weights),
@@ -118,7 +118,8 @@ pub fn write(
 
 /// Refuses a file that says another model than was written, by the first choice that differs.
 fn refuse_other(file: &Gguf, written: &Architecture) -> Result<()> {
-    let mut read = Architecture::from_config(&file.config()?)?;
+    let config = file.config().context("GGUF export knows no such model")?;
+    let mut read = Architecture::from_config(&config)?;
     // No numbers of the model itself.
     (read.output_size, read.initializer_range) = (written.output_size, written.initializer_range);
     // Numbers that files hold in 32 bits, and divisors that several scalings have.

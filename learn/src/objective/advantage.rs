@@ -60,6 +60,7 @@ pub enum Baseline {
     /// No baseline.
     None,
     /// Mean of the other samples (RLOO, arXiv 2402.14740): unbiased.
+    #[value(alias = "leave-one-out")]
     Loo,
     /// Group mean (Dr. GRPO, arXiv 2503.20783): (G - 1) / G of leave-one-out.
     GroupMean,

@@ -185,8 +185,8 @@ fn object(
         "base": base,
         "pstar": pstar,
     });
-    let own = own.as_object().into_iter().flatten().filter(|(_, own)| !own.is_null());
-    own.for_each(|(key, own)| value[key] = own.clone());
+    let entries = own.as_object().into_iter().flatten().filter(|(_, one)| !one.is_null());
+    entries.for_each(|(key, one)| value[key] = one.clone());
     Ok(value)
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Keys {
 pub(super) fn canonical(key: &str, value: &str) -> String {
     match key.replace('_', "-").as_str() {
         "eta" | "coefficient" => "beta".into(),
-        "advantage" if baseline_named(value).is_some() => "baseline".into(),
+        "advantage" if named::<Baseline>(value).is_some() => "baseline".into(),
         other => other.into(),
     }
 }
@@ -58,9 +58,10 @@ pub(super) fn settings(text: &str) -> Vec<&str> {
     }
 }
 
-fn baseline_named(text: &str) -> Option<Baseline> {
-    let known = text.replace('_', "-").replace("leave-one-out", "loo");
-    Baseline::from_str(&known, true).ok()
+/// The value of this name, with `_` or `-`, in letters of any size.
+fn named<T: ValueEnum>(text: &str) -> Option<T> {
+    let spellings = [text.replace('_', "-"), text.replace('-', "_")];
+    spellings.iter().find_map(|text| T::from_str(text, true).ok())
 }
 
 impl Keys {
@@ -119,13 +120,7 @@ impl Keys {
     /// One of the values of `T`, by its name.
     fn value<T: ValueEnum>(&mut self, key: &str, default: T) -> Result<T> {
         let Some(text) = self.take(key) else { return Ok(default) };
-        let known = |one: &T| {
-            one.to_possible_value().is_some_and(|name| {
-                name.get_name().replace('_', "-") == text.replace('_', "-").to_lowercase()
-            })
-        };
-        let value = T::value_variants().iter().find(|one| known(one)).cloned();
-        value.ok_or_else(|| anyhow!("`{key}`: `{text}` is not one of {}", names::<T>()))
+        named(&text).ok_or_else(|| anyhow!("`{key}`: `{text}` is not one of {}", names::<T>()))
     }
 
     fn flag(&mut self, key: &str) -> Result<bool> {
@@ -139,7 +134,7 @@ impl Keys {
         let plan = Plan {
             anchor,
             rule,
-            baseline: self.baseline()?,
+            baseline: self.value("baseline", Baseline::None)?,
             trust_region: self.trust_region()?,
             loss_type: self.value("loss-type", LossType::Dapo)?,
             num_iterations: self.number("num-iterations", 1)?,
@@ -278,12 +273,6 @@ impl Keys {
             },
         };
         Rule::parse(&text, |name, default| self.number(name, default)).map(Some)
-    }
-
-    fn baseline(&mut self) -> Result<Baseline> {
-        let Some(text) = self.take("baseline") else { return Ok(Baseline::None) };
-        baseline_named(&text)
-            .ok_or_else(|| anyhow!("`baseline`: `{text}` is not one of {}", names::<Baseline>()))
     }
 
     fn trust_region(&mut self) -> Result<TrustRegion> {

@@ -74,17 +74,17 @@ fn start<'scope>(
     let (publish, published) = channel();
     let (send, rollouts) = channel();
     scope.spawn(move || {
-        let mut newest = None;
+        let mut latest = None;
         for step in steps {
             // Sampled with weights at most `max_staleness` steps older than those that train on it.
             let oldest = step.saturating_sub(max_staleness);
             let newest = loop {
-                match (published.try_recv(), newest) {
-                    (Ok(step), _) => newest = Some(step),
+                match (published.try_recv(), latest) {
+                    (Ok(other), _) => latest = Some(other),
                     (Err(TryRecvError::Disconnected), _) => return,
                     (Err(_), Some(newest)) if newest >= oldest => break newest,
                     (Err(_), _) => match published.recv() {
-                        Ok(step) => newest = Some(step),
+                        Ok(other) => latest = Some(other),
                         Err(_) => return,
                     },
                 }
