@@ -88,24 +88,12 @@ fn count(bytes: i64) {
 }
 
 /// The error of work that takes more time than it may.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: it takes longer than {} s, the limit", time.as_secs())]
 pub struct Late {
     what: String,
     time: Duration,
 }
-
-impl std::fmt::Display for Late {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{}: it takes longer than {} s, the limit",
-            self.what,
-            self.time.as_secs()
-        )
-    }
-}
-
-impl std::error::Error for Late {}
 
 /// Does `work` with at most `bytes` of memory, its result included. `what` is what the message calls it.
 ///

@@ -165,19 +165,6 @@ pub fn writable_subfolder(folder: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_regular_files_of_a_fitting_size_are_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.json");
-        write_atomic(&path, b"\xef\xbb\xbf{\"a\": 1}").unwrap();
-        assert_eq!(read_json(&path, 100).unwrap()["a"], 1);
-        let message = read_limited(&path, 5).unwrap_err().to_string();
-        assert!(message.contains("larger than 5 bytes"), "{message}");
-        assert!(
-            read_limited(folder.path(), 5).unwrap_err().to_string().contains("not a regular file")
-        );
-    }
-
     #[cfg(unix)]
     #[test]
     fn links_that_leave_a_folder_are_told_from_those_that_stay() {

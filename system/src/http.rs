@@ -59,15 +59,6 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// What is sent.
-#[derive(Clone, Copy)]
-pub enum Content<'a> {
-    /// No body.
-    Nothing,
-    /// A text.
-    Text(&'a str),
-}
-
 /// One request.
 pub struct Request<'a> {
     /// How it is asked.
@@ -76,8 +67,8 @@ pub struct Request<'a> {
     pub url: &'a str,
     /// Names and values.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The body.
-    pub content: Content<'a>,
+    /// The body, if any.
+    pub content: Option<&'a str>,
     /// How many redirects are followed. With none, a redirect is an answer like others.
     pub redirects: usize,
 }
@@ -230,8 +221,8 @@ impl Client {
         }
         let agent = self.proxies.get(target.is_encrypted, &target.host).unwrap_or(&self.direct);
         let response = match request.content {
-            Content::Nothing => answered(agent, built.body(()), left),
-            Content::Text(text) => answered(agent, built.body(text), left),
+            None => answered(agent, built.body(()), left),
+            Some(text) => answered(agent, built.body(text), left),
         };
         let (parts, body) = response?.into_parts();
         Ok(Response { status: parts.status, headers: parts.headers, body })
@@ -290,7 +281,7 @@ mod tests {
         let time = Duration::from_secs(20);
         let client = Client::new(home, Some("secret"), time, Some(time)).unwrap();
         let url = &format!("{home}{path}");
-        let (method, content) = (Method::GET, Content::Nothing);
+        let (method, content) = (Method::GET, None);
         let request = Request { method, url, headers: &[], content, redirects };
         client.send(&request).map(|answer| answer.status.as_u16())
     }

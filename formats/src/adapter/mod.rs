@@ -135,12 +135,6 @@ impl LoraOptions {
         if !use_peft && !is_default {
             bail!("--lora-* have no effect without --use-peft: add it");
         }
-        if self.lora_r == 0 {
-            bail!("lora-r must be at least 1");
-        }
-        if !(self.lora_alpha > 0.0 && self.lora_alpha.is_finite()) {
-            bail!("lora-alpha must be above 0, not {}", self.lora_alpha);
-        }
         for target in self.lora_target_modules.iter().filter(|target| *target != ALL_LINEAR) {
             if !lora::LEAVES.contains(&target.as_str()) {
                 bail!(

@@ -149,21 +149,16 @@ impl Reader {
         };
         let count = self.count(MAX_ARRAY, least, "values of an array")?;
         Ok(match kind {
-            8 => Value::Texts((0..count).map(|_| self.text()).collect::<Result<_>>()?),
-            6 => {
-                let one = |reader: &mut Self| Ok(f64::from(f32::from_le_bytes(reader.take()?)));
-                Value::Floats((0..count).map(|_| one(self)).collect::<Result<_>>()?)
-            }
-            12 => {
-                let one = |reader: &mut Self| Ok(f64::from_le_bytes(reader.take()?));
-                Value::Floats((0..count).map(|_| one(self)).collect::<Result<_>>()?)
-            }
-            7 => {
-                let one = |reader: &mut Self| Ok(i64::from(reader.take::<1>()?[0] != 0));
-                Value::Ints((0..count).map(|_| one(self)).collect::<Result<_>>()?)
-            }
-            _ => Value::Ints((0..count).map(|_| self.int(kind)).collect::<Result<_>>()?),
+            8 => Value::Texts(self.many(count, Self::text)?),
+            6 => Value::Floats(self.many(count, |x| Ok(f64::from(f32::from_le_bytes(x.take()?))))?),
+            12 => Value::Floats(self.many(count, |x| Ok(f64::from_le_bytes(x.take()?)))?),
+            7 => Value::Ints(self.many(count, |x| Ok(i64::from(x.take::<1>()?[0] != 0)))?),
+            _ => Value::Ints(self.many(count, |x| x.int(kind))?),
         })
+    }
+
+    fn many<T>(&mut self, count: usize, one: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        (0..count).map(|_| one(self)).collect()
     }
 }
 

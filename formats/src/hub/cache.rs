@@ -19,7 +19,8 @@ const MAX_LISTING: u64 = 64 << 20;
 /// Folders in folders of a snapshot that are looked into.
 const MAX_FOLDERS: usize = 16;
 
-/// The names of a repository's files.
+/// A revision of a repository: its commit and the names of its files, which nobody has checked.
+#[derive(Clone)]
 pub(super) struct Listing {
     pub(super) commit: String,
     pub(super) files: Vec<String>,

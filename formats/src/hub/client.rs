@@ -15,12 +15,11 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
+use super::cache::Listing;
 use super::git_object::{FileMetadata, is_hexadecimal};
 use tealight_core::display::shortened;
 use tealight_system::budget;
-use tealight_system::http::{
-    Client, Content, Failure, Method, Request, Response, StatusCode, encoded_name,
-};
+use tealight_system::http::{Client, Failure, Method, Request, Response, StatusCode, encoded_name};
 
 /// Redirects from one address to the next.
 const MAX_REDIRECTS: usize = 5;
@@ -42,12 +41,6 @@ pub(super) struct Hub {
 struct Clients {
     descriptions: Client,
     files: Client,
-}
-
-/// A revision of a repository: its commit and the names of its files, which nobody has checked.
-pub(super) struct Description {
-    pub(super) commit: String,
-    pub(super) files: Vec<String>,
 }
 
 /// A repository's address on a server.
@@ -141,14 +134,14 @@ impl Hub {
     }
 
     /// What the revision of a repository holds.
-    pub(super) fn describe(&self, at: &Address, revision: &str) -> Result<Description, Broken> {
+    pub(super) fn describe(&self, at: &Address, revision: &str) -> Result<Listing, Broken> {
         let url = format!("{}/api/{}", self.endpoint, at.at(revision).api_url());
         let info: RepoInfo = self.described(url, None)?;
         if !is_hexadecimal(&info.sha, 40) {
             return Err(anyhow!("invalid commit hash from the Hub").into());
         }
         let files = info.siblings.into_iter().map(|sibling| sibling.rfilename).collect();
-        Ok(Description { commit: info.sha, files })
+        Ok(Listing { commit: info.sha, files, is_whole: true })
     }
 
     /// What git knows of a file at a commit.
@@ -184,7 +177,7 @@ impl Hub {
                 method: if content.is_some() { Method::POST } else { Method::GET },
                 url: &url,
                 headers: &[("Content-Type", "application/json"), ("Accept", "application/json")],
-                content: content.as_deref().map_or(Content::Nothing, Content::Text),
+                content: content.as_deref(),
                 redirects: MAX_REDIRECTS,
             })?;
             let text = accepted(answer)?.body(MAX_DESCRIPTION)?;
@@ -210,7 +203,7 @@ impl Hub {
             method: Method::GET,
             url: &url,
             headers: if from > 0 { &headers } else { &[] },
-            content: Content::Nothing,
+            content: None,
             redirects: MAX_REDIRECTS,
         })?;
         let answer = accepted(answer)?;

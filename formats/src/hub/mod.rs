@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use tealight_core::names;
+use tealight_core::similar::nearest;
 
 use repository::Repository;
 
@@ -72,7 +73,8 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
         bail!(
             "model `{name}`: no such directory, and not a Hub id (owner/name[@revision]) or an embedded model \
              (`{EMBEDDED}`, `{TASKS}`){}",
-            embedded_like(name).map_or(String::new(), |known| format!("; did you mean `{known}`?"))
+            nearest(&name.to_lowercase(), [EMBEDDED, TASKS])
+                .map_or(String::new(), |known| format!("; did you mean `{known}`?"))
         );
     }
     let repository = Repository::new("models", id, revision)?;
@@ -89,22 +91,6 @@ pub fn resolve(name: &str) -> Result<ModelFiles> {
 fn means_folder(id: &str) -> bool {
     let (owner, last) = id.split_once('/').unwrap_or_default();
     tealight_core::run_folder::is_model(last) || Path::new(owner).is_dir()
-}
-
-/// The embedded model whose name has the letters of `name` up to one, in any order.
-fn embedded_like(name: &str) -> Option<&'static str> {
-    let is_like = |known: &&str| {
-        let mut missing: Vec<char> = known.chars().collect();
-        let mut extra = 0;
-        for letter in name.to_lowercase().chars() {
-            match missing.iter().position(|other| *other == letter) {
-                Some(index) => drop(missing.swap_remove(index)),
-                None => extra += 1,
-            }
-        }
-        missing.len().max(extra) <= 1
-    };
-    [EMBEDDED, TASKS].into_iter().find(is_like)
 }
 
 /// Whether `name` is fetched from the Hub, and not a directory or the embedded model.

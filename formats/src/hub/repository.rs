@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use tealight_core::names;
 
 use super::cache::{Folder, Listing};
-use super::client::{Address, Broken, Description, Hub};
+use super::client::{Address, Broken, Hub};
 use super::git_object::is_hexadecimal;
 use super::token::{endpoint, token};
 use tealight_system::hf_home::cache_directory;
@@ -27,7 +27,7 @@ pub(super) struct Repository {
     pub(super) folder: Folder,
     pub(super) hub: Hub,
     /// What the Hub said of the revision, asked once: all files are of one commit.
-    description: OnceCell<Description>,
+    description: OnceCell<Listing>,
 }
 
 impl Repository {
@@ -36,25 +36,18 @@ impl Repository {
         let Some((owner, name)) = id.split_once('/').filter(|_| names::is_repository(id)) else {
             bail!("`{id}`: a repository of the Hub is named owner/name");
         };
-        Ok(Self {
-            at: Address { kind, owner: owner.into(), name: name.into() },
-            revision: revision.into(),
-            folder: Folder::new(kind, id, revision)?,
-            hub: Hub::new(endpoint(), token(), super::timeout()?)?,
-            description: OnceCell::new(),
-        })
+        let at = Address { kind, owner: owner.into(), name: name.into() };
+        Self::of(at, revision, Hub::new(endpoint(), token(), super::timeout()?)?)
     }
 
     /// The same repository at another revision.
     pub(super) fn at_revision(&self, revision: &str) -> Result<Self> {
-        let id = format!("{}/{}", self.at.owner, self.at.name);
-        Ok(Self {
-            at: self.at.clone(),
-            revision: revision.into(),
-            folder: Folder::new(self.at.kind, &id, revision)?,
-            hub: self.hub.clone(),
-            description: OnceCell::new(),
-        })
+        Self::of(self.at.clone(), revision, self.hub.clone())
+    }
+
+    fn of(at: Address, revision: &str, hub: Hub) -> Result<Self> {
+        let folder = Folder::new(at.kind, &format!("{}/{}", at.owner, at.name), revision)?;
+        Ok(Self { at, revision: revision.into(), folder, hub, description: OnceCell::new() })
     }
 
     pub(super) fn cached(&self, file: &str) -> Option<PathBuf> {
@@ -77,13 +70,12 @@ impl Repository {
         if let (true, Some(listing)) = (super::is_offline(), self.folder.downloaded()) {
             return Ok(listing);
         }
-        let Description { commit, files } = self.description()?;
-        let listing = Listing { commit: commit.clone(), files: files.clone(), is_whole: true };
+        let listing = self.description()?.clone();
         self.folder.keep(&listing).with_context(|| self.shown())?;
         Ok(listing)
     }
 
-    fn description(&self) -> Result<&Description> {
+    fn description(&self) -> Result<&Listing> {
         if let Some(description) = self.description.get() {
             return Ok(description);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use candle_core::{DType, Device, Result, Tensor, WithDType};
 
 use super::{Memory, Workspace};
-use crate::{counts, kernels};
+use crate::counts;
 
 /// Values on a device: all or a part of a tensor, which is only seen by kernels.
 #[derive(Debug, Clone)]
@@ -49,31 +49,6 @@ impl Array {
     pub fn part(&self, range: Range<usize>) -> Result<Self> {
         let tensor = self.tensor.narrow(0, range.start, range.len())?;
         Ok(Self { tensor, memory: self.memory.clone() })
-    }
-
-    /// Columns of every stretch of `width` values, `[N, ..]`.
-    ///
-    /// # Errors
-    /// Sizes that do not fit, no memory, the device's.
-    pub fn columns(&self, width: usize, columns: Range<usize>) -> Result<Self> {
-        kernels::columns(self, width, columns)
-    }
-
-    /// The stretches of several arrays side by side, each of its width, `[N, ..]`.
-    ///
-    /// # Errors
-    /// Sizes that do not fit, no memory, the device's.
-    pub fn joined(parts: &[&Self], widths: &[usize]) -> Result<Self> {
-        let parts: Vec<&dyn Operand> = parts.iter().map(|part| *part as &dyn Operand).collect();
-        kernels::joined(&parts, widths)
-    }
-
-    /// A copy in memory of its own.
-    ///
-    /// # Errors
-    /// No memory, the device's.
-    pub fn copy(&self) -> Result<Self> {
-        kernels::scaled(self, 1.0)
     }
 
     /// Zeros of its size, by an operation of Candle.

@@ -286,9 +286,10 @@ mod tests {
         // Of one row, whose columns are contiguous where they are, and of two.
         for rows in [1, 2] {
             let all = |x: &Array| {
-                let columns = x.columns(4, 1..3).expect("columns");
+                let columns = crate::kernels::columns(x, 4, 1..3).expect("columns");
                 let [copy, joined] =
-                    [x.copy(), Array::joined(&[x], &[4])].map(|x| x.expect("there"));
+                    [crate::kernels::scaled(x, 1.0), crate::kernels::joined(&[x], &[4])]
+                        .map(|x| x.expect("there"));
                 let [zeros, double] =
                     [x.zeros_like(), crate::kernels::scaled(x, 2.0)].map(|x| x.expect("there"));
                 [columns, copy, joined, zeros, double]

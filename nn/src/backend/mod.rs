@@ -102,10 +102,8 @@ pub(crate) enum Turn {
 /// A weight and its bias.
 pub(crate) type WithBias<'a> = (&'a Parameter, Option<&'a Parameter>);
 
-/// The operations of a decoder. Weights are `[out, in]`, arrays rows of values.
-///
-/// Errors are those of the device: no memory, sizes that do not fit.
-pub(crate) trait Backend {
+/// What a backend computes with.
+pub(crate) trait Arrays {
     /// Values of every token, row after row.
     type Array;
     /// The residual stream `[N, D]`, to which blocks add what they compute.
@@ -118,7 +116,83 @@ pub(crate) trait Backend {
     type Pass;
     /// A layer's keys and values of the past, or the state in their place.
     type Cache<'a>;
+}
 
+/// The layers that keep a state in place of keys and values.
+pub(crate) trait Mixing: Arrays {
+    /// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, W]`, through SiLU.
+    fn convolution(
+        &self,
+        pass: &Self::Pass,
+        x: &Self::Array,
+        kernel: &Parameter,
+        cache: Option<&mut Self::Cache<'_>>,
+    ) -> Result<Self::Array>;
+    /// The gradient of its input, where no cache was used; the kernel's is added.
+    fn convolution_backward(
+        &self,
+        pass: &Self::Pass,
+        x: &Self::Array,
+        kernel: &Parameter,
+        grad: &Self::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<Self::Array>;
+    /// The gated delta rule of queries, keys and values side by side, `b` and `a`; `[N, value_heads * value_dim]`.
+    fn delta_rule(
+        &self,
+        pass: &Self::Pass,
+        delta: &Delta,
+        inputs: [&Self::Array; 3],
+        cache: Option<&mut Self::Cache<'_>>,
+    ) -> Result<Self::Array>;
+    /// The gradients of its inputs, where no cache was used; those of its weights are added.
+    fn delta_rule_backward(
+        &self,
+        pass: &Self::Pass,
+        delta: &Delta,
+        inputs: [&Self::Array; 3],
+        grad: &Self::Array,
+        grads: &mut GradAccumulator,
+    ) -> Result<[Self::Array; 3]>;
+}
+
+/// The output layer, and what losses ask of it.
+pub(crate) trait OutputLayer: Arrays {
+    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`; logits
+    /// of all tokens never exist at once.
+    fn logp(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: Targets<'_>,
+    ) -> Result<TokenLogp<Self::LogpSums>>;
+    /// How far those distributions are from an anchor's.
+    fn divergences(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: Targets<'_>,
+        saved: &Self::LogpSums,
+        anchor: &Anchor,
+    ) -> Result<Divergences>;
+    /// The gradient of the hidden states for that of what was found; that of the weight is added.
+    fn logp_backward(
+        &self,
+        hidden: &Tensor,
+        head: &Parameter,
+        targets: Targets<'_>,
+        saved: &Self::LogpSums,
+        grad: &LogpGrads<'_>,
+        grads: &mut GradAccumulator,
+    ) -> Result<Tensor>;
+    /// Logits `[N, V]` in f32.
+    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor>;
+}
+
+/// The operations of a decoder. Weights are `[out, in]`, arrays rows of values.
+///
+/// Errors are those of the device: no memory, sizes that do not fit.
+pub(crate) trait Backend: Mixing + OutputLayer {
     /// A pass over whole sequences; with `slots`, over tokens that continue the rows of a cache with so many each.
     fn pass(
         &self,
@@ -241,41 +315,6 @@ pub(crate) trait Backend {
         grad: &Self::Array,
     ) -> Result<[Self::Array; 3]>;
 
-    /// The causal convolution of every column of `x` `[N, C]` with its own `kernel` `[C, 1, W]`, through SiLU.
-    fn convolution(
-        &self,
-        pass: &Self::Pass,
-        x: &Self::Array,
-        kernel: &Parameter,
-        cache: Option<&mut Self::Cache<'_>>,
-    ) -> Result<Self::Array>;
-    /// The gradient of its input, where no cache was used; the kernel's is added.
-    fn convolution_backward(
-        &self,
-        pass: &Self::Pass,
-        x: &Self::Array,
-        kernel: &Parameter,
-        grad: &Self::Array,
-        grads: &mut GradAccumulator,
-    ) -> Result<Self::Array>;
-    /// The gated delta rule of queries, keys and values side by side, `b` and `a`; `[N, value_heads * value_dim]`.
-    fn delta_rule(
-        &self,
-        pass: &Self::Pass,
-        delta: &Delta,
-        inputs: [&Self::Array; 3],
-        cache: Option<&mut Self::Cache<'_>>,
-    ) -> Result<Self::Array>;
-    /// The gradients of its inputs, where no cache was used; those of its weights are added.
-    fn delta_rule_backward(
-        &self,
-        pass: &Self::Pass,
-        delta: &Delta,
-        inputs: [&Self::Array; 3],
-        grad: &Self::Array,
-        grads: &mut GradAccumulator,
-    ) -> Result<[Self::Array; 3]>;
-
     /// Columns of every stretch of `width` values of `x`.
     fn columns(&self, x: &Self::Array, width: usize, columns: Range<usize>) -> Result<Self::Array>;
     /// The stretches of several arrays side by side, each of its width.
@@ -296,35 +335,6 @@ pub(crate) trait Backend {
 
     /// `[rows, D]` with the rows of `x` `[N, D]` added at `indices`.
     fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor>;
-    /// Log-probabilities of `targets` under `softmax(hidden W^T / temperature)` of hidden states `[N, D]`; logits
-    /// of all tokens never exist at once.
-    fn logp(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-    ) -> Result<TokenLogp<Self::LogpSums>>;
-    /// How far those distributions are from an anchor's.
-    fn divergences(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-        saved: &Self::LogpSums,
-        anchor: &Anchor,
-    ) -> Result<Divergences>;
-    /// The gradient of the hidden states for that of what was found; that of the weight is added.
-    fn logp_backward(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-        saved: &Self::LogpSums,
-        grad: &LogpGrads<'_>,
-        grads: &mut GradAccumulator,
-    ) -> Result<Tensor>;
-    /// Logits `[N, V]` in f32.
-    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor>;
     /// A layer's weight with a copy as it is now that products read fastest, of its own type or of another.
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter>;
     /// The same of an adapter's matrix beside the weight `like`.

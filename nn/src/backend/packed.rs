@@ -45,26 +45,22 @@ pub(crate) struct VisibleKeys {
 impl PackedSequences {
     /// Whole sequences of these lengths.
     pub fn from_start(lengths: impl IntoIterator<Item = usize>) -> Self {
-        let mut packed = Self::default();
-        for tokens in lengths {
-            packed.push(Segment { tokens, past: 0, prefix: None });
-        }
-        packed
+        Self::of(lengths.into_iter().map(|tokens| Segment { tokens, past: 0, prefix: None }))
     }
 
     /// One token each after as many as these in the cache.
     pub fn after(pasts: impl IntoIterator<Item = usize>) -> Self {
-        let mut packed = Self::default();
-        for past in pasts {
-            packed.push(Segment { tokens: 1, past, prefix: None });
-        }
-        packed
+        Self::of(pasts.into_iter().map(|past| Segment { tokens: 1, past, prefix: None }))
     }
 
     /// `tokens` tokens after `past` in the first row of the cache: a piece of one sequence.
     pub fn piece(past: usize, tokens: usize) -> Self {
+        Self::of([Segment { tokens, past, prefix: None }])
+    }
+
+    fn of(segments: impl IntoIterator<Item = Segment>) -> Self {
         let mut packed = Self::default();
-        packed.push(Segment { tokens, past, prefix: None });
+        segments.into_iter().for_each(|segment| packed.push(segment));
         packed
     }
 

@@ -76,16 +76,9 @@ mod bits {
 pub type CompletionSink<'a> = dyn FnMut(usize, Vec<Completion>) -> Result<()> + 'a;
 
 /// An engine that has gone for good, with the reason: nothing can be sampled until it is back.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct EngineLost(pub String);
-
-impl std::fmt::Display for EngineLost {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for EngineLost {}
 
 /// An engine outside this process that samples for a training run.
 pub trait Engine: Sampler + Sync {

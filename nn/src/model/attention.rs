@@ -4,13 +4,13 @@ use candle_core::Result;
 
 use super::architecture::{Architecture, QkNorm};
 use super::layer_parts::{At, Weights};
-use super::linear::{Joined, Linear};
+use super::linear::Joined;
 use crate::backend::{Activation, Backend, GradAccumulator, Norm, Turn};
 
 /// Queries, keys and values, what norms and positions make of them, and what queries gather.
 #[derive(Debug, Clone)]
 pub(super) struct Attention {
-    qkv: Joined<3>,
+    pub(super) qkv: Joined<3>,
     /// Norms of queries and keys.
     qk_norm: Option<[Norm; 2]>,
     window: Option<usize>,
@@ -126,13 +126,5 @@ impl Attention {
             dq = backend.joined(&[&dq, &d_gate], &[dim, dim])?;
         }
         self.qkv.backward(backend, x()?, [dq, dk, dv], grads)
-    }
-
-    pub(super) fn linears(&self) -> &[Linear] {
-        self.qkv.linears()
-    }
-
-    pub(super) fn linears_mut(&mut self) -> &mut [Linear] {
-        self.qkv.linears_mut()
     }
 }

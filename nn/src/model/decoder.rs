@@ -11,7 +11,7 @@ use super::layer::Layer;
 use super::lora::{LowRank, Scaling};
 use super::rope::RopeTable;
 use crate::backend::{
-    AnyBackend, Backend, Buffer, Norm, Parameter, RolloutDtype, int8, on_backend,
+    AnyBackend, Backend, Buffer, Norm, OutputLayer, Parameter, RolloutDtype, int8, on_backend,
 };
 
 /// The transformer. N tokens, D hidden size, V vocabulary.

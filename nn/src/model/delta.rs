@@ -4,14 +4,14 @@ use candle_core::Result;
 
 use super::architecture::DeltaSizes;
 use super::layer_parts::{At, Weights};
-use super::linear::{Joined, Linear};
+use super::linear::Joined;
 use crate::backend::{Activation, Backend, Delta, GradAccumulator, Norm, Parameter};
 
 /// Projections, the convolution over queries, keys and values, the rule, and the norm of each head.
 #[derive(Debug, Clone)]
 pub(super) struct DeltaRule {
     /// Queries, keys and values together; gates; `b`; `a`.
-    inputs: Joined<4>,
+    pub(super) inputs: Joined<4>,
     kernel: Parameter,
     rule: Delta,
     norm: Norm,
@@ -90,13 +90,5 @@ impl DeltaRule {
         let d_raw = backend.convolution_backward(pass, &raw, &self.kernel, &d_mixed, grads)?;
         drop((raw, d_mixed));
         self.inputs.backward(backend, x()?, [d_raw, gate, d_b, d_a], grads)
-    }
-
-    pub(super) fn linears(&self) -> &[Linear] {
-        self.inputs.linears()
-    }
-
-    pub(super) fn linears_mut(&mut self) -> &mut [Linear] {
-        self.inputs.linears_mut()
     }
 }

@@ -14,8 +14,8 @@ use super::{batch_memory, run};
 use crate::backend::cpu::Cpu;
 use crate::backend::gpu::Gpu;
 use crate::backend::{
-    Anchor, AnyBackend, Backend, Divergences, Either, GradAccumulator, LogpGrads, PackedSequences,
-    Targets, TokenLogp,
+    Anchor, AnyBackend, Arrays, Backend, Divergences, Either, GradAccumulator, LogpGrads,
+    OutputLayer, PackedSequences, Targets, TokenLogp,
 };
 use tealight_divergence::Divergence;
 
@@ -23,10 +23,10 @@ use tealight_divergence::Divergence;
 pub(crate) type Trace = Either<run::SavedLayers<Cpu>, run::SavedLayers<Gpu>>;
 
 /// The values that the gradient of log-probabilities reads.
-pub(crate) type LogpTrace = Either<<Cpu as Backend>::LogpSums, <Gpu as Backend>::LogpSums>;
+pub(crate) type LogpTrace = Either<<Cpu as Arrays>::LogpSums, <Gpu as Arrays>::LogpSums>;
 
 /// The keys and values of every layer of a cache on a GPU.
-type LayerCaches<'a> = Vec<<Gpu as Backend>::Cache<'a>>;
+type LayerCaches<'a> = Vec<<Gpu as Arrays>::Cache<'a>>;
 
 /// The last token of each row.
 pub(crate) enum LastTokens<'a> {
@@ -119,7 +119,7 @@ impl Decoder {
     fn on_gpu(
         &self,
         gpu: &Gpu,
-        stream: <Gpu as Backend>::Stream,
+        stream: <Gpu as Arrays>::Stream,
         packed: &PackedSequences,
         cache: Option<&mut KvCache>,
     ) -> Result<Array> {
@@ -133,7 +133,7 @@ impl Decoder {
         gpu: &Gpu,
         packed: &PackedSequences,
         mut cache: Option<&'a mut KvCache>,
-    ) -> Result<(<Gpu as Backend>::Pass, Option<LayerCaches<'a>>)> {
+    ) -> Result<(<Gpu as Arrays>::Pass, Option<LayerCaches<'a>>)> {
         let slots = batch_memory::grown(cache.as_deref_mut(), packed)?;
         let pass = run::pass(self, gpu, packed, slots)?;
         let layers = cache.map(|cache| Gpu::layers(cache, packed.all().len())).transpose()?;
@@ -144,8 +144,8 @@ impl Decoder {
     fn layers_on_gpu(
         &self,
         gpu: &Gpu,
-        mut stream: <Gpu as Backend>::Stream,
-        pass: &<Gpu as Backend>::Pass,
+        mut stream: <Gpu as Arrays>::Stream,
+        pass: &<Gpu as Arrays>::Pass,
         mut layers: Option<LayerCaches<'_>>,
     ) -> Result<Array> {
         run::layers(self, gpu, pass, &mut stream, layers.as_deref_mut())?;

@@ -203,15 +203,15 @@ impl Mixer {
 
     fn linears(&self) -> &[Linear] {
         match self {
-            Self::Attention(mixer) => mixer.linears(),
-            Self::Delta(mixer) => mixer.linears(),
+            Self::Attention(mixer) => mixer.qkv.linears(),
+            Self::Delta(mixer) => mixer.inputs.linears(),
         }
     }
 
     fn linears_mut(&mut self) -> &mut [Linear] {
         match self {
-            Self::Attention(mixer) => mixer.linears_mut(),
-            Self::Delta(mixer) => mixer.linears_mut(),
+            Self::Attention(mixer) => mixer.qkv.linears_mut(),
+            Self::Delta(mixer) => mixer.inputs.linears_mut(),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::layer::SavedActivations;
 use super::layer_parts::At;
 use crate::backend::cpu::Cpu;
 use crate::backend::cpu::slots::Slots;
-use crate::backend::{Backend, GradAccumulator, PackedSequences};
+use crate::backend::{Arrays, Backend, GradAccumulator, PackedSequences};
 
 /// The values that a pass through all layers keeps for its backward pass.
 pub(crate) struct SavedLayers<B: Backend> {
@@ -151,14 +151,14 @@ pub(super) fn on_cpu(
 fn by_rows(
     decoder: &Decoder,
     cpu: &Cpu,
-    pass: &<Cpu as Backend>::Pass,
+    pass: &<Cpu as Arrays>::Pass,
     stream: &mut [f32],
-    caches: Vec<<Cpu as Backend>::Cache<'_>>,
+    caches: Vec<<Cpu as Arrays>::Cache<'_>>,
     threads: usize,
 ) -> Result<()> {
     let rows = pass.rows.len();
     let (share, width) = (rows.div_ceil(threads), decoder.architecture.hidden_size);
-    let mut parts: Vec<Vec<<Cpu as Backend>::Cache<'_>>> = (0..threads).map(|_| vec![]).collect();
+    let mut parts: Vec<Vec<<Cpu as Arrays>::Cache<'_>>> = (0..threads).map(|_| vec![]).collect();
     for Slots { parts: [first, second], layout, beginnings } in caches {
         let [one, other] = layout.sizes().map(|size| share * size);
         let chunks = first.chunks_mut(one).zip(second.chunks_mut(other));

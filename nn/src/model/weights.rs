@@ -363,13 +363,12 @@ impl Shard {
     /// A tensor on the CPU, of 16 bits or 32 in f32: every value of theirs is one.
     fn tensor(&mut self, name: &str, info: &TensorInfo) -> Result<Tensor> {
         let dtype = self.check(name, info)?;
-        let (start, end) = info.data_offsets;
-        self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
         if dtype == DType::F64 {
-            let mut bytes = vec![0u8; end - start];
-            self.file.read_exact(&mut bytes).with_context(|| self.path.display().to_string())?;
+            let bytes = self.bytes(info)?;
             return Ok(Tensor::from_raw_buffer(&bytes, dtype, &info.shape, &Device::Cpu)?);
         }
+        let (start, end) = info.data_offsets;
+        self.file.seek(SeekFrom::Start(self.data_start + start as u64))?;
         let size = dtype.size_in_bytes();
         let mut values = huge_page_zeros((end - start) / size);
         self.buffer.resize(values.len().min(PART) * size, 0);

@@ -33,20 +33,16 @@ pub struct Policy {
 impl Policy {
     /// A policy that starts at a copy of `weights`, computed where they are.
     pub fn new(architecture: &Architecture, weights: &Weights) -> Result<Self> {
-        Self::on(kind_of(weights), architecture, weights)
-    }
-
-    /// The same on a backend of the caller's choice.
-    pub fn on(kind: BackendKind, architecture: &Architecture, weights: &Weights) -> Result<Self> {
-        Self::from_weights(kind, architecture, weights.clone())
+        Self::on(kind_of(weights), architecture, weights.clone())
     }
 
     /// A policy that takes the place of `weights`, one after the other: no two copies of all of them are ever held.
     pub fn in_place_of(architecture: &Architecture, weights: Weights) -> Result<Self> {
-        Self::from_weights(kind_of(&weights), architecture, weights)
+        Self::on(kind_of(&weights), architecture, weights)
     }
 
-    fn from_weights(kind: BackendKind, architecture: &Architecture, from: Weights) -> Result<Self> {
+    /// The same on a backend of the caller's choice.
+    pub fn on(kind: BackendKind, architecture: &Architecture, from: Weights) -> Result<Self> {
         if let Some((name, _)) = from.iter().find(|(_, tensor)| int8::is_int8(tensor)) {
             bail!("`{name}` is of 8 bits, which cannot be trained");
         }

@@ -200,14 +200,13 @@ impl HubTokenizer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{beside_embedded, embedded};
     use super::super::{HubTokenizer, Tokenizer};
     use super::*;
 
     /// The embedded tokenizer with another file beside it.
     fn with(file: &str, text: &str) -> Result<HubTokenizer> {
-        let folder = tempfile::tempdir()?;
-        std::fs::copy("../models/countdown/tokenizer.json", folder.path().join("tokenizer.json"))?;
-        std::fs::write(folder.path().join(file), text)?;
+        let folder = beside_embedded(&[(file, text)]);
         HubTokenizer::new(&TokenizerFiles::read(folder.path())?, (vec![1], "config.json"))
     }
 
@@ -288,8 +287,7 @@ mod tests {
 
     #[test]
     fn new_ids_go_on_after_the_models_own_as_if_tokens_were_added_one_by_one() {
-        let plain = std::fs::read_to_string("../models/countdown/tokenizer.json").unwrap();
-        let mut json: Value = serde_json::from_str(&plain).unwrap();
+        let mut json = embedded();
         for (text, id) in [("<far>", 100), ("<farther>", 102)] {
             json["model"]["vocab"][text] = id.into();
         }

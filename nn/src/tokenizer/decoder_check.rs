@@ -64,24 +64,24 @@ pub(super) fn check(bytes: &[u8]) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use serde_json::json;
 
     use super::*;
+    use crate::tokenizer::tests::{beside_embedded, embedded};
     use crate::tokenizer::{HubTokenizer, Tokenizer};
+
+    /// The embedded tokenizer with another decoder.
+    fn with(decoder: Value) -> anyhow::Result<HubTokenizer> {
+        let mut file = embedded();
+        file["decoder"] = decoder;
+        let config = ("tokenizer_config.json", r#"{"eos_token": "<eos>"}"#);
+        HubTokenizer::load(beside_embedded(&[("tokenizer.json", &file.to_string()), config]).path())
+    }
 
     #[test]
     fn decoders_that_grow_panic_or_take_long_are_refused() {
-        use serde_json::json;
-
-        let source =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown/tokenizer.json");
-        let file: Value = serde_json::from_slice(&std::fs::read(source).unwrap()).unwrap();
         let refused = |decoders: Vec<Value>| {
-            let mut file = file.clone();
-            file["decoder"] = json!({"type": "Sequence", "decoders": decoders});
-            let folder = tempfile::tempdir().unwrap();
-            std::fs::write(folder.path().join("tokenizer.json"), file.to_string()).unwrap();
-            let tokenizer = HubTokenizer::load(folder.path());
+            let tokenizer = with(json!({"type": "Sequence", "decoders": decoders}));
             format!("{:#}", tokenizer.map(|_| ()).expect_err("a hostile decoder"))
         };
         let double = json!({"type": "Replace", "pattern": {"String": "1"}, "content": "11"});
@@ -100,17 +100,8 @@ mod tests {
 
     #[test]
     fn a_decoder_that_panics_is_an_error() {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/countdown");
-        let folder = tempfile::tempdir().unwrap();
-        for file in std::fs::read_dir(&source).unwrap().flatten() {
-            std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
-        }
-        let path = folder.path().join("tokenizer.json");
-        let mut file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        file["decoder"] =
-            serde_json::json!({"type": "Strip", "content": "1", "start": 0, "stop": 100});
-        std::fs::write(&path, file.to_string()).unwrap();
-        let tokenizer = HubTokenizer::load(folder.path()).unwrap();
+        let strip = json!({"type": "Strip", "content": "1", "start": 0, "stop": 100});
+        let tokenizer = with(strip).unwrap();
         let message = format!("{:#}", tokenizer.decode(&[3, 4]).unwrap_err());
         assert!(message.contains("does not survive"), "{message}");
     }

@@ -92,21 +92,13 @@ impl TurnEnd {
 #[cfg(test)]
 mod tests {
     use super::super::Tokenizer;
+    use super::super::tests::{beside_embedded, embedded};
     use super::*;
     use tealight_core::Prompt;
 
     #[test]
     fn an_end_that_the_tokenizer_appends_is_no_part_of_a_prompt() {
-        let source = std::path::Path::new("../models/countdown");
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tokenizer.json");
-        std::fs::write(
-            folder.path().join("tokenizer_config.json"),
-            r#"{"eos_token": "<eos>", "pad_token": "<pad>"}"#,
-        )
-        .unwrap();
-        let plain = std::fs::read_to_string(source.join("tokenizer.json")).unwrap();
-        let mut whole: serde_json::Value = serde_json::from_str(&plain).unwrap();
+        let mut whole = embedded();
         let token = |name: &str| serde_json::json!({"SpecialToken": {"id": name, "type_id": 0}});
         let text = serde_json::json!({"Sequence": {"id": "A", "type_id": 0}});
         let special =
@@ -124,17 +116,16 @@ mod tests {
                 "type": "TemplateProcessing", "single": single, "pair": [text, text],
                 "special_tokens": {"<eos>": special("<eos>", 1), "<pad>": special("<pad>", 0)},
             });
-            std::fs::write(&file, whole.to_string()).unwrap();
+            let config =
+                ("tokenizer_config.json", r#"{"eos_token": "<eos>", "pad_token": "<pad>"}"#);
+            let folder = beside_embedded(&[("tokenizer.json", &whole.to_string()), config]);
             let tokenizer = HubTokenizer::load(folder.path()).unwrap();
             assert_eq!(tokenizer.appended_end().as_deref(), appended.then_some("<eos>"));
             for (asked, ids) in [("1+1", vec![4, 13, 4]), ("1<eos>", vec![4, 1])] {
                 let expected: Vec<u32> = before.into_iter().chain(ids).collect();
                 let prompt = Prompt::Text(asked.into());
-                assert_eq!(
-                    tokenizer.encode_prompt(&prompt).unwrap(),
-                    expected,
-                    "{single:?} {asked}"
-                );
+                let ids = tokenizer.encode_prompt(&prompt).unwrap();
+                assert_eq!(ids, expected, "{single:?} {asked}");
             }
             assert_eq!(tokenizer.encode_completion("1").unwrap(), [4]);
             let empty = tokenizer.encode_prompt(&Prompt::Text(String::new())).unwrap();

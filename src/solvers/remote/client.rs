@@ -18,8 +18,8 @@ use super::kwargs::EngineKwargs;
 use super::refusal::{self, Refusal};
 use tealight_nn::generate::SamplingParams;
 use tealight_system::http::{
-    Client as Http, Content, Failure as HttpFailure, Method, Request as HttpRequest, Response,
-    StatusCode, origin,
+    Client as Http, Failure as HttpFailure, Method, Request as HttpRequest, Response, StatusCode,
+    origin,
 };
 
 /// The first pause after a failure; each further one is twice as long.
@@ -169,7 +169,7 @@ impl Client {
             method: Method::GET,
             url: &self.address.url(path),
             headers: &[],
-            content: Content::Nothing,
+            content: None,
             redirects: 0,
         })
     }
@@ -322,7 +322,7 @@ impl Client {
             method: Method::POST,
             url: &url,
             headers: &[("Content-Type", "application/json")],
-            content: Content::Text(&request.to_string()),
+            content: Some(&request.to_string()),
             redirects: 0,
         });
         let response = sent.map_err(|failure| failed(failure, None))?;

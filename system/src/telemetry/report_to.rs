@@ -36,12 +36,6 @@ pub trait MetricsTarget {
     fn scalars(&mut self, step: usize, values: &[(String, f64)]) -> Result<()>;
 }
 
-impl MetricsTarget for EventFile {
-    fn scalars(&mut self, step: usize, values: &[(String, f64)]) -> Result<()> {
-        Self::scalars(self, step, values)
-    }
-}
-
 impl MetricsTarget for Reporter {
     /// Nothing: its process follows `metrics.jsonl`.
     fn scalars(&mut self, _: usize, _: &[(String, f64)]) -> Result<()> {

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::report_to::MetricsTarget;
 use anyhow::{Context, Result};
 use tealight_core::output;
 
@@ -40,8 +41,17 @@ impl EventFile {
         Ok(events)
     }
 
-    /// Writes the values of one step, which viewers can see at once.
-    pub fn scalars(&mut self, step: usize, values: &[(String, f64)]) -> Result<()> {
+    fn record(&mut self, bytes: &[u8]) -> Result<()> {
+        let length = (bytes.len() as u64).to_le_bytes();
+        let record = [&length[..], &masked_crc(&length), bytes, &masked_crc(bytes)].concat();
+        let written = self.file.write_all(&record);
+        written.with_context(|| format!("{}: cannot be written", self.path.display()))
+    }
+}
+
+impl MetricsTarget for EventFile {
+    /// Viewers can see them at once.
+    fn scalars(&mut self, step: usize, values: &[(String, f64)]) -> Result<()> {
         let mut summary = Vec::new();
         for (tag, value) in values {
             let mut one = Vec::new();
@@ -53,13 +63,6 @@ impl EventFile {
         let mut event = event(step);
         text_field(&mut event, 5, &summary);
         self.record(&event)
-    }
-
-    fn record(&mut self, bytes: &[u8]) -> Result<()> {
-        let length = (bytes.len() as u64).to_le_bytes();
-        let record = [&length[..], &masked_crc(&length), bytes, &masked_crc(bytes)].concat();
-        let written = self.file.write_all(&record);
-        written.with_context(|| format!("{}: cannot be written", self.path.display()))
     }
 }
 

@@ -74,7 +74,7 @@ impl TestBackend {
             (name.clone(), x.to_device(&self.device).expect("a copy"))
         };
         let weights = weights.iter().map(here).collect();
-        Policy::on(self.kind, architecture, &weights).expect("a policy")
+        Policy::on(self.kind, architecture, weights).expect("a policy")
     }
 
     /// The weights in bfloat16; for the CPU's own products matrices alone.

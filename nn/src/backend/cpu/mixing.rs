@@ -3,7 +3,7 @@
 use candle_core::{Result, bail};
 
 use super::super::packed::KeyRow;
-use super::super::{Buffer, Delta, GradAccumulator, Parameter};
+use super::super::{Buffer, Delta, GradAccumulator, Mixing, Parameter};
 use super::convolution::Convolution;
 use super::delta::{Decay, Rule};
 use super::pass::Pass;
@@ -26,8 +26,8 @@ fn states<'a>(slots: &'a mut Slots<'_>) -> Result<[&'a mut [f32]; 2]> {
     }
 }
 
-impl Cpu {
-    pub(super) fn convolve(
+impl Mixing for Cpu {
+    fn convolution(
         &self,
         pass: &Pass,
         x: &Buffer,
@@ -56,7 +56,7 @@ impl Cpu {
         Ok(out)
     }
 
-    pub(super) fn convolve_backward(
+    fn convolution_backward(
         &self,
         pass: &Pass,
         x: &Buffer,
@@ -81,7 +81,7 @@ impl Cpu {
         Ok(dx)
     }
 
-    pub(super) fn delta(
+    fn delta_rule(
         &self,
         pass: &Pass,
         delta: &Delta,
@@ -104,7 +104,7 @@ impl Cpu {
         })
     }
 
-    pub(super) fn delta_backward(
+    fn delta_rule_backward(
         &self,
         pass: &Pass,
         delta: &Delta,

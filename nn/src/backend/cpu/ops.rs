@@ -6,25 +6,27 @@ use candle_core::{Device, Result, Tensor, bail};
 use tealight_matmul::{Matrix, Output, multiply};
 
 use super::super::{
-    Anchor, Angles, Backend, Buffer, Delta, Divergences, GradAccumulator, Heads, LogpGrads, Norm,
-    PackedSequences, Parameter, RolloutDtype, Targets, TokenLogp, Turn, WithBias, check_tokens,
+    Angles, Arrays, Backend, Buffer, GradAccumulator, Heads, Norm, PackedSequences, Parameter,
+    RolloutDtype, Turn, WithBias, check_tokens,
 };
 use super::pass::Pass;
 use super::product::{add_bias, quantized, with_weight};
 use super::rms_norm::Gain;
 use super::slots::{RowLayout, Rows, Slots};
 use super::vocabulary::RowSums;
-use super::{Cpu, by_rows, gate, output, rms_norm, rope, rows, with_values};
+use super::{Cpu, by_rows, gate, rms_norm, rope, rows, with_values};
 use crate::backend::Activation;
 
-impl Backend for Cpu {
+impl Arrays for Cpu {
     type Array = Buffer;
     type Stream = Buffer;
     type AttentionSums = ();
     type LogpSums = Vec<RowSums>;
     type Pass = Pass;
     type Cache<'a> = Slots<'a>;
+}
 
+impl Backend for Cpu {
     fn pass(
         &self,
         packed: &PackedSequences,
@@ -235,48 +237,6 @@ impl Backend for Cpu {
         Ok(pass.attend_backward(window, [q, k, v], grad, &self.pool))
     }
 
-    fn convolution(
-        &self,
-        pass: &Pass,
-        x: &Buffer,
-        kernel: &Parameter,
-        cache: Option<&mut Slots<'_>>,
-    ) -> Result<Buffer> {
-        self.convolve(pass, x, kernel, cache)
-    }
-
-    fn convolution_backward(
-        &self,
-        pass: &Pass,
-        x: &Buffer,
-        kernel: &Parameter,
-        grad: &Buffer,
-        grads: &mut GradAccumulator,
-    ) -> Result<Buffer> {
-        self.convolve_backward(pass, x, kernel, grad, grads)
-    }
-
-    fn delta_rule(
-        &self,
-        pass: &Pass,
-        delta: &Delta,
-        inputs: [&Buffer; 3],
-        cache: Option<&mut Slots<'_>>,
-    ) -> Result<Buffer> {
-        self.delta(pass, delta, inputs, cache)
-    }
-
-    fn delta_rule_backward(
-        &self,
-        pass: &Pass,
-        delta: &Delta,
-        inputs: [&Buffer; 3],
-        grad: &Buffer,
-        grads: &mut GradAccumulator,
-    ) -> Result<[Buffer; 3]> {
-        self.delta_backward(pass, delta, inputs, grad, grads)
-    }
-
     fn columns(&self, x: &Buffer, width: usize, columns: Range<usize>) -> Result<Buffer> {
         let mut out = self.pool.take(x.len() / width * columns.len());
         rows::columns(x, width, columns, &mut out);
@@ -325,46 +285,6 @@ impl Backend for Cpu {
             Ok(())
         })?;
         Tensor::from_vec(out, (rows, width), &Device::Cpu)
-    }
-
-    fn logp(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-    ) -> Result<TokenLogp<Vec<RowSums>>> {
-        output::logp(hidden, head, targets)
-    }
-
-    fn divergences(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-        saved: &Vec<RowSums>,
-        anchor: &Anchor,
-    ) -> Result<Divergences> {
-        output::divergences(hidden, head, targets, saved, anchor)
-    }
-
-    fn logp_backward(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-        saved: &Vec<RowSums>,
-        grad: &LogpGrads<'_>,
-        grads: &mut GradAccumulator,
-    ) -> Result<Tensor> {
-        let d_weight = head.is_trained.then(|| grads.on_cpu(head, &self.pool));
-        output::logp_backward(hidden, head, targets, saved, grad, d_weight)
-    }
-
-    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
-        let (vocabulary, inner) = head.dims2()?;
-        // It is handed out.
-        let logits = self.pooled_logits(hidden, head)?.into_values();
-        Tensor::from_vec(logits, (hidden.elem_count() / inner, vocabulary), &Device::Cpu)
     }
 
     fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {

@@ -12,13 +12,12 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Result, Tensor, bail};
 use tealight_gpu::counts::zeros;
-use tealight_gpu::workspace::{Array, Destination, Workspace};
+use tealight_gpu::workspace::{Array, Destination, Operand, Workspace};
 use tealight_gpu::{kernels, products};
 
 use super::{
-    Anchor, Angles, Backend, Delta, Divergences, GradAccumulator, Heads, LogpGrads, Norm,
-    PackedSequences, Parameter, Prepacked, RolloutDtype, Targets, TokenLogp, Turn, WithBias,
-    check_tokens,
+    Angles, Arrays, Backend, Delta, GradAccumulator, Heads, Mixing, Norm, PackedSequences,
+    Parameter, Prepacked, RolloutDtype, Turn, WithBias, check_tokens,
 };
 
 use crate::backend::Activation;
@@ -66,14 +65,16 @@ fn sums_of(weight: &Parameter, grads: &mut GradAccumulator) -> Result<Option<Ten
     weight.is_trained.then(|| grads.on_gpu(weight)).transpose()
 }
 
-impl Backend for Gpu {
+impl Arrays for Gpu {
     type Array = Array;
     type Stream = ResidualStream;
     type AttentionSums = Array;
     type LogpSums = Tensor;
     type Pass = Pass;
     type Cache<'a> = &'a [Tensor; 2];
+}
 
+impl Backend for Gpu {
     fn pass(
         &self,
         packed: &PackedSequences,
@@ -232,6 +233,67 @@ impl Backend for Gpu {
         kernels::attention_back(qkv.map(|x| x as _), [out.0, out.1], grad, &pass.runs, window)
     }
 
+    fn columns(&self, x: &Array, width: usize, columns: Range<usize>) -> Result<Array> {
+        kernels::columns(x, width, columns)
+    }
+
+    fn joined(&self, parts: &[&Array], widths: &[usize]) -> Result<Array> {
+        let parts: Vec<&dyn Operand> = parts.iter().map(|part| *part as _).collect();
+        kernels::joined(&parts, widths)
+    }
+
+    fn copy(&self, x: &Array) -> Result<Array> {
+        kernels::scaled(x, 1.0)
+    }
+
+    fn zeros_like(&self, x: &Array) -> Result<Array> {
+        x.zeros_like()
+    }
+
+    fn add(&self, x: &mut Array, y: &Array) -> Result<()> {
+        kernels::add(x, y)
+    }
+
+    fn scale(&self, x: &mut Array, by: f64) -> Result<()> {
+        *x = kernels::scaled(x, by)?;
+        Ok(())
+    }
+
+    fn to_tensor(&self, x: Array, _: usize) -> Result<Tensor> {
+        Ok(x.into_tensor())
+    }
+
+    fn of_tensor(&self, x: &Tensor) -> Result<Array> {
+        x.contiguous().map(Array::from)
+    }
+
+    fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor> {
+        let sums = zeros((rows, x.dim(1)?), DType::F32, &self.device)?;
+        kernels::embedding_back(x, indices, &sums)?;
+        sums.to_dtype(x.dtype())
+    }
+
+    fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
+        refuse(dtype)?;
+        Ok(weight.clone())
+    }
+
+    fn prepack_adapter(&self, matrix: &Parameter, like: &Parameter) -> Result<Parameter> {
+        // Rounded once here; otherwise every product would round it again.
+        Ok(Parameter { values: matrix.values.to_dtype(like.values.dtype())?, ..matrix.clone() })
+    }
+
+    fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
+        refuse(dtype)?;
+        if tealight_gpu::multiplies_halves(&self.device) {
+            return Ok(weight.clone());
+        }
+        let wide = Prepacked::Gpu(weight.used()?.to_dtype(DType::F32)?);
+        Ok(Parameter { prepacked: Some(wide), ..weight.clone() })
+    }
+}
+
+impl Mixing for Gpu {
     fn convolution(
         &self,
         pass: &Pass,
@@ -284,100 +346,6 @@ impl Backend for Gpu {
             }
         }
         Ok(d_inputs)
-    }
-
-    fn columns(&self, x: &Array, width: usize, columns: Range<usize>) -> Result<Array> {
-        x.columns(width, columns)
-    }
-
-    fn joined(&self, parts: &[&Array], widths: &[usize]) -> Result<Array> {
-        Array::joined(parts, widths)
-    }
-
-    fn copy(&self, x: &Array) -> Result<Array> {
-        x.copy()
-    }
-
-    fn zeros_like(&self, x: &Array) -> Result<Array> {
-        x.zeros_like()
-    }
-
-    fn add(&self, x: &mut Array, y: &Array) -> Result<()> {
-        kernels::add(x, y)
-    }
-
-    fn scale(&self, x: &mut Array, by: f64) -> Result<()> {
-        *x = kernels::scaled(x, by)?;
-        Ok(())
-    }
-
-    fn to_tensor(&self, x: Array, _: usize) -> Result<Tensor> {
-        Ok(x.into_tensor())
-    }
-
-    fn of_tensor(&self, x: &Tensor) -> Result<Array> {
-        x.contiguous().map(Array::from)
-    }
-
-    fn scatter(&self, x: &Tensor, indices: &[u32], rows: usize) -> Result<Tensor> {
-        let sums = zeros((rows, x.dim(1)?), DType::F32, &self.device)?;
-        kernels::embedding_back(x, indices, &sums)?;
-        sums.to_dtype(x.dtype())
-    }
-
-    fn logp(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-    ) -> Result<TokenLogp<Tensor>> {
-        self.token_logp(hidden, head, targets)
-    }
-
-    fn divergences(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-        saved: &Tensor,
-        anchor: &Anchor,
-    ) -> Result<Divergences> {
-        self.distances(hidden, head, targets.temperature, saved, anchor)
-    }
-
-    fn logp_backward(
-        &self,
-        hidden: &Tensor,
-        head: &Parameter,
-        targets: Targets<'_>,
-        saved: &Tensor,
-        grad: &LogpGrads<'_>,
-        grads: &mut GradAccumulator,
-    ) -> Result<Tensor> {
-        self.token_logp_backward(hidden, head, targets, saved, grad, grads)
-    }
-
-    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
-        self.logits_of(hidden, &self.wide(head)?).map(Array::into_tensor)
-    }
-
-    fn prepack(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
-        refuse(dtype)?;
-        Ok(weight.clone())
-    }
-
-    fn prepack_adapter(&self, matrix: &Parameter, like: &Parameter) -> Result<Parameter> {
-        // Rounded once here; otherwise every product would round it again.
-        Ok(Parameter { values: matrix.values.to_dtype(like.values.dtype())?, ..matrix.clone() })
-    }
-
-    fn prepack_head(&self, weight: &Parameter, dtype: Option<RolloutDtype>) -> Result<Parameter> {
-        refuse(dtype)?;
-        if tealight_gpu::multiplies_halves(&self.device) {
-            return Ok(weight.clone());
-        }
-        let wide = Prepacked::Gpu(weight.used()?.to_dtype(DType::F32)?);
-        Ok(Parameter { prepacked: Some(wide), ..weight.clone() })
     }
 }
 

@@ -6,8 +6,8 @@ use tealight_gpu::workspace::{Array, Operand};
 use tealight_gpu::{kernels, products};
 
 use super::super::{
-    Anchor, Divergences, GradAccumulator, LogpGrads, Parameter, Prepacked, Targets, TokenLogp,
-    check_tokens,
+    Anchor, Divergences, GradAccumulator, LogpGrads, OutputLayer, Parameter, Prepacked, Targets,
+    TokenLogp, check_tokens,
 };
 use super::{Gpu, sums_of};
 use tealight_divergence::{Divergence, MAX_LOG_RATIO, OnDevice};
@@ -17,32 +17,8 @@ pub fn most_logits(device: &Device) -> usize {
     if device.is_cpu() { 16 << 20 } else { 256 << 20 }
 }
 
-impl Gpu {
-    /// `(start, length)` of the parts in which logits of `rows` rows are computed.
-    fn parts(&self, rows: usize, vocabulary: usize) -> impl Iterator<Item = (usize, usize)> {
-        let length = (most_logits(&self.device) / vocabulary).max(1);
-        (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
-    }
-
-    /// The output layer's weight as products to f32 read it: in f32, or in bf16 where the device multiplies that.
-    pub(super) fn wide(&self, head: &Parameter) -> Result<Tensor> {
-        match &head.prepacked {
-            Some(Prepacked::Gpu(wide)) => Ok(wide.clone()),
-            _ if tealight_gpu::multiplies_halves(&self.device) => head.used(),
-            _ => head.used()?.to_dtype(DType::F32),
-        }
-    }
-
-    pub(super) fn logits_of(&self, hidden: &dyn Operand, wide: &Tensor) -> Result<Array> {
-        products::wide_product(hidden, wide)
-    }
-
-    /// Logits `[N, V]` in f32 of hidden states that were not read outside.
-    pub(crate) fn logits_of_array(&self, hidden: &Array, head: &Parameter) -> Result<Array> {
-        self.logits_of(hidden, &self.wide(head)?)
-    }
-
-    pub(super) fn token_logp(
+impl OutputLayer for Gpu {
+    fn logp(
         &self,
         hidden: &Tensor,
         head: &Parameter,
@@ -65,11 +41,11 @@ impl Gpu {
         Ok(TokenLogp { logp, entropy, log_mass: saved.clone(), saved })
     }
 
-    pub(super) fn distances(
+    fn divergences(
         &self,
         hidden: &Tensor,
         head: &Parameter,
-        temperature: f64,
+        Targets { temperature, .. }: Targets<'_>,
         saved: &Tensor,
         anchor: &Anchor,
     ) -> Result<Divergences> {
@@ -89,7 +65,7 @@ impl Gpu {
         Ok(Divergences { values: Tensor::cat(&values, 0)?, slopes: Tensor::cat(&slopes, 0)? })
     }
 
-    pub(super) fn token_logp_backward(
+    fn logp_backward(
         &self,
         hidden: &Tensor,
         head: &Parameter,
@@ -137,6 +113,36 @@ impl Gpu {
             }
         }
         Tensor::cat(&d_hidden, 0).map(made)
+    }
+
+    fn logits(&self, hidden: &Tensor, head: &Parameter) -> Result<Tensor> {
+        self.logits_of(hidden, &self.wide(head)?).map(Array::into_tensor)
+    }
+}
+
+impl Gpu {
+    /// `(start, length)` of the parts in which logits of `rows` rows are computed.
+    fn parts(&self, rows: usize, vocabulary: usize) -> impl Iterator<Item = (usize, usize)> {
+        let length = (most_logits(&self.device) / vocabulary).max(1);
+        (0..rows).step_by(length).map(move |start| (start, length.min(rows - start)))
+    }
+
+    /// The output layer's weight as products to f32 read it: in f32, or in bf16 where the device multiplies that.
+    fn wide(&self, head: &Parameter) -> Result<Tensor> {
+        match &head.prepacked {
+            Some(Prepacked::Gpu(wide)) => Ok(wide.clone()),
+            _ if tealight_gpu::multiplies_halves(&self.device) => head.used(),
+            _ => head.used()?.to_dtype(DType::F32),
+        }
+    }
+
+    fn logits_of(&self, hidden: &dyn Operand, wide: &Tensor) -> Result<Array> {
+        products::wide_product(hidden, wide)
+    }
+
+    /// Logits `[N, V]` in f32 of hidden states that were not read outside.
+    pub(crate) fn logits_of_array(&self, hidden: &Array, head: &Parameter) -> Result<Array> {
+        self.logits_of(hidden, &self.wide(head)?)
     }
 
     /// The gradients of entropies and divergences in the log-probabilities `[n, V]` of the rows from

@@ -11,11 +11,9 @@ mod quantized;
 mod required;
 mod tensor_names;
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use candle_core::{DType, Device, Tensor};
 use serde_json::Value;
 
@@ -23,6 +21,7 @@ use super::logits::Logits;
 use super::rng::RandomStream;
 use super::{Completion, CompletionSink, Finish, RngKey, SampleRequest, Sampler, SamplingParams};
 use crate::model::weights::Weights;
+use tealight_core::guard::caught;
 use tealight_system::telemetry::count_tokens;
 
 pub use families::names;
@@ -265,11 +264,5 @@ fn sizes(config: &Value) -> Result<usize> {
 
 /// Calls into a library that panics where a model is not as it expects.
 fn guarded<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panic_error(&*panic)))
-}
-
-fn panic_error(panic: &(dyn Any + Send)) -> anyhow::Error {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-    anyhow!("candle-transformers gave up on this model: {text}")
+    caught(work).unwrap_or_else(|panic| bail!("candle-transformers gave up on this model: {panic}"))
 }
