@@ -16,7 +16,9 @@ const MAX_RATIO: u64 = 200;
 /// Bytes of the start of a file that say what it is.
 const START: u64 = 512;
 /// The first bytes of files that are no text, what they are, and how they become readable.
-const NO_TEXT: [(&[u8], &str); 14] = [
+const NO_TEXT: [(&[u8], &str); 16] = [
+    (b"PK\x03\x04", "an archive: unpack it, or export a sheet as CSV"),
+    (b"PAR1", "a Parquet file: name it .parquet"),
     (b"BZh", "compressed with bzip2: unpack it with bunzip2"),
     (b"\xfd7zXZ", "compressed with xz: unpack it with unxz"),
     (b"\xff\xfe", "UTF-16: save it as UTF-8"),

@@ -95,6 +95,17 @@ impl Question {
         Self { prompt: problem.prompt.plain(), answer, choice, turns }
     }
 
+    /// The problem that asks it, for another judge.
+    pub fn to_problem(&self, id: &str) -> Problem {
+        // Every field by its name: the compiler asks for the place of another one.
+        let Self { prompt, answer, choice, turns } = self;
+        let prompt = match turns.is_empty() {
+            true => Prompt::Text(prompt.clone()),
+            false => Prompt::Chat(turns.clone().into()),
+        };
+        Problem { choice: choice.clone(), ..Problem::new(id, prompt, answer.as_str()) }
+    }
+
     /// What the gold answer says, whatever the order of the choices in its file.
     pub fn gold(&self) -> &str {
         self.choice.as_ref().unwrap_or(&self.answer)

@@ -104,3 +104,19 @@ pub fn run(options: &GradeOptions, file: &str, existing: Existing, stop: &Stop) 
     let doubt = outcome::doubt(&results, verifiers, &unjudged, options.grading.max_unjudged);
     Ok(Judged { results, doubt })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tealight_eval::report::recipes::GRADING;
+
+    #[test]
+    fn a_report_repeats_every_option_that_its_numbers_depend_on() {
+        let command = GradeOptions::augment_args(clap::Command::new("grade"));
+        let of_output = ["output", "no_samples", "json"];
+        for option in command.get_arguments().map(|option| option.get_id().as_str()) {
+            let is_known = GRADING.iter().any(|(known, _)| *known == option);
+            assert!(is_known || of_output.contains(&option), "{option}");
+        }
+    }
+}

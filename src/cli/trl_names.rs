@@ -103,7 +103,12 @@ const HINTS: &[(&str, &str)] = &[
     ("log-samples", "all samples are in --output"),
     ("epsilon clip-ratio clip-ratio-low", "use --objective NAME:epsilon=0.2"),
     ("epsilon-high clip-ratio-high", "use --objective NAME:epsilon-high=0.28"),
-    ("loss-type", "use --objective NAME:loss-type=dapo; tealight objectives dapo lists all"),
+    (
+        "loss-type loss-agg-mode",
+        "use --objective NAME:loss-type=dapo; tealight objectives dapo lists all",
+    ),
+    ("clip-ratio-c", "use --objective NAME:dual-clip=3"),
+    ("load-best-model-at-end", "the best model by --metric-for-best-model is in best of --output"),
     ("num-iterations ppo-epochs", "use --objective NAME:num-iterations=N"),
     ("steps-per-generation", "use --objective NAME:steps-per-generation=N"),
     (

@@ -42,7 +42,7 @@ use serde_json::{Map, Value};
 use tealight_core::names::{FORMATS, extension};
 
 use crate::prompting::BOXED;
-use crate::verify::{self, math, sql};
+use crate::verify::{self, math};
 use crate::{DataError, Dataset, Prompting, Result, Rewards};
 use json::json_array;
 use layout::Layout;
@@ -131,6 +131,16 @@ const SURE_IDS: usize = 3;
 /// Columns that number what has one id: the instances of GSM-Symbolic's templates.
 const PARTS: [&str; 8] = list("instance|instance_id|sample|variant|variation|version|seed|copy");
 
+/// Whether rows have a shape, and the dataset that they are then.
+type Shape = (fn(&[Row], &Columns) -> bool, fn(&[PathBuf], &[Row], &Columns) -> Result<Dataset>);
+
+/// Shapes of rows with a verifier of their own, which is not found from columns.
+const SHAPES: [Shape; 3] = [
+    (text_to_sql::is_layout, text_to_sql::dataset),
+    (reasoning_gym::is_layout, reasoning_gym::dataset),
+    (countdown::is_layout, countdown::dataset),
+];
+
 /// Reads the first `limit` problems of the files of one dataset, in their order.
 pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -> Result<Dataset> {
     let limit = limit.unwrap_or(usize::MAX);
@@ -149,25 +159,9 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     rows.iter_mut().for_each(shapes::flatten);
     shapes::join_turns(&mut rows, columns);
     identify(&mut rows);
-    if let Some(first) = rows.first()
-        && text_to_sql::is_layout(first)
-        && columns.answer.is_none()
-    {
+    if let Some((_, dataset)) = SHAPES.iter().find(|(is_shape, _)| is_shape(&rows, columns)) {
         rows.truncate(limit);
-        let asked = columns.rewards.verifiers.iter().find_map(|spec| sql::named(spec));
-        return text_to_sql::dataset(files, &rows, asked.unwrap_or_default());
-    }
-    if let Some(first) = rows.first()
-        && reasoning_gym::is_layout(first)
-        && (&columns.prompt, &columns.answer) == (&None, &None)
-        && columns.rewards.verifiers.is_empty()
-    {
-        rows.truncate(limit);
-        return reasoning_gym::dataset(files, &rows);
-    }
-    if countdown::is_layout(&rows, columns) {
-        rows.truncate(limit);
-        return countdown::dataset(files, &rows, columns);
+        return dataset(files, &rows, columns);
     }
     let mut dataset = Dataset::plain(path.display().to_string(), Vec::new(), math::Math::default());
     if rows.is_empty() {

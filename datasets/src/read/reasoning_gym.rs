@@ -7,16 +7,20 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Row, lookup};
+use super::{Columns, Row, lookup};
 use crate::task::judge::Judge;
 use crate::task::{self, Kind, reasoning_gym::PREFIX};
 use crate::{DataError, Dataset, Problem, Result, Verdict, judge};
 use tealight_core::Prompt;
 use tealight_core::display::shortened;
 
-/// Whether a row has this shape.
-pub(super) fn is_layout(row: &Row) -> bool {
-    source(row).is_some() && ["question", "answer"].iter().all(|key| row.values.contains_key(*key))
+/// Whether rows have this shape, and nothing else is asked for.
+pub(super) fn is_layout(rows: &[Row], columns: &Columns) -> bool {
+    let has = |row: &Row, key: &str| row.values.contains_key(key);
+    let is_such = |row: &Row| source(row).is_some() && has(row, "question") && has(row, "answer");
+    (&columns.prompt, &columns.answer) == (&None, &None)
+        && columns.rewards.verifiers.is_empty()
+        && rows.first().is_some_and(is_such)
 }
 
 fn source(row: &Row) -> Option<&str> {
@@ -24,7 +28,7 @@ fn source(row: &Row) -> Option<&str> {
 }
 
 /// The dataset of all rows, which must be of one task.
-pub(super) fn dataset(files: &[PathBuf], rows: &[Row]) -> Result<Dataset> {
+pub(super) fn dataset(files: &[PathBuf], rows: &[Row], _: &Columns) -> Result<Dataset> {
     let mut problems = Vec::with_capacity(rows.len());
     let mut first: Option<&'static Kind> = None;
     for row in rows {

@@ -24,12 +24,7 @@ pub(super) fn text(path: &Path) -> Result<Box<dyn BufRead>> {
     let opened = opened(BufReader::new(file(path)?));
     let opened = opened.map_err(|source| DataError::Io { path: path.into(), source })?;
     let (start, reader) = opened.map_err(refused)?;
-    let what = match start.as_slice() {
-        [b'P', b'K', 3, 4, ..] => Some("an archive: unpack it, or export a sheet as CSV"),
-        [b'P', b'A', b'R', b'1', ..] => Some("a Parquet file: name it .parquet"),
-        start => no_text(start),
-    };
-    what.map_or(Ok(reader), |what| Err(refused(what)))
+    no_text(&start).map_or(Ok(reader), |what| Err(refused(what)))
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::Row;
 use super::known_columns::list;
-use crate::verify::sql::{Compare, Sql, schema_of};
+use super::{Columns, Row};
+use crate::verify::sql::{self, Sql, schema_of};
 use crate::{DataError, Database, Dataset, Problem, Result};
 use tealight_core::{Message, Prompt};
 
@@ -14,20 +14,19 @@ use tealight_core::{Message, Prompt};
 const FOLDERS: [&str; 6] =
     list("database|databases|dev_databases|test_database|train_databases|test_databases");
 
-pub(super) fn is_layout(row: &Row) -> bool {
-    row.values.contains_key("db_id") && query_column(row).is_some()
+pub(super) fn is_layout(rows: &[Row], columns: &Columns) -> bool {
+    let is_such = |row: &Row| row.values.contains_key("db_id") && query_column(row).is_some();
+    columns.answer.is_none() && rows.first().is_some_and(is_such)
 }
 
 fn query_column(row: &Row) -> Option<&'static str> {
     ["query", "SQL", "sql_query"].into_iter().find(|name| row.values.contains_key(*name))
 }
 
-/// The problems of the files, their databases in `folder` or beside the first file.
-pub(super) fn dataset(
-    files: &[PathBuf],
-    rows: &[Row],
-    (compare, folder): (Compare, Option<PathBuf>),
-) -> Result<Dataset> {
+/// The problems of the files, their databases in the folder that a verifier names or beside the first file.
+pub(super) fn dataset(files: &[PathBuf], rows: &[Row], columns: &Columns) -> Result<Dataset> {
+    let asked = columns.rewards.verifiers.iter().find_map(|spec| sql::named(spec));
+    let (compare, folder) = asked.unwrap_or_default();
     let first = &files[0];
     let folder = folder.map_or_else(|| database_folder(first), Ok)?;
     let mut schemas: HashMap<String, String> = HashMap::new();

@@ -36,11 +36,12 @@ struct ListedProblem<'a> {
 impl Serialize for ListedProblem<'_> {
     /// Id, prompt, gold answer, counts, and the messages of a prompt that has several.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let prompt = self.question.map_or("", |question| start(&question.prompt, MAX_PROMPT));
-        let answer = self.question.map_or("", |question| question.answer.as_str());
-        let turns: Vec<[&str; 2]> = self
-            .question
-            .map_or(&[][..], |question| &question.turns)
+        // Every field by its name: the compiler asks whether a page shows another one.
+        let (prompt, answer, turns) = self.question.map_or(("", "", &[][..]), |question| {
+            let Question { prompt, answer, turns, choice: _ } = question;
+            (start(prompt, MAX_PROMPT), answer.as_str(), &turns[..])
+        });
+        let turns: Vec<[&str; 2]> = turns
             .iter()
             .map(|turn| [turn.role.as_str(), start(&turn.content, MAX_PROMPT)])
             .collect();

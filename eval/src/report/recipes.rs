@@ -9,7 +9,7 @@ use super::view::Recipe;
 use crate::results::Results;
 
 /// Options of the commands that grade completions, with their defaults where they have one.
-const GRADING: [(&str, &str); 17] = [
+pub const GRADING: [(&str, &str); 19] = [
     ("dataset", ""),
     ("prompt_column", ""),
     ("answer_column", ""),
@@ -18,9 +18,11 @@ const GRADING: [(&str, &str); 17] = [
     ("correct_threshold", ""),
     ("classes", ""),
     ("gold_key", ""),
+    ("completion_key", ""),
     ("filter", ""),
     ("k", ""),
     ("name", ""),
+    ("model", "graded"),
     ("truncated", "wrong"),
     ("failed", "wrong"),
     ("missing", "left-out"),

@@ -120,7 +120,7 @@ const ELSEWHERE: [(&str, &str); 24] = [
     ("gvpo", "`kl-reward`"),
     ("raft", "`reinforce:loss-type=grpo`"),
     ("raft++", "`reinforce:loss-type=grpo:trust-region=ppo`"),
-    ("ppo", "`none:baseline=batch:num-iterations=4`, which has no critic"),
+    ("ppo", "`none:trust-region=ppo:baseline=batch:num-iterations=4`, which has no critic"),
     ("dpo", "`grpo`, which needs a verifier in place of preferences"),
     ("ppo-clip", "`none:baseline=batch:num-iterations=4`"),
     ("nsr", "the objective of --config recipe:objectives/nsr"),
@@ -244,13 +244,20 @@ impl<'de> Deserialize<'de> for Objective {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::objective::{Divergence, Estimator, SampleSource};
+    use crate::objective::{Divergence, Estimator, LossType, SampleSource, TrustRegion};
+    use clap::ValueEnum;
 
     #[test]
     fn names_that_are_not_here_say_what_to_use() {
         for (name, instead) in ELSEWHERE {
             let message = format!("{:#}", name.parse::<Objective>().unwrap_err());
             assert!(message.contains(&format!("use {instead}")), "{message}");
+            // What is the value of a key by now is named as such.
+            let region = TrustRegion::NAMES.contains(&name).then_some("trust-region");
+            let average = LossType::from_str(name, true).ok().map(|_| "loss-type");
+            for key in region.into_iter().chain(average) {
+                assert!(instead.contains(&format!("{key}={name}")), "{name}: {instead}");
+            }
             if let Some(objective) = instead.strip_prefix('`') {
                 let objective = objective.split('`').next().unwrap();
                 assert!(objective.parse::<Objective>().is_ok(), "{objective}");

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tealight_core::display::shortened;
-use tealight_core::{Prompt, names, regular};
-use tealight_datasets::{Dataset, Problem, Verifier, verify};
+use tealight_core::{names, regular};
+use tealight_datasets::{Dataset, Verifier, verify};
 use tealight_eval::comparable::{PROMPTING, SAMPLING};
 use tealight_eval::grade::Source;
-use tealight_eval::results::{Question, Results, SetResult};
+use tealight_eval::results::{Results, SetResult};
 
 use super::GradingOptions;
 use crate::app::folder_settings::is_built_in;
@@ -100,7 +100,7 @@ impl GradingOptions {
         let ids = set.problems.iter().map(|tally| tally.problem.as_str());
         Ok(Dataset {
             name: set.dataset.clone(),
-            problems: ids.zip(&set.questions).map(problem).collect(),
+            problems: ids.zip(&set.questions).map(|(id, asked)| asked.to_problem(id)).collect(),
             verifier: self.stored_verifier(named, results, set)?,
             notes: Vec::new(),
             unusable: set.unusable.clone(),
@@ -137,12 +137,4 @@ impl GradingOptions {
             ),
         }
     }
-}
-
-fn problem((id, question): (&str, &Question)) -> Problem {
-    let prompt = match question.turns.is_empty() {
-        true => Prompt::Text(question.prompt.clone()),
-        false => Prompt::Chat(question.turns.clone().into()),
-    };
-    Problem { choice: question.choice.clone(), ..Problem::new(id, prompt, &*question.answer) }
 }
