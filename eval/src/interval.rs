@@ -1,8 +1,8 @@
 //! Means over problems with 95 % intervals for the mean over all problems of the kind.
 //!
 //! Problems are what varies: the samples of one problem are no independent evidence about others. Measures that
-//! lie between 0 and 1 get an interval that never leaves that range and never shrinks to a point; the tests hold
-//! its coverage by simulation.
+//! lie between 0 and 1 get an interval that never leaves that range and never shrinks to a point; `inference::coverage`
+//! simulates its coverage.
 
 use std::collections::BTreeMap;
 

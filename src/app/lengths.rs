@@ -12,22 +12,23 @@ use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
 /// Most prompts that are read for a warning.
 const PROMPTS: usize = 64;
 
-/// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
-/// [`LENGTH`].
+/// Most tokens of a completion: what was asked for, which must fit beside every prompt, or what the context leaves beside
+/// the longest prompt, up to [`LENGTH`].
 pub(crate) fn completion_length<'a>(
     requested: Option<usize>,
     datasets: impl IntoIterator<Item = &'a Dataset>,
     (tokenizer, context): (&HubTokenizer, usize),
 ) -> Result<usize> {
-    if let Some(requested) = requested {
-        return Ok(requested);
-    }
     let mut longest = 0;
     for dataset in datasets {
-        // Encoded with room for one token, which is the least that makes sense.
-        let encoded = Encoded::all(&dataset.problems, tokenizer, context, 1);
+        // One token is the least that makes sense.
+        let room = requested.unwrap_or(1);
+        let encoded = Encoded::all(&dataset.problems, tokenizer, context, room);
         let encoded = encoded.with_context(|| dataset.name.clone())?;
         longest = encoded.iter().map(|problem| problem.prompt.len()).fold(longest, usize::max);
+    }
+    if let Some(requested) = requested {
+        return Ok(requested);
     }
     let length = (context - longest).min(LENGTH);
     if length < LENGTH {

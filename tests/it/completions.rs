@@ -136,7 +136,7 @@ fn the_samples_of_a_large_file_are_whole_and_reported_by_their_index() {
         format!("{{\"id\":{},\"completion\":\"{}\",\"gold\":7}}\n", number / 10, number % 9)
     };
     let lines: String = (0..20_000).map(line).collect();
-    let (file, output) = (folder.write("c.jsonl", lines), folder.path("out"));
+    let (file, output) = (folder.write("c.jsonl", &lines), folder.path("out"));
     ok(command!("grade {file} --output {output}"));
     let entries = std::fs::read_dir(format!("{output}/samples")).expect("a folder").flatten();
     let left: Vec<String> =
@@ -149,4 +149,9 @@ fn the_samples_of_a_large_file_are_whole_and_reported_by_their_index() {
     ok(&["report", &output]);
     let again = std::fs::read(format!("{output}/report.html")).expect("a report");
     assert!(first == again, "an index of what was written is that of what is read");
+    // A line that is found malformed after others were judged leaves nothing half written.
+    let bad = folder.write("d.jsonl", lines.replacen("\"id\":1500,", "oops ", 1));
+    let refused_output = folder.path("refused");
+    refused!("grade {bad} --output {refused_output}" => "d.jsonl:15001: not JSON");
+    assert!(!std::path::Path::new(&refused_output).exists(), "a refused command makes no folder");
 }

@@ -41,11 +41,11 @@ fn the_defaults_work_on_the_embedded_model() {
 }
 
 #[test]
-fn a_directory_that_holds_nothing_yet_is_free() {
-    let output = Folder::new();
-    let eval = format!("eval --output {} -n 2 -k 1", output.path("e"));
-    refused!("{eval} --max-completion-length 512" => "context of 64", "--max-completion-length");
-    ok(command!("{eval} {FEW}"));
+fn a_directory_that_holds_only_settings_is_free() {
+    let folder = Folder::new();
+    // As a command that was killed before its first sample leaves them.
+    folder.write("e/config.toml", "# tealight 0.1.0, revision 1a2b3c4\n");
+    ok(command!("eval --output {} -n 2 -k 1 {FEW}", folder.path("e")));
 }
 
 #[test]

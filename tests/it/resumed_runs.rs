@@ -40,7 +40,11 @@ fn outside_paths_of_a_resumed_run_must_be_given_again() {
             &format!("verifier = \"{program}\""),
             &format!("repeat them: --verifier '{program}'"),
         ),
+        ("verifier", "verifier = [\"math\", \"python:a.py:f\"]", "--verifier python:a.py:f"),
         ("model", "model-name-or-path = \"/etc/model\"", "--model /etc/model"),
+        // It could be of the Hub, and is a folder's all the same.
+        ("adapter", "adapter = \"evil/adapter\"", "--adapter evil/adapter"),
+        ("engine", "engine = \"http://127.0.0.1:1\"", "--engine http://127.0.0.1:1"),
         ("dataset", &format!("dataset-name = \"{secret}\""), "--dataset"),
         ("presamples", "presamples = \"/etc\"", "--presamples /etc"),
     ] {

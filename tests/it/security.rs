@@ -104,7 +104,7 @@ fn links_and_pipes_in_an_output_folder_are_refused_at_once() {
         .into_iter()
         .flat_map(|what| [".lock", "report.html.part", "samples/f.jsonl"].map(|name| (what, name)))
     {
-        let output = folder.path(&format!("{what}-{}", name.replace('/', "-")));
+        let output = folder.path(&format!("{}-{}", &what[..1], name.replace('/', "-")));
         let place = Path::new(&output).join(name);
         std::fs::create_dir_all(place.parent().expect("a folder")).expect("made");
         match what {

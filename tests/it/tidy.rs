@@ -127,7 +127,7 @@ fn ignored_tests_say_what_they_need() {
     }
 }
 
-/// What SECURITY.md promises names the test that holds it.
+/// What SECURITY.md promises names a test.
 #[test]
 fn the_tests_that_security_names_exist() {
     let text = std::fs::read_to_string(root().join("SECURITY.md")).expect("readable");

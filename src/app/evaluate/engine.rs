@@ -11,9 +11,9 @@ use crate::app::settings::DataOptions;
 use crate::solvers::local::LocalSolver;
 use crate::solvers::remote::Remote;
 use crate::solvers::sampled::Sampled;
-use tealight_core::ranks::Ranks;
 use tealight_learn::train::rlvr::LENGTH;
 use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
+use tealight_system::process::Process;
 
 /// Who samples.
 pub(super) enum Engine {
@@ -23,9 +23,11 @@ pub(super) enum Engine {
 
 impl Engine {
     /// Asks the server, or loads the model.
-    pub(super) fn open(options: &EvalOptions, ranks: &Ranks) -> Result<Self> {
+    pub(super) fn open(options: &EvalOptions, process: &Process) -> Result<Self> {
+        let Process { ranks, stop } = process;
         if let Some(engine) = &options.remote.engine {
-            let remote = Remote::new(engine, &options.model.model, &options.remote, options.seed)?;
+            let (model, remote) = (&options.model.model, &options.remote);
+            let remote = Remote::new(engine, model, remote, options.seed, stop)?;
             tracing::info!("sampling from {} ({})", options.shown_model()?, remote.dialect());
             return Ok(Engine::Server(Box::new(remote)));
         }

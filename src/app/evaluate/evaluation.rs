@@ -67,7 +67,7 @@ impl<'a> Evaluation<'a> {
             listed::check(&datasets).context("--exact")?;
         }
         let started = Instant::now();
-        let engine = Engine::open(&options, &process.ranks)?;
+        let engine = Engine::open(&options, process)?;
         options.check_default(engine.model().map(|model| &model.tokenizer))?;
         for dataset in &mut datasets {
             engine.filter(&options.data, options.decoding.max_completion_length, dataset)?;

@@ -21,6 +21,7 @@ use tealight_nn::generate::{
     Completion, CompletionSink, Engine, EngineLost, Finish, RngKey, SampleRequest, Sampler,
     SamplingParams,
 };
+use tealight_system::stop::Stop;
 use tealight_system::telemetry::count_tokens;
 
 /// How often a request is tried again at a server while there are others.
@@ -348,6 +349,8 @@ impl Sampler for Fleet<'_> {
         ask_each(
             requests.len(),
             self.concurrency,
+            // A step of training is finished.
+            &Stop::default(),
             |index, is_over| self.complete((index, &requests[index]), params, rng_key, is_over),
             sink,
         )

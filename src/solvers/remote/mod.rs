@@ -36,6 +36,7 @@ use client::{Client, PromptInput, Request};
 use kwargs::EngineKwargs;
 use refusal::Refusal;
 use tealight_nn::generate::SamplingParams;
+use tealight_system::stop::Stop;
 use tealight_system::telemetry::count_tokens;
 use workers::ask_each;
 
@@ -78,15 +79,22 @@ pub struct Remote {
     seed: u64,
     /// Whether a sample without a text was reported.
     failure_named: Once,
+    stop: Stop,
 }
 
 impl Remote {
-    /// Sets up the client, and asks the server what it is.
+    /// Sets up the client, and asks the server what it is; `stop` ends the pauses of a server that fails.
     ///
     /// # Errors
     /// An address that is none or where nothing answers, settings that make no sense, filters that this kind of server
     /// has not.
-    pub fn new(engine: &str, model: &str, options: &RemoteOptions, seed: u64) -> Result<Self> {
+    pub fn new(
+        engine: &str,
+        model: &str,
+        options: &RemoteOptions,
+        seed: u64,
+        stop: &Stop,
+    ) -> Result<Self> {
         let kwargs = options.kwargs()?;
         let client = Client::new(engine, &kwargs)?;
         if !client.is_up() {
@@ -100,7 +108,8 @@ impl Remote {
         }
         let EngineKwargs { model: name, concurrency, retries, .. } = kwargs;
         let model = name.unwrap_or_else(|| model.to_owned());
-        Ok(Self { client, model, concurrency, retries, seed, failure_named: Once::new() })
+        let (failure_named, stop) = (Once::new(), stop.clone());
+        Ok(Self { client, model, concurrency, retries, seed, failure_named, stop })
     }
 
     /// How the server is spoken to.
@@ -130,6 +139,7 @@ impl Solver for RemoteSolver<'_> {
         ask_each(
             problems.len(),
             self.remote.concurrency,
+            &self.remote.stop,
             |index, is_over| self.answers(&problems[index], n, is_over),
             sink,
         )

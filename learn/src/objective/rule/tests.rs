@@ -26,6 +26,7 @@ fn group_advantages(text: &str, group: &GroupStats) -> Vec<f64> {
 
 #[test]
 fn every_objective_runs_the_rule_that_is_printed() {
+    const SAME: [&str; 4] = ["grpo", "dr-grpo", "rloo", "reinforce"];
     let mut printed = 0;
     for name in Objective::names() {
         let plan = name.parse::<Objective>().unwrap().plan;
@@ -37,7 +38,9 @@ fn every_objective_runs_the_rule_that_is_printed() {
             let alone = Plan { anchor: Anchor::None, ..plan.clone() };
             let own = advantages(&alone, std::slice::from_ref(&group)).unwrap().remove(0);
             for (a, b) in own.iter().zip(group_advantages(&text, &group)) {
-                assert!((a - b).abs() <= 1e-11 * a.abs().max(1.0), "{name} {bits:b}: {a}, not {b}");
+                // The same operations in the same order, but for weights that divide by a share.
+                let most = if SAME.contains(&name) { 1e-15 } else { 1e-11 };
+                assert!((a - b).abs() <= most * a.abs().max(1.0), "{name} {bits:b}: {a}, not {b}");
                 // Zero gradients are exact zeros under both: groups without one are counted.
                 assert_eq!(*a == 0.0, b == 0.0, "{name} {bits:b}: {a}, {b}");
             }
