@@ -29,15 +29,15 @@ const NO_TEXT: [(&[u8], &str); 16] = [
     (b"\x80\x03", PICKLE),
     (b"\x80\x04", PICKLE),
     (b"\x80\x05", PICKLE),
-    (b"\x93NUMPY", "an array of numpy: write it as JSON lines, CSV or Parquet"),
+    (b"\x93NUMPY", "a NumPy array: write it as JSON lines, CSV or Parquet"),
     (b"<!doctype html", PAGE),
     (b"<html", PAGE),
     (b"<?xml", PAGE),
 ];
 const ARROW: &str = "an Arrow file: write it as JSON lines, CSV or Parquet";
-const PICKLE: &str =
-    "a pickle of Python, which may run code: write it as JSON lines, CSV or Parquet";
-const PAGE: &str = "a page of the web (HTML or XML), as a server sends it for an error or a login: fetch the file itself";
+const PICKLE: &str = "a Python pickle, which may run code: write it as JSON lines, CSV or Parquet";
+const PAGE: &str =
+    "an HTML or XML page, perhaps a server's error or login page: download the file itself";
 
 /// A text that was opened: its start, and all of it.
 pub type Opened<'a> = (Vec<u8>, Box<dyn BufRead + 'a>);

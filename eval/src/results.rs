@@ -261,7 +261,7 @@ pub(crate) fn check_summary(summary: &Summary) -> Result<()> {
     let counts = [Some(&summary.n), summary.most.as_ref(), Some(&summary.problems)];
     let counts = counts.into_iter().flatten().chain(summary.rules.values());
     if ks.chain(counts).any(|count| *count > MAX_COUNT) {
-        bail!("the counts of a summary are impossible: the file was changed");
+        bail!("the counts of a summary are impossible: the file is damaged or was edited");
     }
     Ok(())
 }
@@ -300,7 +300,9 @@ fn check_tally(tally: &Tally, most: usize) -> Result<()> {
         && finished <= thoughts
         && reward.is_none_or(|sum| (0.0..=*samples as f64 + 1e-6).contains(&sum));
     if !is_whole {
-        bail!("the counts of problem `{problem}` are impossible: the file was changed");
+        bail!(
+            "the counts of problem `{problem}` are impossible: the file is damaged or was edited"
+        );
     }
     Ok(())
 }

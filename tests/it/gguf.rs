@@ -189,7 +189,7 @@ fn gemma_is_written_and_read_with_its_pieces_windows_and_norms() {
     assert!(bytes(&path) == bytes(&second), "read, write, read");
 
     for (more, reason) in [
-        (json!({"query_pre_attn_scalar": 24}), "the width of a head"),
+        (json!({"query_pre_attn_scalar": 24}), "scaled by the head dimension"),
         (json!({"sliding_window_pattern": 3}), "every sixth layer"),
         (json!({"rope_local_base_freq": 5e3}), "rope_local_base_freq"),
     ] {
@@ -229,8 +229,8 @@ fn unrepresentable_models_are_not_written_as_gguf() {
     let yarn = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64});
     let windows = json!({"use_sliding_window": true, "max_window_layers": 0, "sliding_window": 8});
     for (more, reason) in [
-        (json!({"rope_scaling": yarn}), "stretched as in Llama 3"),
-        (windows, "a window"),
+        (json!({"rope_scaling": yarn}), "`rope_scaling` of type `llama3`"),
+        (windows, "a sliding window"),
         (json!({"hidden_act": "gelu_pytorch_tanh"}), "`hidden_act`"),
         (json!({"model_type": "qwen3", "attention_bias": true}), "`attention_bias`"),
     ] {
@@ -299,7 +299,7 @@ fn hostile_files_are_refused_before_memory_is_taken() {
     // The offset of a vector, behind the number of its dimensions, its length and its type.
     let name = b"blk.1.attn_norm.weight";
     let at = whole.windows(name.len()).position(|text| text == name).expect("a name");
-    assert!(refused(&with(at + name.len() + 16, 0)).contains("lie over each other"));
+    assert!(refused(&with(at + name.len() + 16, 0)).contains("overlap: the file is damaged"));
     let mut version = whole.clone();
     version[4] = 1;
     assert!(refused(&version).contains("version 1"));

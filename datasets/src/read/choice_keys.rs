@@ -138,7 +138,7 @@ pub(super) fn reading(
     let unclear = |(_, choices, value): &&(&Row, Choices, Value)| choices.unclear(value).is_some();
     let clear = answered.len() - answered.iter().filter(unclear).count();
     if clear * 10 < answered.len() || clear == 0 {
-        return Err("names several, or one that stands twice,");
+        return Err("names several, or a repeated one,");
     }
     if most * 10 < clear * 9 {
         return Err("holds neither letters, indices nor texts");

@@ -89,7 +89,7 @@ impl<'a> CsvRecords<'a> {
         let line = 2 + header.iter().map(breaks).sum::<usize>();
         let header: csv::StringRecord = header.iter().map(str::trim).collect();
         if header.len() > MAX_COLUMNS {
-            return Err(format!("{} columns; {MAX_COLUMNS} are the limit", header.len()));
+            return Err(format!("{} columns, above the limit of {MAX_COLUMNS}", header.len()));
         }
         // Programs differ in which of them counts.
         let mut seen = HashSet::new();

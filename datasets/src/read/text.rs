@@ -69,7 +69,7 @@ mod tests {
             ("a.csv.gz", &gzip(table)[..30], "damaged or was cut off"),
             ("a.jsonl.gz", &zstd::encode_all(&*whole, 1).unwrap(), "packed twice"),
             ("a.jsonl.gz", &gzip("PAR1"), "a Parquet file"),
-            ("a.jsonl.gz", &gzip("<html>"), "a page of the web"),
+            ("a.jsonl.gz", &gzip("<html>"), "an HTML or XML page"),
         ] {
             let error = open(name, bytes).err().expect(name).to_string();
             assert!(error.contains(words), "{name}: {error}");

@@ -91,13 +91,18 @@ pub(super) fn refuse_other_history(rows: &[Row], question: &str) -> Result<(), S
         _ => false,
     };
     let is_said = rows.iter().flat_map(history).any(|turn| names::is_phrase(&turn.content));
-    match is_said && !rows.iter().any(|row| is_other(row) || is_chat(row)) {
-        true => Ok(()),
-        false => {
-            Err("column `history` holds earlier turns: write the whole chat in a column `messages`"
-                .into())
-        }
-    }
+    let why = if rows.iter().any(is_other) {
+        "is not a list of [question, reply] pairs in some rows"
+    } else if rows.iter().any(is_chat) {
+        "stands beside a chat that has earlier turns too"
+    } else if !is_said {
+        "has no text of two words, and may not be the earlier turns of a chat"
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "column `{HISTORY}` {why}: write the complete chat in a column `messages`, or remove `{HISTORY}`"
+    ))
 }
 
 /// Refuses columns that say what the model is told, in a form that is not read: OpenAI's older tools.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::line::{Line, hash};
 use super::notes::count;
-use crate::number::counted;
+use crate::number::{counted, with_verb};
 
 /// Held lines from which those are dropped that are not needed any more.
 const MANY_HELD: usize = 1 << 12;
@@ -101,8 +101,8 @@ impl Filters {
         let shown = |(name, count)| format!("`{name}` ({count})");
         let others = (others > 0).then(|| {
             format!(
-                "{} without a line of the filter `{filter}` are read under their own first filter: {}",
-                counted(others, "problem"),
+                "{} no line of the filter `{filter}`, and another filter is used: {}",
+                with_verb(others, "problem", "have"),
                 self.others.iter().map(shown).collect::<Vec<_>>().join(", ")
             )
         });

@@ -361,8 +361,8 @@ impl<'a> Lines<'a> {
         });
         let turns = (self.with_turns > 0).then(|| {
             format!(
-                "{} further turns of the assistant behind the end of the first, which alone is judged: of rollouts of \
-                 several turns give the last one",
+                "{} several turns of the assistant, and only the first is judged: for multi-turn rollouts give the \
+                 last turn",
                 with_verb(self.with_turns, "completion", "have")
             )
         });

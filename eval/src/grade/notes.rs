@@ -236,10 +236,10 @@ fn of_ids(problems: &Problems<'_>) -> [Option<String>; 4] {
     });
     let by_beginning = problems.by_beginning.say(|count, shown| {
         format!(
-            "the prompts of {} end as that of another record, with its gold answer, and begin in another way (a system \
-             prompt, examples), such as {shown}: each counts as a problem of its own; if it is none, give each record \
-             the \"id\" of its problem",
-            counted(count, "problem")
+            "{} the last question and the gold answer of another problem, after a different system prompt or other \
+             examples, such as {shown}: counted as separate problems; to count them as one, give each record the \
+             \"id\" of its problem",
+            with_verb(count, "problem", "have")
         )
     });
     let grouped = some(problems.grouped, |count| {
@@ -256,7 +256,7 @@ fn of_ids(problems: &Problems<'_>) -> [Option<String>; 4] {
 pub fn several_models(models: &[String]) -> String {
     let names: Vec<String> = models.iter().map(|name| format!("`{name}`")).collect();
     format!(
-        "records are of several models or steps ({}), which count as one: give each a file of its own",
+        "records are of several models or training steps ({}), but a file counts as one model: split the file",
         names.join(", ")
     )
 }

@@ -34,7 +34,7 @@ impl Study {
         let of_runs = self.training.iter().flat_map(counts_of);
         let mut counts = self.ks.iter().chain(&self.grid).copied().chain(of_study).chain(of_runs);
         if counts.any(|count| count > MAX_COUNT) {
-            bail!("the counts of the study are impossible: the file was changed");
+            bail!("the counts of the study are impossible: the file is damaged or was edited");
         }
         Ok(())
     }

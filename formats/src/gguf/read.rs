@@ -236,7 +236,7 @@ impl Gguf {
         places.sort_unstable();
         let is_shared = |pair: &&[(u64, u64, &str)]| pair[1].0 < pair[0].1;
         if let Some([(.., one), (.., other)]) = places.windows(2).find(is_shared) {
-            bail!("tensors `{one}` and `{other}` lie over each other");
+            bail!("tensors `{one}` and `{other}` overlap: the file is damaged");
         }
         Ok(Self { path: path.to_owned(), values, tensors: infos })
     }

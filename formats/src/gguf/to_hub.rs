@@ -244,8 +244,8 @@ impl Gguf {
             }
         }
         bail!(
-            "its frequencies of positions are stretched otherwise than by Llama 3's low_freq_factor 1, high_freq_factor 4 and \
-             a power of two as original_max_position_embeddings"
+            "`rope_freqs.weight` is not Llama 3's RoPE scaling with low_freq_factor 1, high_freq_factor 4 and a power \
+             of two as original_max_position_embeddings"
         )
     }
 

@@ -101,7 +101,7 @@ pub fn write(
 ) -> Result<()> {
     let family = config["model_type"].as_str().unwrap_or_default();
     let Some((file_family, _)) = FAMILIES.iter().find(|(_, hub)| *hub == family) else {
-        bail!("GGUF export knows {}, not `{family}`", FAMILIES.map(|(_, hub)| hub).join(", "));
+        bail!("GGUF export supports {}, not `{family}`", FAMILIES.map(|(_, hub)| hub).join(", "));
     };
     refuse(file_family, architecture)?;
     let mut values = header(file_family, architecture, kind);
@@ -118,7 +118,9 @@ pub fn write(
 
 /// Refuses a file that says another model than was written, by the first choice that differs.
 fn refuse_other(file: &Gguf, written: &Architecture) -> Result<()> {
-    let config = file.config().context("GGUF export knows no such model")?;
+    let config = file
+        .config()
+        .context("the written GGUF file does not describe a model that Tealight reads")?;
     let mut read = Architecture::from_config(&config)?;
     // No numbers of the model itself.
     (read.output_size, read.initializer_range) = (written.output_size, written.initializer_range);
@@ -134,7 +136,11 @@ fn refuse_other(file: &Gguf, written: &Architecture) -> Result<()> {
     let [read, written] = [&read, written].map(|one| format!("{one:?}"));
     let same = read.bytes().zip(written.bytes()).take_while(|(a, b)| a == b).count();
     let name = read[..same].rsplit_once(": ").and_then(|(before, _)| before.rsplit(' ').next());
-    bail!("GGUF export knows no models of this family with this `{}`", name.unwrap_or_default())
+    bail!(
+        "a GGUF file of this family cannot record the model's `{}`, and would be read as another model: export \
+         safetensors (without --gguf)",
+        name.unwrap_or_default()
+    )
 }
 
 /// Refuses what files of these families cannot say, or llama.cpp would not read there.
@@ -144,18 +150,18 @@ fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
         Some(RopeScaling::Llama3 { .. }) if file_family == "llama" => {}
         Some(RopeScaling::Linear { .. }) if file_family == GEMMA_FILE => {}
         Some(_) => bail!(
-            "GGUF export knows positions stretched as in Llama 3 alone, and in `llama` models"
+            "GGUF export supports `rope_scaling` of type `llama3` in `llama` models and `linear` in Gemma 3 only"
         ),
     }
     let usual = if file_family == GEMMA_FILE { Activation::GeluTanh } else { Activation::Silu };
     if architecture.activation != usual {
-        bail!("GGUF export does not know this `hidden_act` in `{file_family}` models");
+        bail!("GGUF export does not support this `hidden_act` in `{file_family}` models");
     }
     // Queries, keys and values have biases in all `qwen2` models; in `llama` models their tensors say so.
     let may_have_bias =
         file_family == "llama" || file_family == "qwen2" && !architecture.output_bias;
     if architecture.qkv_bias && !may_have_bias {
-        bail!("GGUF export does not know `attention_bias` in `{file_family}` models");
+        bail!("GGUF export does not support `attention_bias` in `{file_family}` models");
     }
     if file_family == GEMMA_FILE {
         return refuse_gemma(architecture);
@@ -163,7 +169,7 @@ fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
     let plain = LayerKind::Attention { window: None, rope: Some(0) };
     if architecture.layers.iter().any(|layer| *layer != plain) {
         bail!(
-            "GGUF export does not know layers with a window, without positions or with the delta rule"
+            "GGUF export does not support layers with a sliding window, without positions or with the delta rule"
         );
     }
     Ok(())
@@ -177,14 +183,14 @@ fn refuse_gemma(a: &Architecture) -> Result<()> {
     let scale = (a.head_dim as f64).powf(-0.5);
     if a.num_layers == 62 || (a.attention_scale - scale).abs() > 1e-9 {
         bail!(
-            "GGUF export knows Gemma 3 whose queries are scaled by the width of a head: 270M to 12B"
+            "GGUF export supports Gemma 3 only with queries scaled by the head dimension (270M to 12B)"
         );
     }
     if !a.layers.iter().enumerate().all(is_usual) {
-        bail!("GGUF export knows Gemma 3 of which every sixth layer sees everything");
+        bail!("GGUF export supports Gemma 3 only with full attention in every sixth layer");
     }
     if a.ropes.get(1).is_none_or(|local| local.theta != 1e4 || local.scaling.is_some()) {
-        bail!("GGUF export knows Gemma 3 whose windows have rope_local_base_freq = 10000");
+        bail!("GGUF export supports Gemma 3 only with rope_local_base_freq = 10000");
     }
     Ok(())
 }

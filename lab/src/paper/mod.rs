@@ -60,7 +60,7 @@ pub struct Claims {
 /// A world of several prompts, a target validity that is not above the base's, a search that fails.
 pub fn claims(request: &Request<'_>) -> Result<Claims> {
     if request.world.is_right.len() > 1 {
-        bail!("the claims are about one prompt: choose the world ends or dyck");
+        bail!("--paper needs a world with a single prompt: ends or dyck");
     }
     let world = request.world;
     let validities = WEAKER.map(|weaker| world.base_validity(0) / weaker);

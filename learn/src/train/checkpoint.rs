@@ -265,10 +265,7 @@ impl Checkpoints<'_> {
         }
         inventory::check(path, &saved.files, self.max_file())?;
         if !is_possible(&serde_json::to_value(&saved.state)?) {
-            bail!(
-                "{}: impossible counts: the file was changed after it was written",
-                file.display()
-            );
+            bail!("{}: impossible counts: the file is damaged or was edited", file.display());
         }
         Ok(saved)
     }

@@ -53,12 +53,12 @@ pub(super) fn check(bytes: &[u8]) -> Result<f64> {
     ] {
         let rules = count(part, members);
         if rules > MOST_RULES {
-            bail!("its {name} has {rules} rules; {MOST_RULES} are the limit");
+            bail!("its {name} has {rules} rules, above the limit of {MOST_RULES}");
         }
     }
     match growth(&file.decoder) {
         most if most <= MOST => Ok(most),
-        most => bail!("its decoder may make {most:.0} bytes of one; {MOST} are the limit"),
+        most => bail!("its decoder may expand one byte to {most:.0}, above the limit of {MOST}"),
     }
 }
 
@@ -85,11 +85,11 @@ mod tests {
             format!("{:#}", tokenizer.map(|_| ()).expect_err("a hostile decoder"))
         };
         let double = json!({"type": "Replace", "pattern": {"String": "1"}, "content": "11"});
-        assert!(refused(vec![double; 40]).contains("bytes of one"));
+        assert!(refused(vec![double; 40]).contains("may expand one byte"));
         let suffix = json!({"type": "BPEDecoder", "suffix": ""});
-        assert!(refused(vec![suffix; 30]).contains("bytes of one"));
+        assert!(refused(vec![suffix; 30]).contains("may expand one byte"));
         let endless = json!({"type": "CTC", "pad_token": "<pad>", "word_delimiter_token": "", "cleanup": true});
-        assert!(refused(vec![endless]).contains("bytes of one"));
+        assert!(refused(vec![endless]).contains("may expand one byte"));
         let pieces = json!({"type": "WordPiece", "prefix": "##", "cleanup": false});
         assert!(refused(vec![pieces; 100]).contains("decoder has 101 rules"));
         let nested = json!({"type": "Sequence", "normalizers": vec![json!({"type": "NFD"}); 65]});

@@ -266,7 +266,7 @@ impl HubTokenizer {
     /// The tokens of a text with their places in it.
     fn encoding(&self, text: &str, add_special_tokens: bool) -> Result<Encoding> {
         if text.len() > MAX_TEXT {
-            bail!("a text of {} bytes; {MAX_TEXT} are the limit of what is tokenized", text.len());
+            bail!("a text of {} bytes, above the tokenizer's limit of {MAX_TEXT}", text.len());
         }
         let memory = text.len().saturating_mul(1024).saturating_add(MEMORY.1);
         let memory = memory.min(*FREE_MEMORY);
@@ -343,11 +343,11 @@ fn open(files: &TokenizerFiles) -> Result<(tokenizers::Tokenizer, usize, bool)> 
             id_end = id_end.max(id as usize + 1);
         }
         if longest > MAX_TOKEN {
-            bail!("{shown}: a token of {longest} bytes; {MAX_TOKEN} are the limit");
+            bail!("{shown}: a token of {longest} bytes, above the limit of {MAX_TOKEN}");
         }
         if longest as f64 * growth > MAX_DECODED {
             bail!(
-                "{shown}: its decoder may make {:.0} bytes of its longest token; {MAX_DECODED} are the limit",
+                "{shown}: its decoder may expand its longest token to {:.0} bytes, above the limit of {MAX_DECODED}",
                 longest as f64 * growth
             );
         }
@@ -395,6 +395,6 @@ mod tests {
         let tokenizer = HubTokenizer::load(Path::new("../models/countdown")).unwrap();
         let message =
             format!("{:#}", tokenizer.encode_completion(&"1".repeat(MAX_TEXT + 1)).unwrap_err());
-        assert!(message.contains("are the limit"), "{message}");
+        assert!(message.contains("above the tokenizer's limit"), "{message}");
     }
 }

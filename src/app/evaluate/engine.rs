@@ -34,7 +34,9 @@ impl Engine {
         let keeps = options.output.is_some() && ranks.is_first();
         let model = options.model.load_to_sample(ranks, keeps)?;
         if options.exact && model.decoder().is_none() {
-            bail!("--exact needs log-probabilities, and candle-transformers only samples");
+            bail!(
+                "--exact needs log-probabilities, which this family's decoder (candle-transformers) does not give"
+            );
         }
         Ok(Engine::Model(Box::new(model)))
     }

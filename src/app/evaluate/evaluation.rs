@@ -10,7 +10,7 @@ use tealight_datasets::Dataset;
 use tealight_datasets::suite::SuiteSet;
 use tealight_eval::evaluate::EvalJob;
 use tealight_eval::exact::Exact;
-use tealight_eval::number::counted;
+use tealight_eval::number::{counted, with_verb};
 use tealight_eval::results::{Question, Results, SetResult, VERSION};
 use tealight_eval::rules::Rules;
 use tealight_eval::store::{Index, SampleStore};
@@ -209,10 +209,10 @@ impl SetEvaluation<'_> {
         let uncounted = store.uncounted(problems, n);
         if uncounted > 0 {
             tracing::info!(
-                "  {} of an earlier call in {} are not counted: the results are of the first {n} samples of each of {}",
-                counted(uncounted, "sample"),
+                "  {} not counted: {} has more than {} of a problem, or samples of other problems",
+                with_verb(uncounted, "stored sample", "are"),
                 path.display(),
-                counted(problems.len(), "problem")
+                counted(n, "sample")
             );
         }
         let solver = self.of.engine.solver(&options.draw(n, &params));

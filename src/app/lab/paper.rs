@@ -46,7 +46,7 @@ pub struct PaperReport {
 /// A number that is not known, a world of several prompts, a folder that holds files.
 pub fn run(options: &LabOptions, number: &str) -> Result<PaperReport> {
     if number != PAPER {
-        bail!("--paper `{number}` is not known; there is {PAPER}, {TITLE}");
+        bail!("--paper `{number}`: unknown paper; available: {PAPER}, {TITLE}");
     }
     let (world, class) = world_and_class(options)?;
     let default = PathBuf::from(format!("paper-{number}"));

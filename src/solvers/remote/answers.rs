@@ -68,7 +68,11 @@ pub(super) fn read(body: &Value) -> Result<Answers> {
         return Ok(Answers::new(None, all.iter().map(native).collect()));
     }
     let choices = body["choices"].as_array().context("no `choices`")?;
-    ensure!(choices.len() <= MAX_CHOICES, "{} choices; {MAX_CHOICES} are the limit", choices.len());
+    ensure!(
+        choices.len() <= MAX_CHOICES,
+        "{} choices, above the limit of {MAX_CHOICES}",
+        choices.len()
+    );
     // Servers give the tokens of all choices together.
     let tokens = token_count(&body["usage"]["completion_tokens"]);
     let each = tokens / choices.len().max(1);

@@ -114,7 +114,7 @@ impl<'v> CompletionKeys<'v> {
             && let Some((name, _)) = longest(Kind::Working)
         {
             bail!(
-                "`{key}` may be an answer taken from `{}`, or all that the model wrote behind it: name the completion with \
+                "`{key}` may be an answer extracted from `{}`, or the text that followed it: name the completion with \
                  --completion-key",
                 short(name)
             );
@@ -302,7 +302,7 @@ pub(super) fn content(item: &Value) -> Result<Content> {
         Value::Null | Value::Array(_) => Content::read(item),
         Value::Object(map) => {
             let content = Content::of_object(item)
-                .context("a completion that is an object without `content` or `text`: write the text in its place")?;
+                .context("a completion is an object without `content` or `text`: replace the object with its text")?;
             let message = map.get("message").unwrap_or(item);
             let is_null = |key: &&str| message.get(*key).is_some_and(Value::is_null);
             if content == Content::default() && !TEXTS.iter().any(is_null) {

@@ -186,7 +186,9 @@ pub(super) fn inspect(value: &Value) -> Result<Line> {
     line.choice = line.golds.first().and_then(|gold| choice_of(gold, &value["choices"]));
     let has_error = !value["error"].is_null() && value["error"] != "";
     if value.get("output").is_none() && !has_error {
-        bail!("{name} without `output`, such as a table of its samples: give the log itself");
+        bail!(
+            "{name} whose sample has no `output` (an exported table of samples?): give the log itself"
+        );
     }
     let errors = [&value["error"], &value["output"]["error"]];
     let error = errors.into_iter().find(|error| !error.is_null());

@@ -216,7 +216,7 @@ pub(super) fn joined(value: &Value, key: Option<&str>) -> Option<(Value, String)
     (joined.len() < map.len()).then(|| (Value::Object(joined), example))
 }
 
-/// Refuses the columns of a batch in one record: other prompts for each completion.
+/// Refuses a batch in columns, in one record: a different prompt for each completion.
 pub(super) fn refuse_columns(value: &Value, completions: usize) -> Result<()> {
     let is_prompt = |(key, value): &(&String, &Value)| {
         let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -230,8 +230,8 @@ pub(super) fn refuse_columns(value: &Value, completions: usize) -> Result<()> {
     match entries.find(is_prompt) {
         None => Ok(()),
         Some((key, _)) => bail!(
-            "`{}` is a list of other prompts for each of the {completions} completions, the columns of a batch: write one \
-             record for each problem",
+            "`{}` is a list with a different prompt for each of the {completions} completions (a batch in columns): \
+             write one record for each problem",
             short(key)
         ),
     }

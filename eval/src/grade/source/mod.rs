@@ -217,8 +217,8 @@ impl<'a> Source<'a> {
             Records::Document(document, _) => document.unfinished.clone(),
             Records::Archive(archive) => archive.unfinished.clone(),
             Records::Csv(csv) if csv.headers > 0 => Some(format!(
-                "{} the header of the table, which seems to be joined from parts: left out",
-                with_verb(csv.headers, "row", "repeat")
+                "{} left out: the file seems to be a concatenation of tables",
+                with_verb(csv.headers, "repeated header row", "are")
             )),
             _ => self.remark.clone(),
         }

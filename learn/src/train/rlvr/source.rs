@@ -44,7 +44,7 @@ pub(super) fn with_rollouts<T>(
                 engine.publish(state.global_step)?;
                 // A sampler that has ended says why below.
                 let _ = publish.send(state.global_step);
-                rollouts.recv().context("nothing more is sampled ahead")?
+                rollouts.recv().context("the background sampler has stopped")?
             })
         })
     })

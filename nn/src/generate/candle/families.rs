@@ -149,7 +149,7 @@ fn check_sizes(config: &Value) -> Result<()> {
     if bytes > MOST {
         bail!(
             "config.json: max_position_embeddings = {positions} and heads of {dim} values take {:.1} GB for positions \
-             alone; {:.1} GB are the limit",
+             alone, above the limit of {:.1} GB",
             bytes as f64 / 1e9,
             MOST as f64 / 1e9
         );
