@@ -1,7 +1,7 @@
 //! Files to problems: JSONL, JSON, CSV and Parquet, with columns detected or named.
 //!
 //! Every format yields rows of named JSON values; the rest of this file turns rows into
-//! [`Problem`](crate::Problem)s. To read another format, add a file with a `rows` function and one arm in `rows`.
+//! [`Problem`](crate::Problem)s. To read another format, add a file with a `rows` function and one arm in `read_rows`.
 
 mod better_answer;
 mod chat;

@@ -223,6 +223,11 @@ impl Checkpoints<'_> {
         Ok(Checkpoint { state: saved.state, weights, moments, metrics })
     }
 
+    /// Bytes of a checkpoint of this many trained weights: the weights in 32 bits, and the optimizer's moments.
+    pub fn bytes(trained: u64) -> u64 {
+        trained * (4 + AdamW::BYTES_A_WEIGHT)
+    }
+
     /// The largest file that a checkpoint of the model may have: two moments of every weight in 32 bits, its header,
     /// and the metrics.
     fn max_file(&self) -> u64 {

@@ -6,7 +6,6 @@ use crate::app::session::Session;
 use tealight_core::ranks::Ranks;
 use tealight_formats::pretrained::Pretrained;
 use tealight_learn::rollout::Encoded;
-use tealight_learn::train::AdamW;
 use tealight_learn::train::checkpoint::Checkpoints;
 use tealight_learn::train::memory::{Hardware, MemoryPlan, Sizes};
 use tealight_learn::train::rlvr::{RlvrConfig, reads_base};
@@ -68,9 +67,9 @@ impl Session<'_> {
     pub(super) fn warn_of_space(&self, checkpoints: &Checkpoints<'_>, policy: &Policy) {
         let Some(free) = machine::free_space(checkpoints.output) else { return };
         let trained: usize = policy.weights().values().map(|var| var.elem_count()).sum();
-        // Weights and two moments; one more while it is written, and the result.
+        // One more while it is written, and the result.
         let num_checkpoints = checkpoints.limit.max(1) as u64 + 2;
-        let need = trained as u64 * ((4 + AdamW::BYTES_A_WEIGHT) * num_checkpoints + 4);
+        let need = Checkpoints::bytes(trained as u64) * num_checkpoints + trained as u64 * 4;
         if need > free {
             tracing::warn!(
                 "{}: {:.1} GB are free, and {num_checkpoints} checkpoints with the result take {:.1} GB; lower \
