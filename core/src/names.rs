@@ -17,7 +17,7 @@ const MAX_PATH: usize = 1024;
 /// Longest file name that is made from a text, in bytes.
 const MAX_MADE: usize = 80;
 
-/// The names of a list `a|b|c`, as many as its type says: a table without a line a name.
+/// Splits `a|b|c` into an array at compile time, which fails unless the list has N names.
 pub const fn list<const N: usize>(list: &'static str) -> [&'static str; N] {
     let (mut names, mut at, mut rest) = ([""; N], 0, list);
     while at < N {

@@ -47,7 +47,7 @@ pub fn check<'a>(gold: &str, text: &'a str, mode: Mode) -> Result<Checked<'a>, V
     caught(|| math::check(gold, text, mode)).map_err(|panic| panicked("math", &panic))
 }
 
-/// Whether a text gives a gold answer; none where the verifier of mathematics cannot say.
+/// Whether a text gives a gold answer; `None` if the math verifier cannot decide.
 pub fn same(gold: &str, text: &str) -> Option<bool> {
     if gold.trim() == text.trim() {
         return Some(true);

@@ -62,7 +62,7 @@ pub fn open_files(
         return Err(DataError::Empty { name: name.into() });
     }
     let mut dataset = Dataset { name: name.into(), ..read::open(files, columns, limit)? };
-    // Questions that name databases have found theirs beside them.
+    // The databases of SQL questions were found beside the data file.
     let verifier = dataset.verifier.clone();
     let has_own = verifier.name().starts_with("sql");
     dataset.judge_by(columns, |spec| {
@@ -74,8 +74,8 @@ pub fn open_files(
 }
 
 impl Dataset {
-    /// Has the verifiers judge that are named, and notes whether the gold answers are correct answers to the dataset's
-    /// own; `known` are those that are open already.
+    /// Sets the verifiers that the user names, and notes whether the dataset's own verifier accepts the gold answers as
+    /// answers; `known` returns a verifier that is already open.
     fn judge_by(
         &mut self,
         columns: &Columns,

@@ -42,7 +42,10 @@ const PAGE: &str =
 /// A text that was opened: its start, and all of it.
 pub type Opened<'a> = (Vec<u8>, Box<dyn BufRead + 'a>);
 
-/// Opens a text, packed or not, without a byte-order mark; inside, why it is refused.
+/// Opens a text, packed or not, without a byte-order mark.
+///
+/// # Errors
+/// The outer error is of reading or unpacking; the inner one says why the file is refused (packed twice).
 pub fn opened<'a>(reader: impl BufRead + 'a) -> io::Result<Result<Opened<'a>, &'static str>> {
     let (mut start, mut rest) = peeked(Box::new(reader))?;
     if let Some(packing) = Packing::detect(&start) {

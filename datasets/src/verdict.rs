@@ -174,6 +174,9 @@ pub trait Verifier: Send + Sync {
     /// Tries the verifier on a problem's gold answer before anything is sampled: code of the user's may fail at its
     /// first call. A warning where the gold answer is incorrect to it, which only says something of gold answers that
     /// are correct completions ([`Dataset::has_answer_texts`](crate::Dataset::has_answer_texts)).
+    ///
+    /// # Errors
+    /// Why the verifier cannot judge.
     fn probe(&self, problem: &Problem) -> Result<Option<String>, String> {
         let _ = problem;
         Ok(None)

@@ -73,11 +73,17 @@ pub struct EvalJob<'a> {
 /// Follows an evaluation; an error ends it, and the store keeps the samples so far.
 pub trait EvalProgress {
     /// Samples are missing for this number of `problems`; those of `known` ones are there.
+    ///
+    /// # Errors
+    /// The reason to end the evaluation.
     fn begin(&mut self, _known: usize, _problems: usize) -> Result<()> {
         Ok(())
     }
 
     /// The missing samples of one more problem are there.
+    ///
+    /// # Errors
+    /// The reason to end the evaluation.
     fn advance(&mut self, _samples: &[Sample]) -> Result<()> {
         Ok(())
     }
@@ -117,6 +123,9 @@ impl<'a> EvalJob<'a> {
     }
 
     /// Draws the missing samples and counts all of them; the tallies are in the order of the problems.
+    ///
+    /// # Errors
+    /// The solver, the store, the progress or another rank failed.
     pub fn run(mut self) -> Result<Vec<Tally>> {
         let (problems, solver, ranks) = (self.problems, self.solver, self.ranks);
         let (n, judge, rules) = (self.n, self.judge, self.rules);

@@ -21,7 +21,7 @@ const REFERENCE_SOLUTIONS: [&str; 3] = ["solution", "Solution", "gold_standard_s
 /// Longest gold answers that are compared, in bytes.
 const SHORT: usize = 60;
 
-/// What another column says against the gold answers, in words.
+/// Another column whose answers differ from the gold answers, in words.
 pub(super) fn conflict(layout: &Layout, rows: &[Row]) -> Option<String> {
     let AnswerColumn::Exact(column) = &layout.answer else { return worked_otherwise(layout, rows) };
     if let Some(choices) = &layout.choices {
@@ -42,7 +42,8 @@ pub(super) fn conflict(layout: &Layout, rows: &[Row]) -> Option<String> {
     other.or_else(|| solved_otherwise(layout, rows))
 }
 
-/// What worked solutions, and the last turns of chats, say against the one that the answers are taken from.
+/// A worked solution, or the last turn of a chat, whose answer differs from the solution that the gold answers are
+/// taken from, in words.
 fn worked_otherwise(layout: &Layout, rows: &[Row]) -> Option<String> {
     let read = |name: &str| {
         let name = name.to_owned();

@@ -22,7 +22,7 @@ const LISTS: [&str; 13] = list(
 const POSSIBLE_LISTS: [&str; 7] = list(
     "choice|opts|options_list|multiple_choice|multiple_choice_options|mc_options|choices_text",
 );
-/// The same, whose texts may as well be answers: a key has to be an index then.
+/// Lists whose texts may also be gold answers: choices only beside a key that is an index.
 const LISTS_OF_ANSWERS: [&str; 5] =
     list("answer_candidates|candidate_answers|proposed_answers|alternatives|answers");
 /// The last word before the letter or number in the names of columns that may hold one choice each.

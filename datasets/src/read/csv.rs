@@ -75,6 +75,9 @@ pub type CsvRow = std::result::Result<(usize, Map<String, Value>), (Option<usize
 
 impl<'a> CsvRecords<'a> {
     /// Reads the header of a table; `is_tsv`: by the name of the file.
+    ///
+    /// # Errors
+    /// A header that cannot be read, names a column twice, or has more than `MAX_COLUMNS` columns.
     pub fn new(mut text: impl BufRead + 'a, is_tsv: bool) -> std::result::Result<Self, String> {
         let mut start = Vec::new();
         let read = text.by_ref().take(START).read_to_end(&mut start);

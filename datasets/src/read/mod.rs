@@ -128,7 +128,7 @@ pub const IDS: [&str; 10] =
     list("id|unique_id|ID|problem_id|prompt_id|question_id|task_id|idx|doc_id|example_id");
 /// How many of them are a dataset's ids whatever they hold.
 const SURE_IDS: usize = 3;
-/// Columns that number what has one id: the instances of GSM-Symbolic's templates.
+/// Columns that number the rows of one id, such as the instances of GSM-Symbolic's templates.
 const PARTS: [&str; 8] = list("instance|instance_id|sample|variant|variation|version|seed|copy");
 
 /// Whether rows have a shape, and the dataset that they are then.

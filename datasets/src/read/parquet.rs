@@ -72,8 +72,8 @@ impl Schema {
         row.get_column_iter().map(cell).collect()
     }
 
-    /// Writes the names of classes for their numbers, but for names that are these numbers, and where there may be
-    /// choices, which the numbers tell.
+    /// Replaces class numbers by class names, unless a name is its number, or the rows may have choices (which the
+    /// numbers index).
     fn name_classes(&self, rows: &mut [Row]) {
         let Some(first) = rows.first().filter(|_| !self.classes.is_empty()) else { return };
         let is_column = |name: &String| first.values.contains_key(name);

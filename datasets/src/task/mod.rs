@@ -88,8 +88,8 @@ pub trait Task: Sized {
     /// The characters that answers are made of, in the order of the list of answers.
     fn letters(&self) -> Vec<u8>;
 
-    /// Judges a prefix (never empty, made of [`Task::letters`], no prefix of it an answer): `true` for an answer,
-    /// `false` for what may become one, or the reason why no answer begins so.
+    /// Judges a prefix (never empty, made of [`Task::letters`], no prefix of it an answer): `Ok(true)` for an answer,
+    /// `Ok(false)` for the beginning of one; the error says why no answer begins so.
     fn step(&self, prefix: &[u8]) -> Result<bool, &'static str>;
 
     /// Canonical form of an answer: two answers of one class are one solution.

@@ -35,8 +35,8 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// Reads the whole of `text`; spaces are ignored. None of anything outside the grammar, numbers of more than nine
-    /// digits, more than 32 levels.
+    /// Reads the whole of `text`; spaces are ignored. `None` if anything is outside the grammar, a number has more than
+    /// nine digits, or brackets nest deeper than 32 levels.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes: Vec<u8> = text.bytes().filter(|byte| *byte != b' ').collect();
         let mut parser = Parser { bytes: &bytes, at: 0, depth: 0 };

@@ -42,7 +42,7 @@ const MAX_ANSWER: usize = 1 << 20;
 const GROUP: &str = r#"(while kill -0 "$1" 2>&-; do sleep 1; done; kill -9 0) < /dev/null > /dev/null 2>&1 &
 "#;
 
-/// Has a program judge, or a function of Python.
+/// A verifier that runs a program or a Python function.
 pub struct Program {
     name: &'static str,
     /// The program's name in messages.

@@ -20,8 +20,11 @@ const LOADING: Duration = Duration::from_secs(120);
 
 /// The function of the advantages of a group of samples that `FILE.py:FUNCTION` names.
 ///
-/// It names what it reads: its parameters are the names that the language of rules has, each an array with one number a
-/// sample, or a number. It returns one number a sample.
+/// Its parameters are names of the rule language (docs/how-to/objective.md): arrays with one number for each sample, or
+/// numbers. It returns one number for each sample.
+///
+/// # Errors
+/// No such file or function, one that cannot be loaded, or one that needs a parameter of another name.
 pub fn group_function(argument: &str) -> Result<Program, String> {
     open(argument, "advantages")
 }

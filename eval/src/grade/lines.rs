@@ -50,11 +50,11 @@ pub(super) struct Lines<'a> {
     repeats: Repeats,
     thoughts: Thoughts,
     runs: Runs,
-    /// Failed requests, until it is known whether another one answered; of batches, the requests of each problem that
-    /// did.
+    /// Failed requests, until it is known whether a retry has an answer.
     failed: Vec<Task>,
-    /// Samples with a number and without an answer, until it is known whether the number comes with one.
+    /// Numbered samples without an answer, until it is known whether a later record with the number has one.
     silent: Vec<(u64, Task)>,
+    /// In batches, the number of answered requests of each problem.
     answered: HashMap<usize, usize>,
     /// Completions that began with their prompts, and those with several turns.
     with_prompts: usize,

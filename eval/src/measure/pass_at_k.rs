@@ -36,6 +36,9 @@ pub fn pass_all_k(n: usize, c: usize, k: usize) -> f64 {
 }
 
 /// Refuses a k that n samples cannot estimate.
+///
+/// # Errors
+/// No samples, no k, a k of 0, or a k above `n`.
 pub fn check(n: usize, ks: &[usize]) -> Result<()> {
     if n == 0 || ks.is_empty() {
         bail!("pass@k needs at least one sample (-n) and one k (-k)");

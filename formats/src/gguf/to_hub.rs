@@ -227,7 +227,7 @@ impl Gguf {
         Ok(())
     }
 
-    /// Llama 3's stretching, found again by what it does to the frequencies: the slowest are divided by its factor.
+    /// Llama 3's RoPE scaling, recovered from the divisors of the frequencies: the largest is its factor.
     fn stretching(&self, config: &Json) -> Result<Json> {
         let divisors: Vec<f32> = self.tensor("rope_freqs.weight")?.flatten_all()?.to_vec1()?;
         let largest = divisors.iter().copied().fold(1.0, f32::max);

@@ -69,7 +69,7 @@ impl GgufType {
     }
 }
 
-/// The divisor of each frequency of positions, where they are stretched.
+/// The divisor of each RoPE frequency, where RoPE is scaled.
 pub(super) fn divisors(architecture: &Architecture) -> Vec<f32> {
     let (rope, dim) = (&architecture.ropes[0], architecture.rotary_dim);
     let plain = Rope { scaling: None, ..rope.clone() };
@@ -92,7 +92,7 @@ struct Entry {
 /// `tokenizer_config.json` with the chat template in it.
 ///
 /// # Errors
-/// A family or a tokenizer that files have no name for, a model that the file would not say, a disk that is full.
+/// A family or a tokenizer that files have no name for, a model that GGUF cannot describe, a disk that is full.
 pub fn write(
     path: &Path,
     (architecture, weights): (&Architecture, &Weights),
@@ -116,7 +116,7 @@ pub fn write(
     })
 }
 
-/// Refuses a file that says another model than was written, by the first choice that differs.
+/// Refuses a file that reads back as another architecture; the error names the first field that differs.
 fn refuse_other(file: &Gguf, written: &Architecture) -> Result<()> {
     let config = file
         .config()
@@ -143,7 +143,7 @@ fn refuse_other(file: &Gguf, written: &Architecture) -> Result<()> {
     )
 }
 
-/// Refuses what files of these families cannot say, or llama.cpp would not read there.
+/// Refuses what files of these families cannot describe, or llama.cpp would not read there.
 fn refuse(file_family: &str, architecture: &Architecture) -> Result<()> {
     match &architecture.ropes[0].scaling {
         None => {}

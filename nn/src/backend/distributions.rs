@@ -46,7 +46,7 @@ pub(crate) struct Anchor {
     pub(crate) divergence: Divergence,
 }
 
-/// Distances `[N]` from an anchor.
+/// Divergences `[N]` from an anchor.
 #[derive(Clone)]
 pub(crate) struct Divergences {
     /// `D_f(pi || a) = sum_v a_v f(u_v)`, u = pi / a.
@@ -55,7 +55,7 @@ pub(crate) struct Divergences {
     pub(crate) slopes: Tensor,
 }
 
-/// The gradients of what was found of next-token distributions.
+/// dL/d of the log-probabilities, entropies and divergences of next-token distributions.
 pub(crate) struct LogpGrads<'a> {
     /// Of the targets' log-probabilities, `[N]`.
     pub(crate) logp: &'a Tensor,

@@ -128,7 +128,7 @@ pub(crate) trait Mixing: Arrays {
         kernel: &Parameter,
         cache: Option<&mut Self::Cache<'_>>,
     ) -> Result<Self::Array>;
-    /// The gradient of its input, where no cache was used; the kernel's is added.
+    /// Backward of [`Mixing::convolution`] without a cache: dL/dy -> dL/dx `[N, C]`; accumulates dL/dkernel in `grads`.
     fn convolution_backward(
         &self,
         pass: &Self::Pass,
@@ -137,7 +137,8 @@ pub(crate) trait Mixing: Arrays {
         grad: &Self::Array,
         grads: &mut GradAccumulator,
     ) -> Result<Self::Array>;
-    /// The gated delta rule of queries, keys and values side by side, `b` and `a`; `[N, value_heads * value_dim]`.
+    /// The gated delta rule of queries, keys and values side by side, `b` and `a` ->
+    /// `[N, value_heads * value_dim]`.
     fn delta_rule(
         &self,
         pass: &Self::Pass,
@@ -145,7 +146,8 @@ pub(crate) trait Mixing: Arrays {
         inputs: [&Self::Array; 3],
         cache: Option<&mut Self::Cache<'_>>,
     ) -> Result<Self::Array>;
-    /// The gradients of its inputs, where no cache was used; those of its weights are added.
+    /// Backward of [`Mixing::delta_rule`] without a cache: dL/dy -> gradients of `inputs`; accumulates those of the
+    /// weights in `grads`.
     fn delta_rule_backward(
         &self,
         pass: &Self::Pass,
@@ -166,7 +168,7 @@ pub(crate) trait OutputLayer: Arrays {
         head: &Parameter,
         targets: Targets<'_>,
     ) -> Result<TokenLogp<Self::LogpSums>>;
-    /// How far those distributions are from an anchor's.
+    /// Divergence of each position's next-token distribution from the anchor's, `[N]`.
     fn divergences(
         &self,
         hidden: &Tensor,
@@ -175,7 +177,8 @@ pub(crate) trait OutputLayer: Arrays {
         saved: &Self::LogpSums,
         anchor: &Anchor,
     ) -> Result<Divergences>;
-    /// The gradient of the hidden states for that of what was found; that of the weight is added.
+    /// Backward of [`OutputLayer::logp`] and [`OutputLayer::divergences`]: `grad` -> dL/dhidden `[N, D]`; accumulates
+    /// dL/dW in `grads`.
     fn logp_backward(
         &self,
         hidden: &Tensor,

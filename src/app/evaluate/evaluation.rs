@@ -126,7 +126,7 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// One set of an evaluation: samples that are known judged again, the others drawn, all of them to estimates.
+/// One set of an evaluation: judges its stored samples again, samples the missing ones, and estimates the measures.
 struct SetEvaluation<'a> {
     of: &'a Evaluation<'a>,
     set: &'a EvalSet<'a>,

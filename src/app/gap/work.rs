@@ -34,7 +34,7 @@ pub(super) struct Work<'a> {
     pub(super) rows: Vec<(String, Measures)>,
 }
 
-/// A policy of the run's model class, which can be moved.
+/// A trainable policy of the run's model class.
 struct Movable {
     policy: Policy,
     adapter: Option<Adapter>,

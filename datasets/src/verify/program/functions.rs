@@ -24,6 +24,10 @@ impl Program {
     }
 
     /// The advantages of a group of `count` samples; `values` has what the function reads, by name.
+    ///
+    /// # Errors
+    /// A function that fails, exceeds its time limit, or returns another number of advantages, or one that is not
+    /// finite.
     pub fn advantages(&self, count: usize, values: &Value) -> Result<Vec<f64>, String> {
         let ask = || {
             self.answer(serde_json::json!({ "request": null, "count": count, "values": values }))

@@ -98,8 +98,8 @@ impl Each {
         Self::read(value, completions, false)
     }
 
-    /// Of a record of a harness: what stands in its objects, such as the dataset's row, and other lists than one for each
-    /// completion, speak of something else, which it carries along.
+    /// The same for a harness's record: reasons in nested objects (such as the dataset's row), and values that are not
+    /// one for each completion, are ignored.
     pub(super) fn of_harness(value: &Value, completions: usize) -> Result<Self> {
         Self::read(value, completions, true)
     }

@@ -54,8 +54,8 @@ const ENDED: &str = "\
 const CUT: &str = "\
     is_truncated truncated was_truncated stopped_limit hit_limit cut_off clipped is_clipped cutoff incomplete \
     is_incomplete unfinished overlong is_overlong over_length no_eos";
-/// Words of which one of each kind says that it was cut off: `length_exceeded`; and those that may stand beside them,
-/// as limits are also those of prompts, tools, turns and costs.
+/// A key with a word of `PASSED` and one of `LIMIT` says that the completion was truncated (`length_exceeded`). Its
+/// other words must be in `LIMITED`: prompts, tools, turns and costs have limits too.
 const PASSED: &str = "exceeded exceeds exceed reached reaches hit";
 const LIMIT: &str = "limit length max tokens";
 const LIMITED: &str = "is was has the token new seq sequence completion output response generation";

@@ -63,7 +63,7 @@ fn from_engine(run: &Run<'_>, sample: impl FnOnce() -> Result<Rollouts>) -> Resu
 }
 
 /// Starts to sample the rollouts of `steps` with `sample`, which is given the number of a step's first round, from
-/// `round` on. The sender takes the steps whose weights the engine has; sampling ends when it is dropped.
+/// `round` on. Send each step whose weights the engine has loaded; dropping the sender stops sampling.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     max_staleness: usize,
