@@ -2,7 +2,7 @@
 //! in a thread of its own. A program that counts the memory of its threads installs its guard; without one, panics
 //! alone are caught.
 
-use crate::display::shortened;
+use crate::display::{one_spaced, shortened};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::mpsc::channel;
@@ -110,8 +110,7 @@ pub fn quiet_panics() {
 fn described(info: &PanicHookInfo<'_>) -> String {
     const MAX_TEXT: usize = 200;
     let text = info.payload_as_str().unwrap_or("a panic without a text");
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text = shortened(&words, MAX_TEXT);
+    let text = shortened(&one_spaced(text), MAX_TEXT);
     let Some(place) = info.location() else { return text };
     let file = place.file().rsplit(['/', '\\']).next().unwrap_or_default();
     format!("{text} ({file}:{})", place.line())

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tealight_core::display::shortened;
+use tealight_core::display::{one_spaced, shortened};
 use tealight_core::{Message, Prompt};
 
 pub use ending::Ending;
@@ -325,10 +325,7 @@ impl Dataset {
             }
             prompt => prompt.plain(),
         };
-        let line = |text: &str| {
-            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            shortened(&words, MAX_SHOWN)
-        };
+        let line = |text: &str| shortened(&one_spaced(text), MAX_SHOWN);
         Some(format!("first problem: `{}`, gold answer `{}`", line(&asked), line(&first.answer)))
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
+use tealight_core::display::one_spaced;
 
 use super::json_array;
 use super::no_answers::why_no_answer;
@@ -72,7 +73,7 @@ pub(super) fn missing(text: &str, why: &'static str) -> Gold {
 
 /// The beginning of a text, for a message of one line.
 pub(super) fn one_line(text: &str) -> String {
-    short(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    short(&one_spaced(text))
 }
 
 /// The answer of a list: its only item, or one of several that are equal.

@@ -8,6 +8,7 @@ use super::known_columns::{CONTEXTS, CONVERSATIONS};
 use super::layout::is_filled;
 use super::{Row, chat, names};
 use tealight_core::Message;
+use tealight_core::display::one_spaced;
 
 /// Columns that a row may have beside another which is the question.
 const PLAIN_QUESTIONS: [&str; 8] =
@@ -20,11 +21,6 @@ const LISTS: [&str; 7] =
 
 /// Words of the names of columns that a question was made from.
 const ORIGINS: [&str; 5] = ["source", "original", "origin", "raw", "old"];
-
-/// The text with one blank between its words.
-pub(super) fn one_spaced(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
 
 /// The turns of a chat in a column before the answer; none where it holds no chat.
 fn asked_turns(row: &Row, name: &str) -> Option<Vec<Message>> {

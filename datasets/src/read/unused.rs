@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
+use tealight_core::display::one_spaced;
 
 use super::choice_columns::is_empty;
 use super::gold_value::plain;
 use super::judgement::{self, VERDICTS};
 use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS, list};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled, system_of};
-use super::second_question::{asked, one_spaced, unasked};
+use super::second_question::{asked, unasked};
 use super::{LOOKED_AT, Purpose, Row, chat, names, right_choices, variables};
 
 /// Most columns that are named.

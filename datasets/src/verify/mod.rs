@@ -16,7 +16,7 @@ pub mod sql;
 use std::sync::Arc;
 
 use crate::{DataError, Result, Verifier, task};
-use tealight_core::display::shortened;
+use tealight_core::display::{one_spaced, shortened};
 use tealight_core::similar::nearest;
 
 pub(crate) use classes::WithClasses;
@@ -250,7 +250,7 @@ pub(crate) fn short(text: &str) -> String {
 pub(crate) fn text_class(text: &str) -> String {
     /// Most characters of a text that is its own class.
     const MAX: usize = 160;
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = one_spaced(text);
     match text.char_indices().nth(MAX) {
         None => text,
         Some((end, _)) => {

@@ -13,6 +13,7 @@ mod function;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
+use tealight_core::display::one_spaced;
 use tealight_divergence::expression::{Expression, similar};
 
 use super::advantage::GroupStats;
@@ -124,7 +125,7 @@ impl Rule {
             let source = Source::Function(function.into());
             return Ok(Self { text: text.into(), source, values, least: 1 });
         }
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_spaced(text);
         let source = Source::Expression(read(&text).map_err(explained)?);
         let mut rule = Self { text, source, values, least: 1 };
         for (index, (name, default)) in PARAMETERS.iter().enumerate() {

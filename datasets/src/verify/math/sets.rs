@@ -1,5 +1,7 @@
 //! Sets of numbers in words: `all real numbers except 2`, `the integers from 1 to 5`, `x is less than 2 or at least 3`.
 
+use tealight_core::display::one_spaced;
+
 use super::parse::structure;
 use super::scan::{begins, each, holds, is_one_of, past, without};
 use super::spelled::spelled;
@@ -64,7 +66,7 @@ pub(super) fn set_in_words(text: &str) -> Option<Answer> {
     if let Some(english) = chinese(&words) {
         words = english;
     }
-    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_spaced(&words);
     let words = words.replace("non-negative", "nonnegative").replace("non negative", "nonnegative");
     let words = words.replace("non-positive", "nonpositive").replace("non-zero", "nonzero");
     let words = without(&words, "the set of |set of |the ");

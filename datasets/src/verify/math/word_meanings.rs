@@ -1,6 +1,8 @@
 //! Answers in words that have a meaning of their own: yes and no in other languages, what converges, what there is no
 //! end of, formulas of chemistry, and numbers with the words that they belong to.
 
+use tealight_core::display::one_spaced;
+
 use super::answer::numbers::only_value;
 use super::answer::offset_in;
 use super::languages::polar;
@@ -287,7 +289,7 @@ pub(super) fn sentence_value(answer: &str) -> Option<Answer> {
     const MAX_SENTENCE: usize = 400;
     (answer.contains("\\text{") && answer.len() <= MAX_SENTENCE).then_some(())?;
     let words = answer.replace("\\text{", " ").replace('}', " ").replace("\\$", "");
-    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = one_spaced(&words);
     // `\text{Mean: 2.6}`
     let is_label = |name: &str| {
         name.chars().all(|c| c.is_alphabetic() || c == ' ')

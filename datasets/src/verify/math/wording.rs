@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use tealight_core::display::one_spaced;
+
 use super::amounts::{accounting, below_zero, change, measured, money, operation};
 use super::answer::closing;
 use super::names::mapping;
@@ -102,7 +104,7 @@ pub(super) fn bare(text: &str) -> Cow<'_, str> {
     for space in ["\\,", "\\;", "\\ ", "~"].iter().filter(|space| text.contains(**space)) {
         out = out.replace(space, " ");
     }
-    out.split_whitespace().collect::<Vec<_>>().join(" ").into()
+    one_spaced(&out).into()
 }
 
 /// A text without the article that it begins with.

@@ -8,6 +8,7 @@ use sqlparser::ast::{
 };
 use sqlparser::dialect::SQLiteDialect;
 use sqlparser::parser::Parser;
+use tealight_core::display::one_spaced;
 
 use super::super::tail;
 
@@ -96,7 +97,7 @@ pub fn orders(query: &str) -> bool {
 /// queries that differ in nothing else share it. What the parser does not read keeps its words.
 pub fn canonical(query: &str) -> String {
     let Some(mut query) = parsed(query) else {
-        return query.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        return one_spaced(query).to_lowercase();
     };
     let ControlFlow::Continue(()) = query.visit(&mut Normal);
     query.to_string()
