@@ -1,10 +1,8 @@
 //! CSV files with a header line to rows.
 
-use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::{self, BufRead, Cursor, Read};
 use std::path::Path;
-use std::rc::Rc;
 
 use serde_json::{Map, Value};
 use tealight_core::lines::MAX_LINE;
@@ -22,21 +20,19 @@ const START: u64 = 64 << 10;
 /// What separates the columns of a table by its start, and the bytes before the header: a line `sep=;` of Excel's says
 /// it; else it is the sign by which the header has most columns and the first row as many. `is_tsv`: by the name.
 fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
-    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
-    let mark = start.len() - text.len();
-    if let [b's', b'e', b'p', b'=', separator, ..] = text {
-        let line = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |end| end + 1);
-        return (*separator, mark + line);
+    if let [b's', b'e', b'p', b'=', separator, ..] = start {
+        let end = start.iter().position(|byte| *byte == b'\n');
+        return (*separator, end.map_or(start.len(), |end| end + 1));
     }
     let columns = |separator: u8| {
         let mut builder = csv::ReaderBuilder::new();
-        let mut reader = builder.delimiter(separator).flexible(true).from_reader(text);
+        let mut reader = builder.delimiter(separator).flexible(true).from_reader(start);
         let header = reader.byte_headers().map_or(0, csv::ByteRecord::len);
         let mut row = csv::ByteRecord::new();
         let is_read = reader.read_byte_record(&mut row).is_ok_and(|is_there| is_there);
         // A row that the start cuts off says nothing.
-        let is_whole =
-            is_read && (text.ends_with(b"\n") || (reader.position().byte() as usize) < text.len());
+        let is_whole = is_read
+            && (start.ends_with(b"\n") || (reader.position().byte() as usize) < start.len());
         (!is_whole || row.len() == header, header)
     };
     let mut order = SEPARATORS;
@@ -56,22 +52,24 @@ fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
 /// Most columns, as Excel's: each row has the names of all.
 const MAX_COLUMNS: usize = 16_384;
 
+/// One byte more than a row may have.
+const TOO_LONG: u64 = MAX_LINE as u64 + 1;
+
 /// The rows of a table of lines with a header, one at a time, each within the limit of a line. Rows of empty cells, as
 /// spreadsheets write them, and further headers, as tables have them that were joined, are left out.
 pub struct CsvRecords<'a> {
-    records: csv::StringRecordsIntoIter<Box<dyn Read + 'a>>,
+    records: csv::StringRecordsIntoIter<io::Take<Box<dyn Read + 'a>>>,
     separator: u8,
     header: csv::StringRecord,
     /// The line that the next row begins in, at least: the parser does not count all line breaks.
     line: usize,
-    /// What may still be read for this row.
-    left: Rc<Cell<usize>>,
     /// Headers that were left out.
     pub headers: usize,
 }
 
-/// A row by the names of its columns, and its line; or why there is none, and the line where it is known.
-pub type CsvRow = std::result::Result<(usize, Map<String, Value>), (Option<usize>, String)>;
+/// A line and its row by the names of the columns, or none at the end; or why there is none, and the line where it is
+/// known.
+type CsvRow = std::result::Result<Option<(usize, Map<String, Value>)>, (Option<usize>, String)>;
 
 impl<'a> CsvRecords<'a> {
     /// Reads the header of a table; `is_tsv`: by the name of the file.
@@ -83,12 +81,16 @@ impl<'a> CsvRecords<'a> {
         let read = text.by_ref().take(START).read_to_end(&mut start);
         read.map_err(|error| error.to_string())?;
         let (separator, skipped) = separator(&start, is_tsv);
-        start.drain(..skipped.min(start.len()));
-        let left = Rc::new(Cell::new(MAX_LINE));
-        let limited = Limited { reader: Cursor::new(start).chain(text), left: left.clone() };
-        let limited: Box<dyn Read + 'a> = Box::new(limited);
-        let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(limited);
-        let header = reader.headers().map_err(|error| row_error(&error, separator))?;
+        start.drain(..skipped);
+        let text: Box<dyn Read + 'a> = Box::new(Cursor::new(start).chain(text));
+        let mut reader =
+            csv::ReaderBuilder::new().delimiter(separator).from_reader(text.take(TOO_LONG));
+        let header = reader.headers().cloned();
+        // Before other errors: what was cut off may be no UTF-8, or have other columns.
+        if reader.get_ref().limit() == 0 {
+            return Err(too_long());
+        }
+        let header = header.map_err(|error| row_error(&error, separator))?;
         let line = 2 + header.iter().map(breaks).sum::<usize>();
         let header: csv::StringRecord = header.iter().map(str::trim).collect();
         if header.len() > MAX_COLUMNS {
@@ -101,21 +103,22 @@ impl<'a> CsvRecords<'a> {
             return Err(format!("the column `{twice}` occurs twice in the header: rename one"));
         }
         let records = reader.into_records();
-        Ok(Self { records, separator, header, line, left, headers: 0 })
+        Ok(Self { records, separator, header, line, headers: 0 })
     }
 
     /// The next row.
-    pub fn row(&mut self) -> Option<CsvRow> {
+    pub fn row(&mut self) -> CsvRow {
         loop {
-            self.left.set(MAX_LINE);
+            self.records.reader_mut().get_mut().set_limit(TOO_LONG);
+            let record = self.records.next().transpose();
+            if self.records.reader().get_ref().limit() == 0 {
+                return Err((None, too_long()));
+            }
             let failed = |error: csv::Error| {
                 let line = error.position().map(|position| position.line() as usize);
                 (line, row_error(&error, self.separator))
             };
-            let record = match self.records.next()? {
-                Ok(record) => record,
-                Err(error) => return Some(Err(failed(error))),
-            };
+            let Some(record) = record.map_err(failed)? else { return Ok(None) };
             let line = record.position().map_or(0, |at| at.line() as usize).max(self.line);
             self.line = line + 1 + record.iter().map(breaks).sum::<usize>();
             let is_header = record.iter().map(str::trim).eq(&self.header);
@@ -124,7 +127,7 @@ impl<'a> CsvRecords<'a> {
             {
                 let cells = record.iter().map(|cell| Value::String(cell.to_owned()));
                 let names = self.header.iter().map(str::to_owned);
-                return Some(Ok((line, names.zip(cells).collect())));
+                return Ok(Some((line, names.zip(cells).collect())));
             }
         }
     }
@@ -161,19 +164,9 @@ fn read_decimal_commas(rows: &mut [Row], name: &str) {
     }
 }
 
-struct Limited<R> {
-    reader: R,
-    left: Rc<Cell<usize>>,
-}
-
-impl<R: Read> Read for Limited<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.reader.read(buffer)?;
-        let left = self.left.get().checked_sub(count);
-        let why = || io::Error::other(format!("a row of more than {MAX_LINE} bytes, the limit"));
-        self.left.set(left.ok_or_else(why)?);
-        Ok(count)
-    }
+/// Why a row is refused that is longer than a line may be.
+pub(super) fn too_long() -> String {
+    format!("a row of more than {MAX_LINE} bytes, the limit")
 }
 
 /// Why a row cannot be read, and what to do.
@@ -199,7 +192,7 @@ pub(super) fn rows(path: &Path, limit: usize) -> Result<Vec<Row>> {
     };
     let mut rows = Vec::new();
     while rows.len() < limit
-        && let Some((line, values)) = records.row().transpose().map_err(failed)?
+        && let Some((line, values)) = records.row().map_err(failed)?
     {
         rows.push(Row::new(line, values));
     }
@@ -226,7 +219,6 @@ mod tests {
             ("id|gold\n", false, (b'|', 0)),
             ("gold\n1;2\n", false, (b',', 0)),
             ("sep=;\nid;gold\n", false, (b';', 6)),
-            ("\u{feff}sep=;\r\nid;gold\r\n", false, (b';', 10)),
             // The start ends within the first row.
             ("id;gold;text\n1;2", false, (b';', 0)),
             ("id,gold\n1,2,3\n", false, (b',', 0)),

@@ -49,7 +49,7 @@ use layout::Layout;
 use problem::Read as RowRead;
 use text::{file, text};
 
-pub use self::csv::{CsvRecords, CsvRow};
+pub use self::csv::CsvRecords;
 pub use better_answer::REFERENCES;
 pub use chat::known_role;
 pub(crate) use folder::files_in;

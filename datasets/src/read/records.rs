@@ -11,6 +11,7 @@ use std::time::Duration;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::{Map, Value};
 
+use super::csv::too_long;
 use super::parquet::Schema;
 use tealight_core::guard;
 use tealight_core::lines::MAX_LINE;
@@ -99,8 +100,7 @@ fn stream(file: File, rows: &SyncSender<Sent>, taken: &Receiver<()>) {
         let row = match row.map(|row| schema.object(&row)) {
             Err(error) => return drop(rows.send(Err(error.to_string()))),
             Ok(row) if row.values().map(size).fold(0, usize::saturating_add) > MAX_LINE => {
-                let why = format!("a row of more than {MAX_LINE} bytes, the limit");
-                return drop(rows.send(Err(why)));
+                return drop(rows.send(Err(too_long())));
             }
             Ok(row) => Arc::new(row),
         };

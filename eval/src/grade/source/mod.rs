@@ -211,7 +211,8 @@ impl<'a> Source<'a> {
         &self.name
     }
 
-    /// What is to be said of all of it, once all records were read: of a run that did not end, of several steps.
+    /// What is to be said of all of it, once all records were read: of a run that did not end, of headers in a
+    /// table, of several steps.
     pub(super) fn remark(&self) -> Option<String> {
         match &self.records {
             Records::Document(document, _) => document.unfinished.clone(),
@@ -284,7 +285,7 @@ impl<'a> Source<'a> {
                 })
             }
             Records::Csv(csv) => {
-                let row = csv.row().transpose().map_err(|(line, why)| match line {
+                let row = csv.row().map_err(|(line, why)| match line {
                     Some(line) => anyhow!("{}: {why}", Place::Line(line).in_file(name)),
                     None => anyhow!("{name}: {why}"),
                 })?;
