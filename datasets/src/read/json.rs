@@ -184,26 +184,22 @@ fn with(mut row: Value, columns: impl IntoIterator<Item = (String, Value)>) -> V
 fn of_columns(fields: &Map<String, Value>) -> Option<Vec<Value>> {
     let asks = fields.keys().any(|name| QUESTIONS.contains(&name.as_str()));
     let first = fields.values().next().filter(|_| asks && fields.len() > 1)?;
-    let row = |cell: &dyn Fn(&Value) -> Option<Value>| {
+    let size = |column: &Value| match first.is_array() {
+        true => column.as_array().map(Vec::len),
+        false => column.as_object().map(Map::len),
+    };
+    let keys: Vec<String> = match first {
+        Value::Object(items) => items.keys().cloned().collect(),
+        _ => (0..size(first)?).map(|at| at.to_string()).collect(),
+    };
+    let row = |key: &String| {
+        let at: usize = key.parse().ok()?;
+        let cell = |column: &Value| column.get(key).or_else(|| column.get(at)).cloned();
         let cells = fields.iter().map(|(name, column)| Some((name.clone(), cell(column)?)));
         cells.collect::<Option<_>>().map(Value::Object)
     };
-    match first {
-        Value::Array(items) => {
-            let is_even =
-                |column: &Value| column.as_array().is_some_and(|it| it.len() == items.len());
-            let rows = (0..items.len()).map(|at| row(&|column| column.get(at).cloned()));
-            fields.values().all(is_even).then(|| rows.collect())?
-        }
-        Value::Object(items) => {
-            let is_even =
-                |column: &Value| column.as_object().is_some_and(|it| it.len() == items.len());
-            let are_numbers = items.keys().all(|key| key.parse::<usize>().is_ok());
-            let rows = items.keys().map(|key| row(&|column| column.get(key).cloned()));
-            (are_numbers && fields.values().all(is_even)).then(|| rows.collect())?
-        }
-        _ => None,
-    }
+    let are_even = fields.values().all(|column| size(column) == Some(keys.len()));
+    are_even.then(|| keys.iter().map(row).collect())?
 }
 
 /// Whether a value is a list of objects.
