@@ -305,8 +305,10 @@ fn by_name(a: &[(&Answer, &Answer)], b: &[(&Answer, &Answer)], fuel: &mut Fuel) 
 
 /// Whether values with names are the same in order, with any letter for a parameter: `x = 2t, y = t`.
 fn same_values(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
-    let [line, other] = [a, b].map(|values| Answer::Tuple('(', values.to_vec(), ')'));
-    in_order(a, b, fuel) || same_points((&line, None), (&other, None), equal, fuel)
+    in_order(a, b, fuel) || {
+        let [line, other] = [a, b].map(|values| Answer::Tuple('(', values.to_vec(), ')'));
+        same_points((&line, None), (&other, None), equal, fuel)
+    }
 }
 
 fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
