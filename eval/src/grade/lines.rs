@@ -378,12 +378,12 @@ impl<'a> Lines<'a> {
         });
         let of_file = of_golds.into_iter().chain(prompts).chain(turns);
         let of_file = of_file.chain(self.thoughts.sentence(&self.name));
-        let of_file = of_file.chain(self.repeats.sentences()).chain(of_models).chain(seem);
-        let of_file = of_file.chain(groups).chain(self.settings.sentence());
-        let of_filters = self.filters.sentences();
-        of_file.chain(of_filters).for_each(|note| self.notes.say(note));
+        let of_file = of_file.chain(self.repeats.sentences()).chain(self.runs.sentences());
+        let of_file = of_file.chain(of_models).chain(seem).chain(groups);
+        let of_file = of_file.chain(self.settings.sentence()).chain(self.filters.sentences());
+        of_file.for_each(|note| self.notes.say(note));
         let (sampling, classes) = (self.sampling, self.notes.classes);
-        let notes = self.notes.sentences(&self.problems, &self.runs, self.job);
+        let notes = self.notes.sentences(&self.problems, self.job);
         Ok(Graded {
             problems: self.problems.finish(),
             classes,

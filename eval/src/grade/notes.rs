@@ -6,7 +6,6 @@ use tealight_core::display::shortened;
 
 use super::GradeJob;
 use super::problems::Problems;
-use super::runs::Runs;
 use crate::number::{counted, with_verb};
 use crate::rules::{Failed, Missing};
 
@@ -24,7 +23,7 @@ pub(super) struct Notes {
     pub(super) mean_verdicts: usize,
     /// Completions whose solution class the file names.
     pub(super) classes: usize,
-    /// Failed requests that another one answered.
+    /// Failed requests, and completions without a text, that another one answered.
     pub(super) answered_again: usize,
     /// Records without a gold answer, and why the first has none.
     pub(super) without_gold: Noted<anyhow::Error>,
@@ -82,23 +81,14 @@ impl Notes {
     }
 
     /// A sentence for each.
-    pub(super) fn sentences(
-        self,
-        problems: &Problems<'_>,
-        runs: &Runs,
-        job: &GradeJob<'_>,
-    ) -> Vec<String> {
-        let of_records = self.of_records(runs);
-        let of_completions = self.of_completions(job).into_iter();
-        let mut others = of_completions.chain(self.of_problems(problems, job)).collect();
-        let mut notes = self.messages;
-        notes.extend(of_records);
-        notes.append(&mut others);
-        notes
+    pub(super) fn sentences(self, problems: &Problems<'_>, job: &GradeJob<'_>) -> Vec<String> {
+        let (records, completions) = (self.of_records(), self.of_completions(job));
+        let of_problems = self.of_problems(problems, job);
+        self.messages.into_iter().chain(records).chain(completions).chain(of_problems).collect()
     }
 
     /// What was read of the records.
-    fn of_records(&self, runs: &Runs) -> Vec<String> {
+    fn of_records(&self) -> Vec<String> {
         let remarks = self.remarks.iter().filter_map(|(kind, noted)| {
             noted.say(|count, which| format!("{} {kind}: {which}", counted(count, "record")))
         });
@@ -116,8 +106,8 @@ impl Notes {
             )
         });
         let answered_again = some(self.answered_again, |count| {
-            let requests = with_verb(count, "failed request", "were");
-            format!("{requests} repeated and answered: the answers are used")
+            let completions = with_verb(count, "failed or empty completion", "were");
+            format!("{completions} repeated and answered: the answers are used")
         });
         let without_gold = self.without_gold.say(|count, error| {
             format!(
@@ -132,7 +122,7 @@ impl Notes {
             )
         });
         let all = [first_verdicts, mean_verdicts, answered_again, without_gold, classes];
-        remarks.chain(runs.sentences()).chain(all.into_iter().flatten()).collect()
+        remarks.chain(all.into_iter().flatten()).collect()
     }
 
     /// What completions count as, and how they ended.
@@ -262,7 +252,7 @@ pub fn several_models(models: &[String]) -> String {
 }
 
 /// A sentence of a count, unless that is 0.
-fn some(count: usize, text: impl FnOnce(usize) -> String) -> Option<String> {
+pub(super) fn some(count: usize, text: impl FnOnce(usize) -> String) -> Option<String> {
     (count > 0).then(|| text(count))
 }
 

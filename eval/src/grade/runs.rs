@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::line::Line;
+use super::notes::some;
 use crate::number::with_verb;
 
 /// Most equal lines that are held back.
@@ -81,15 +82,14 @@ impl Runs {
 
     /// What is to be said of lines that occur twice.
     pub(super) fn sentences(&self) -> impl Iterator<Item = String> {
-        let repeated = (self.repeated > 0).then(|| {
-            let samples = with_verb(self.repeated, "sample", "occur");
-            format!("{samples} more than once; each counts once")
+        let repeated = some(self.repeated, |count| {
+            format!("{} more than once; each counts once", with_verb(count, "sample", "occur"))
         });
-        let joined = (self.joined > 0).then(|| {
+        let joined = some(self.joined, |count| {
             format!(
                 "{} the same in another run of lm-eval in this file and count as separate samples, because the runs \
                  are complete or differ in other lines",
-                with_verb(self.joined, "line", "are")
+                with_verb(count, "line", "are")
             )
         });
         repeated.into_iter().chain(joined)
