@@ -36,22 +36,20 @@ impl<'v> CompletionKeys<'v> {
         let is_there = |key: &&str| get(value, key).is_some_and(|found| !found.is_null());
         let (mut one, mut several) =
             (ONE.into_iter().find(is_there), SEVERAL.into_iter().find(is_there));
-        // Of words that mean other things as well, a list that has the one completion.
-        let is_list = |(name, found): &(&String, &Value)| {
-            let texts =
-                found.as_array().filter(|all| all.len() > 1 && all.iter().all(Value::is_string));
-            let Some(texts) = texts else { return false };
+        // Beside a text: a list that a model wrote by its name, or one of other names that has this text.
+        let list = one.and_then(|one| get(value, one)?.as_str()).and_then(|text| {
             // The choices of a question may have a short one as well.
-            let text = one.and_then(|one| get(value, one)?.as_str()).unwrap_or_default();
             let is_long = text.contains("\\boxed") || text.split_whitespace().nth(3).is_some();
-            words::is_written(name)
-                || SEVERAL_ELSE.contains(&name.as_str())
-                    && is_long
-                    && texts.iter().any(|one| *one == text)
-        };
-        let is_single = one.is_some_and(|one| get(value, one).is_some_and(Value::is_string));
-        let mut entries = value.as_object().filter(|_| is_single).into_iter().flatten();
-        let list = entries.find(is_list).map(|(name, _)| name.as_str());
+            let is_list = |(name, found): &(&String, &Value)| {
+                let all = found.as_array().map(Vec::as_slice).unwrap_or_default();
+                let is_named = || SEVERAL_ELSE.contains(&name.as_str()) && is_long;
+                let has_it = || is_named() && all.iter().any(|one| *one == text);
+                all.len() > 1
+                    && all.iter().all(Value::is_string)
+                    && (words::is_written(name) || has_it())
+            };
+            value.as_object()?.iter().find(is_list).map(|(name, _)| name.as_str())
+        });
         if let (Some(one), Some(several)) = (one, several.or(list)) {
             bail!(
                 "`{one}` beside `{several}`: name the one with the completions with --completion-key"
@@ -280,7 +278,8 @@ fn number(value: &Value) -> Option<f64> {
 
 /// The conversation that a record is.
 fn chat_of(value: &Value) -> &Value {
-    get(value, "messages").or(get(value, "conversations")).unwrap_or(&Value::Null)
+    let messages = get(value, "messages").filter(|found| !found.is_null());
+    messages.or(get(value, "conversations")).unwrap_or(&Value::Null)
 }
 
 /// Whether a conversation ends with a turn of the assistant.
