@@ -47,22 +47,21 @@ const WRITTEN: &str = "\
 const ALL: &str = "raw full whole complete unparsed all";
 const WRITER: &str = "model llm generated assistant text decoded predicted";
 const WORKING: &str = "cot rationale reasoning trace chain of thought working";
-/// Names that say whether a completion ended by itself, and whether it was cut off.
-const ENDED: &str = "\
-    is_finished finished is_complete completed is_reasoning_complete has_eos ended_with_eos eos_reached hit_eos \
-    finished_naturally";
+/// Names that say whether a completion ended by itself, also by a number, and those of which yes or no alone says it.
+const ENDED: &str =
+    "is_finished finished is_complete completed is_reasoning_complete has_eos ended_with_eos";
+const MAY_BE_ENDED: &str = "eos_reached hit_eos finished_naturally";
+/// The same of one that was cut off.
 const CUT: &str = "\
-    is_truncated truncated was_truncated stopped_limit hit_limit cut_off clipped is_clipped cutoff incomplete \
-    is_incomplete unfinished overlong is_overlong over_length no_eos";
+    is_truncated truncated was_truncated stopped_limit hit_limit hit_max_tokens hit_length_limit reached_max_tokens \
+    cut_off clipped is_clipped";
+const MAY_BE_CUT: &str =
+    "cutoff incomplete is_incomplete unfinished overlong is_overlong over_length no_eos";
 /// A key with a word of `PASSED` and one of `LIMIT` says that the completion was truncated (`length_exceeded`). Its
 /// other words must be in `LIMITED`: prompts, tools, turns and costs have limits too.
 const PASSED: &str = "exceeded exceeds exceed reached reaches hit";
 const LIMIT: &str = "limit length max tokens";
 const LIMITED: &str = "is was has the token new seq sequence completion output response generation";
-/// Names of ends whose numbers are yes or no as well.
-const SURE_ENDS: &str = "\
-    is_finished finished is_truncated truncated was_truncated stopped_limit hit_limit hit_max_tokens is_complete \
-    completed is_reasoning_complete has_eos ended_with_eos cut_off clipped is_clipped hit_length_limit reached_max_tokens";
 /// Words of what a program says of a problem or a sample.
 const OTHER: &str = "\
     id ids idx index hash uid uuid num n count len length size tokens score scores time date model generated pred \
@@ -118,8 +117,11 @@ fn by_words(name: &str) -> Kind {
         return Kind::Part;
     }
     let is_in = |word: &str, known: &str| known.split(' ').any(|one| one == word);
-    if is_in(name, ENDED) || is_in(name, CUT) {
-        return if is_in(name, CUT) { Kind::Cut } else { Kind::Ended };
+    if is_in(name, ENDED) || is_in(name, MAY_BE_ENDED) {
+        return Kind::Ended;
+    }
+    if is_in(name, CUT) || is_in(name, MAY_BE_CUT) {
+        return Kind::Cut;
     }
     let words = words(name);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -183,7 +185,7 @@ fn is_condition(words: &[&str]) -> bool {
 
 /// Whether a name of an end can mean nothing else.
 pub(super) fn is_sure_end(name: &str) -> bool {
-    SURE_ENDS.split(' ').any(|one| one == name)
+    [ENDED, CUT].iter().any(|names| names.split(' ').any(|one| one == name))
 }
 
 /// Whether a name says that a model wrote what it holds.
