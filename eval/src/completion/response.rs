@@ -18,8 +18,8 @@ pub(crate) fn choices_of(response: &Value) -> Option<&[Value]> {
 }
 
 /// The completions of a response: the choices of a chat completion or a completion, the items of /v1/responses, the
-/// candidates of Gemini; none of an object that is none of these.
-/// Where one choice can be read, one that cannot has failed.
+/// candidates of Gemini; none of an object that is none of these. Where one choice can be read, one that cannot has
+/// failed.
 pub(crate) fn completions_of(response: &Value) -> Result<Option<Vec<Reading>>, String> {
     if let Some(choices) = choices_of(response) {
         let choices = choices.iter().take(MAX_ANSWERS + 1).map(Reading::from_choice);
@@ -84,7 +84,7 @@ pub(crate) fn printed(text: &str) -> Option<Value> {
 pub(crate) fn is_of_python(text: &str) -> bool {
     const CLASSES: [&str; 8] = list(
         "ChatCompletion|ChatCompletionMessage|Completion|Response|ModelResponse|AIMessage|GenerateContentResponse|\
-    RequestOutput",
+        RequestOutput",
     );
     let text = text.trim();
     let class = text.split_once('(').filter(|_| text.ends_with(')'));

@@ -169,7 +169,7 @@ impl Each {
             match self.ending(index, Ending::Unknown) {
                 Ending::Unknown => continue,
                 Ending::Truncated => answer.is_finished = false,
-                Ending::Failed(why) => answer.failure = answer.failure.take().or(Some(why)),
+                Ending::Failed(why) => _ = answer.failure.get_or_insert(why),
                 Ending::Normal | Ending::Other(_) => {}
             }
             answer.is_end_unknown = false;

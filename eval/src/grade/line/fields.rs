@@ -182,14 +182,12 @@ fn verdict(found: &Value) -> Option<f64> {
     let is_correct = match found {
         Value::Bool(is_correct) => *is_correct,
         Value::Number(number) => number.as_f64()? >= 0.5,
-        Value::String(text) => match text.trim().to_ascii_lowercase().as_str() {
-            "c" => true,
-            "i" | "no_answer" => false,
-            text => match text.parse::<f64>().ok().filter(|number| number.is_finite()) {
-                Some(number) => number >= 0.5,
-                None => said(text)?,
-            },
-        },
+        Value::String(text) => said(text).or_else(|| match text.trim() {
+            "C" | "c" => Some(true),
+            "I" | "i" => Some(false),
+            text if text.eq_ignore_ascii_case("no_answer") => Some(false),
+            text => Some(text.parse().ok().filter(|number: &f64| number.is_finite())? >= 0.5),
+        })?,
         _ => return None,
     };
     Some(f64::from(u8::from(is_correct)))

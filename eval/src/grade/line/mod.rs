@@ -329,8 +329,7 @@ fn line(value: &Value, key: Option<&str>, keys: Keys<'_>) -> Result<Line> {
             .with_context(|| line.shown())?
             .end(&mut line.answers);
         line.sample = line.sample.or_else(|| own::sample_of(value));
-        let model = origin::model_of(value, parts::models_in(value));
-        line.model = model.or(line.model);
+        line.model = origin::model_of(value).or(line.model);
     }
     if let Some((_, name)) = &joined {
         line.remarks.push((NUMBERED, format!("`{}` of {}", short(name), line.shown())));

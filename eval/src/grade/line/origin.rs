@@ -5,13 +5,14 @@ use serde_json::Value;
 use super::fields::{get, id_of};
 use super::harnesses::sampling;
 use super::names::STEPS;
+use super::parts::models_in;
 
-/// The step of training that a record is of, with its `model`.
-pub(super) fn model_of(value: &Value, model: Option<String>) -> Option<String> {
+/// The model and the step of training that a record is of.
+pub(super) fn model_of(value: &Value) -> Option<String> {
     let is_trl = get(value, "advantage").is_some();
     let step = STEPS.iter().find_map(|key| id_of(get(value, key)?)).filter(|_| !is_trl);
     let step = step.map(|step| format!("step {step}"));
-    match (model, step) {
+    match (models_in(value), step) {
         (Some(model), Some(step)) => Some(format!("{model}, {step}")),
         (model, step) => model.or(step),
     }

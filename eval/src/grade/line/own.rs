@@ -154,7 +154,8 @@ fn unread(value: &Value, key: &str) -> Option<String> {
     let is_other = |(name, found): &(&String, &Value)| {
         let text = found.as_str().filter(|text| !text.is_empty());
         let is_long = || text.is_some_and(|text| text.split_whitespace().nth(3).is_some());
-        let is_written = || ONE_ELSE[..5].contains(&name.as_str()) || words::is_written(name);
+        let is_else = || *name != "text" && ONE_ELSE.contains(&name.as_str());
+        let is_written = || is_else() || words::is_written(name);
         *name != key
             && (ONE.contains(&name.as_str()) || is_written() && is_long())
             && text.is_some_and(|text| !read.contains(text) && !text.contains(read))

@@ -97,7 +97,7 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
             _ => {}
         }
     }
-    line.model = model_of(value, models_in(value));
+    line.model = model_of(value);
     let sampling = line.sampling.iter().filter(|(key, _)| get(value, key).is_none());
     line.conditions.extend(sampling.map(|(key, value)| ((*key).to_owned(), value.clone())));
     let joined = |all: &mut [String]| {
