@@ -111,7 +111,8 @@ pub(super) fn half_of_integers(answer: &Answer) -> Option<(&str, i64, bool)> {
 
 /// Whether both run through the same values, all integers: those of multiples of pi, or where the gold says so.
 pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
-    if same_residues(gold, answer, fuel) {
+    // One congruence beside another answer was compared with it before.
+    if is_congruence(gold) == is_congruence(answer) && same_residues(gold, answer, fuel) {
         return true;
     }
     let ((gold, is_whole), (answer, may_be)) = (of_integers(gold), of_integers(answer));
@@ -139,16 +140,17 @@ pub(super) fn same_progression(gold: &Answer, answer: &Answer, fuel: &mut Fuel) 
         && values(&shifted, &other, fuel)
 }
 
+fn is_congruence(answer: &Answer) -> bool {
+    matches!(answer, Answer::Congruence(..))
+}
+
 /// Whether both are the integers with the same residues: `\pm 1 \pmod 6`, `1, 5 \pmod 6` and `6k \pm 1`.
 pub(super) fn same_residues(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
     const MAX_MODULUS: i64 = 100;
     // Without a modulus `2k \pm 1` may be two values, of a parameter k.
     let is_several = |answer: &Answer| match answer {
-        Answer::Congruence(..) => true,
-        Answer::List(items) | Answer::Set(items) => {
-            matches!(items[..], [Answer::Congruence(..), ..])
-        }
-        _ => false,
+        Answer::List(items) | Answer::Set(items) => items.first().is_some_and(is_congruence),
+        one => is_congruence(one),
     };
     if !is_several(gold) && !is_several(answer) {
         return false;
