@@ -3,8 +3,6 @@
 
 use std::borrow::Cow;
 
-use tealight_core::display::one_spaced;
-
 use super::amounts::{accounting, below_zero, change, measured, money, operation};
 use super::answer::closing;
 use super::names::mapping;
@@ -104,7 +102,7 @@ pub(super) fn bare(text: &str) -> Cow<'_, str> {
     for space in ["\\,", "\\;", "\\ ", "~"].iter().filter(|space| text.contains(**space)) {
         out = out.replace(space, " ");
     }
-    one_spaced(&out).into()
+    tealight_core::display::one_spaced(&out).into()
 }
 
 /// A text without the article that it begins with.
