@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Cursor, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use tealight_core::display::shortened;
 use tealight_core::lines::MAX_LINE;
 use tealight_core::names::extension;
 
@@ -52,6 +53,12 @@ fn separator(start: &[u8], is_tsv: bool) -> (u8, usize) {
 /// Most columns, as Excel's: each row has the names of all.
 const MAX_COLUMNS: usize = 16_384;
 
+/// Longest name of a column: texts of a table without a header are longer.
+const MAX_NAME: usize = 1000;
+
+/// Line breaks put behind a table. They are no row, but within a quote that was never closed they end a cell.
+const END: [u8; 8] = [b'\n'; 8];
+
 /// One byte more than a row may have.
 const TOO_LONG: u64 = MAX_LINE as u64 + 1;
 
@@ -75,14 +82,15 @@ impl<'a> CsvRecords<'a> {
     /// Reads the header of a table; `is_tsv`: by the name of the file.
     ///
     /// # Errors
-    /// A header that cannot be read, names a column twice, or has more than `MAX_COLUMNS` columns.
+    /// A header that cannot be read, names a column twice, has more than `MAX_COLUMNS` columns, or names that
+    /// are texts.
     pub fn new(mut text: impl BufRead + 'a, is_tsv: bool) -> std::result::Result<Self, String> {
         let mut start = Vec::new();
         let read = text.by_ref().take(START).read_to_end(&mut start);
         read.map_err(|error| error.to_string())?;
         let (separator, skipped) = separator(&start, is_tsv);
         start.drain(..skipped);
-        let text: Box<dyn Read + 'a> = Box::new(Cursor::new(start).chain(text));
+        let text: Box<dyn Read + 'a> = Box::new(Cursor::new(start).chain(text).chain(&END[..]));
         let mut reader =
             csv::ReaderBuilder::new().delimiter(separator).from_reader(text.take(TOO_LONG));
         let header = reader.headers().cloned();
@@ -95,6 +103,12 @@ impl<'a> CsvRecords<'a> {
         let header: csv::StringRecord = header.iter().map(str::trim).collect();
         if header.len() > MAX_COLUMNS {
             return Err(format!("{} columns, above the limit of {MAX_COLUMNS}", header.len()));
+        }
+        if let Some(name) = header.iter().find(|name| name.len() > MAX_NAME) {
+            let name = shortened(&name.escape_debug().to_string(), 60);
+            return Err(format!(
+                "a column name of more than {MAX_NAME} bytes (`{name}`): the first line has to name the columns"
+            ));
         }
         // Programs differ in which of them counts.
         let mut seen = HashSet::new();
@@ -120,6 +134,12 @@ impl<'a> CsvRecords<'a> {
             };
             let Some(record) = record.map_err(failed)? else { return Ok(None) };
             let line = record.position().map_or(0, |at| at.line() as usize).max(self.line);
+            let ends = |cell: &str| cell.as_bytes().ends_with(&END);
+            if record.iter().next_back().is_some_and(ends) {
+                let why = "a quote that begins in this row is never closed: close it, or double it (\"\") within \
+                           quotes";
+                return Err((Some(line), why.into()));
+            }
             self.line = line + 1 + record.iter().map(breaks).sum::<usize>();
             let is_header = record.iter().map(str::trim).eq(&self.header);
             self.headers += usize::from(is_header);
@@ -258,7 +278,29 @@ mod tests {
     }
 
     #[test]
-    fn more_columns_than_a_table_has_are_refused() {
+    fn a_quote_that_is_never_closed_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        for (table, refused) in [
+            ("q,gold\nx,2\ny,\"7 inches\nz,3\n", Some("a.csv:3: a quote")),
+            ("q,gold\nx,2\ny,\"7", Some("a.csv:3: a quote")),
+            ("q,gold\nx,2\ny,\"a\n\n\"", None),
+            ("q,gold\nx,2\ny,7\" long\n\n\n", None),
+        ] {
+            std::fs::write(&path, table).unwrap();
+            let read = rows(&path, 9).map(|rows| rows.len());
+            match refused {
+                Some(words) => {
+                    let message = read.unwrap_err().to_string();
+                    assert!(message.contains(words), "{message}");
+                }
+                None => assert_eq!(read.unwrap(), 2, "{table}"),
+            }
+        }
+    }
+
+    #[test]
+    fn more_columns_than_a_table_has_and_longer_names_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wide.csv");
         for (count, is_read) in [(16_383, true), (16_384, false)] {
@@ -266,5 +308,8 @@ mod tests {
             std::fs::write(&path, format!("{names}q\n{}2\n", ",".repeat(count))).unwrap();
             assert_eq!(rows(&path, 9).is_ok_and(|rows| rows[0].values["q"] == "2"), is_read);
         }
+        // As of a table without a header.
+        std::fs::write(&path, format!("q,{}\n1,2\n", "name ".repeat(300))).unwrap();
+        assert!(rows(&path, 9).err().unwrap().to_string().contains("name the columns"));
     }
 }

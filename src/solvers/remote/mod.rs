@@ -199,7 +199,9 @@ impl RemoteSolver<'_> {
                 self.lose(request, &mut answers, (missing, why));
                 break;
             }
-            for sample in samples.into_iter().take(missing) {
+            for mut sample in samples.into_iter().take(missing) {
+                // Whatever the server says: no more were asked for.
+                sample.answer.tokens = sample.answer.tokens.min(self.params.max_new_tokens);
                 count_tokens(sample.answer.tokens);
                 self.name_failure(request, &sample.answer);
                 answers.push(sample.answer);
