@@ -88,6 +88,11 @@ pub fn run(options: &ExportOptions) -> Result<()> {
              bfloat16 in its place"
         );
     }
+    let inputs = options.model.paths().chain(options.average.iter().map(Path::new));
+    // A GGUF file lies beside the others.
+    if options.gguf.is_none() && options.overwrite {
+        directory::refuse_inside(output, Existing::Replace, inputs)?;
+    }
     // Before the model is loaded, which takes long.
     let claim = match options.overwrite {
         true => Claim::take(output)?,

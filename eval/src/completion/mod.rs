@@ -10,7 +10,9 @@ mod response;
 
 pub use choice::{Reading, reason};
 pub(crate) use content::{Content, TEXTS, is_empty, last_answer, role_of};
-pub(crate) use response::{MAX_ANSWERS, choices_of, completions_of, is_of_python, printed};
+pub(crate) use response::{
+    MAX_ANSWERS, choices_of, completions_of, is_list_of_python, is_of_python, printed,
+};
 pub use tealight_datasets::Ending;
 
 /// A completion, as an evaluation sees it.

@@ -80,16 +80,28 @@ pub(crate) fn printed(text: &str) -> Option<Value> {
     (is_message || is_response).then_some(value)
 }
 
-/// Whether a text is a response, or the message of the assistant, as Python shows it.
+/// Classes of responses, and of what stands in them.
+const CLASSES: [&str; 13] = list(
+    "ChatCompletion|ChatCompletionMessage|Completion|Response|ModelResponse|AIMessage|GenerateContentResponse|\
+    RequestOutput|CompletionOutput|GenerationOutput|Choice|TextBlock|tensor",
+);
+
+/// Whether a text is a response, a part of one, or the message of the assistant, as Python shows it.
 pub(crate) fn is_of_python(text: &str) -> bool {
-    const CLASSES: [&str; 8] = list(
-        "ChatCompletion|ChatCompletionMessage|Completion|Response|ModelResponse|AIMessage|GenerateContentResponse|\
-        RequestOutput",
-    );
     let text = text.trim();
     let class = text.split_once('(').filter(|_| text.ends_with(')'));
     let start = text.get(..200).unwrap_or(text);
+    let marks = ["'choices': [", "'role': 'assistant'", "'text': ", "'generated_text': "];
     class.is_some_and(|(class, _)| CLASSES.contains(&class))
-        || text.starts_with("{'")
-            && ["'choices': [", "'role': 'assistant'"].iter().any(|mark| start.contains(mark))
+        || text.starts_with("{'") && marks.iter().any(|mark| start.contains(mark))
+        // LangChain's.
+        || text.starts_with("content='") && text.contains(" additional_kwargs={")
+}
+
+/// Whether a text is a list of such objects as Python shows it, or an array of texts.
+pub(crate) fn is_list_of_python(text: &str) -> bool {
+    let text = text.trim();
+    let items = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    items.is_some_and(is_of_python)
+        || text.starts_with("array(['") && text.ends_with("dtype=object)")
 }

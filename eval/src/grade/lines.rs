@@ -12,7 +12,7 @@ use super::filters::Filters;
 use super::judge::{Task, Work};
 use super::line::{Format, Keys, Line, PartialVerdict, hash, parse};
 use super::notes::{Notes, several_models};
-use super::problems::Problems;
+use super::problems::{Problems, unread_question};
 use super::repeats::Repeats;
 use super::runs::Runs;
 use super::seen::{Named, Seen};
@@ -102,6 +102,7 @@ impl<'a> Lines<'a> {
             self.problems.find_groups(lines());
             if !self.problems.has_groups {
                 self.problems.find_grouping(lines());
+                self.notes.unread_question(unread_question(lines()));
             }
             self.thoughts.find(lines().flat_map(|line| &line.answers));
         }

@@ -65,6 +65,18 @@ impl Notes {
         self.messages.push(note);
     }
 
+    /// Of a key that may be the question of records that have an id each.
+    pub(super) fn unread_question(&mut self, key: Option<&str>) {
+        let note = |key: &str| {
+            let key = shortened(&key.escape_debug().to_string(), 40);
+            format!(
+                "every record has its own id, and the value of `{key}` repeats with its gold answer: each record counts as \
+                 a problem; if `{key}` is the question, rename the key to \"prompt\""
+            )
+        };
+        self.messages.extend(key.map(note));
+    }
+
     pub(super) fn unknown_ending(&mut self, name: &str) {
         count(&mut self.unknown_endings, name);
     }

@@ -17,6 +17,7 @@ use super::known::Known;
 use super::line::{Format, Line, hash};
 use super::notes::Noted;
 use contradictions::check_choices;
+pub(super) use grouping::unread_question;
 
 /// What completions are judged by.
 pub(super) struct Target {

@@ -41,9 +41,11 @@ pub fn write_study(study: &Study, folder: &Path) -> Result<()> {
 /// # Errors
 /// A run without metrics, a folder that cannot be written.
 pub fn write_training(folder: &Path) -> Result<()> {
-    let metrics = Metrics::read(folder, &folder.join(METRICS))?;
-    let metrics =
-        metrics.or(Metrics::read(folder, &folder.join("evals.jsonl")).unwrap_or_default());
+    let mut metrics = Metrics::read(folder, &folder.join(METRICS))?;
+    let evals = folder.join("evals.jsonl");
+    if evals.is_file() {
+        metrics = metrics.or(Metrics::read(folder, &evals)?);
+    }
     let name = folder.file_name().map_or("this run".into(), |name| name.to_string_lossy());
     let mut placed = SampleChunks::default();
     let steps = page::embed_steps(&mut placed, completions(folder, &name))?;

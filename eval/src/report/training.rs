@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::BufReader;
 use std::path::Path;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
 use tealight_core::lines::Lines;
 use tealight_core::regular;
 
@@ -77,8 +77,10 @@ impl Metrics {
         let mut metrics = Self::default();
         for line in Lines::new(BufReader::new(file)) {
             let line = line.with_context(at)?;
-            if line.is_whole {
-                metrics.add(&line.bytes);
+            let is_blank = line.bytes.trim_ascii().is_empty();
+            if line.is_whole && !is_blank && metrics.add(&line.bytes).is_none() {
+                let shown = at();
+                bail!("{shown}:{}: no metrics of a step: remove the line", line.number);
             }
         }
         Ok(metrics)
@@ -127,18 +129,17 @@ impl Metrics {
         ))
     }
 
-    fn add(&mut self, line: &[u8]) {
-        if line.len() > MAX_ROW {
-            return;
-        }
-        let Ok(Value::Object(row)) = serde_json::from_slice::<Value>(line) else { return };
-        let step = row.get("step").and_then(Value::as_f64).filter(|step| step.abs() < 1e15);
-        let Some(step) = step else { return };
+    /// Adds the values of a line, if it is that of a step.
+    fn add(&mut self, line: &[u8]) -> Option<()> {
+        let line = Some(line).filter(|line| line.len() <= MAX_ROW)?;
+        let row: Map<String, Value> = serde_json::from_slice(line).ok()?;
+        let step = row.get("step")?.as_f64().filter(|step| step.abs() < 1e15)?;
         let keys = DRAWN.iter().map(|(key, ..)| (*key).to_owned());
         let ks = row.keys().filter(|key| tries(key).is_some()).take(MAX_KS).cloned();
         for key in keys.chain(ks).collect::<Vec<_>>() {
             self.push(&key, step, row.get(&key).and_then(Value::as_f64));
         }
+        Some(())
     }
 }
 
@@ -216,9 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn endless_lines_are_refused_and_metric_names_limited() {
+    fn endless_and_other_lines_are_refused_and_metric_names_limited() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.jsonl");
+        std::fs::write(&path, "{\"step\":1}\nhello\n").unwrap();
+        let refused = Metrics::read(folder.path(), &path).err().unwrap().to_string();
+        assert!(refused.contains("metrics.jsonl:2: no metrics"), "{refused}");
         std::fs::write(&path, "{\"step\":1,\"reward\":0.5}\n").unwrap();
         // A hundred gigabytes of nothing, on no disk.
         let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();

@@ -276,14 +276,17 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
+/// Keys of the conversation that a record is.
+pub(super) const CHATS: [&str; 2] = ["messages", "conversations"];
+
 /// The conversation that a record is.
 fn chat_of(value: &Value) -> &Value {
-    let messages = get(value, "messages").filter(|found| !found.is_null());
-    messages.or(get(value, "conversations")).unwrap_or(&Value::Null)
+    let mut chats = CHATS.iter().filter_map(|key| get(value, key));
+    chats.find(|found| !found.is_null()).unwrap_or(&Value::Null)
 }
 
 /// Whether a conversation ends with a turn of the assistant.
-fn ends_with_answer(messages: &Value) -> bool {
+pub(super) fn ends_with_answer(messages: &Value) -> bool {
     messages.as_array().and_then(|messages| role_of(messages.last()?)) == Some("assistant")
 }
 

@@ -13,7 +13,7 @@ use super::own::keys_of;
 use super::remarks::{NUMBERS, PARALLEL, PRINTED, TURNS};
 use super::words;
 use super::{Line, short};
-use crate::completion::role_of;
+use crate::completion::{is_list_of_python, role_of};
 
 /// Whether a value is a message of a conversation.
 pub(super) fn is_message(item: &Value) -> bool {
@@ -69,16 +69,17 @@ pub(super) fn list_in_text(line: &mut Line, found: &Value, several: bool) -> Res
         return Ok(is_list.then_some(list));
     }
     let is_numpy = text.starts_with("['") && (text.contains("' '") || text.contains("'\n"));
-    if !several && !is_numpy {
+    let is_of_python = is_list_of_python(text);
+    if !several && !is_numpy && !is_of_python {
         return Ok(None);
     }
-    if ["['", "[\"", "[{", "[["].iter().any(|start| text.starts_with(start)) {
+    if is_of_python || ["['", "[\"", "[{", "[["].iter().any(|start| text.starts_with(start)) {
         let list =
             json::parse(text).ok().filter(|list| !list[0].is_number() && !list[0][0].is_number());
         if list.is_some() {
             return Ok(list);
         }
-        if !text.starts_with("[[") && text.ends_with(']') {
+        if is_of_python || !text.starts_with("[[") && text.ends_with(']') {
             bail!(
                 "{}: the completions are a text that looks like a list as Python or numpy prints it: write a list of JSON \
                  into the column (json.dumps(list(completions))), or JSON lines",

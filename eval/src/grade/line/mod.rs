@@ -50,6 +50,8 @@ pub(super) struct Line {
     /// The text of the right choice, where the gold answer is its letter and each file has an order of its own.
     pub(super) choice: Option<String>,
     pub(super) prompt: Option<Prompt>,
+    /// Of a record with an id and no prompt the keys that may be the question, with a hash of each.
+    pub(super) unread: Vec<(String, u64)>,
     /// The choices that it has under keys of their own, by their letters.
     pub(super) choices: Vec<(String, String)>,
     /// The name of a database.

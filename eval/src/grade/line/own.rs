@@ -12,18 +12,18 @@ use tealight_core::display::one_spaced;
 use tealight_datasets::read::{IDS, VERDICTS};
 
 use super::choices;
-use super::completions::{CompletionKeys, read_answers};
+use super::completions::{CHATS, CompletionKeys, ends_with_answer, read_answers};
 use super::fields::{first, first_golds, first_id, get, prompt_of, text_of};
 use super::golds::{About, Golds, golds_of};
-use super::lists::{refuse_answers, refuse_collection};
-use super::names::{GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, VERDICT_LIST};
+use super::lists::{is_message, refuse_answers, refuse_collection};
+use super::names::{GOLDS, ONE, ONE_ELSE, PROMPTS, SAMPLES, SEVERAL, SEVERAL_ELSE, VERDICT_LIST};
 use super::origin::sampling_of;
 use super::parts;
 use super::remarks::{EXTRACTED_FROM, TWO_GOLDS, TWO_TEXTS};
 use super::words;
 use super::{Line, hash, plausible_logp, short};
 use crate::Sample;
-use crate::completion::Completion;
+use crate::completion::{Completion, last_answer};
 
 /// The key of lm-eval's lines that it has judged, beside those of other lines.
 const FILTERED: &str = "filtered_resps";
@@ -115,9 +115,12 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
         (Some(answer), Some(key)) => {
             line.remarks.push((EXTRACTED_FROM, format!("`{}`, and not `{answer}`", short(key))));
         }
-        _ => line
-            .remarks
-            .extend(one.and_then(|key| unread(value, key)).map(|which| (TWO_TEXTS, which))),
+        _ => {
+            let is_there = |key: &&str| get(value, key).is_some_and(|found| !found.is_null());
+            let chat = || CHATS.into_iter().find(is_there);
+            let other = completion_key.or_else(chat).and_then(|key| unread(value, key));
+            line.remarks.extend(other.map(|which| (TWO_TEXTS, which)));
+        }
     }
     let is_whole = completion_key.is_some_and(|key| key.starts_with("generated_text"));
     let mut prompts = prompts_of(value, line.prompt.as_ref());
@@ -147,21 +150,47 @@ fn lowered(value: &Value) -> Option<Value> {
     })
 }
 
-/// Another completion than the one under `key`, which is no part of it: under a key of one, or one whose words say that
-/// a model wrote it, where that holds more than an answer that was taken out.
+/// Another completion than what stands under `key`, which is no part of that: under a key of completions, or one whose
+/// words say that a model wrote it, where that holds more than an answer that was taken out.
 fn unread(value: &Value, key: &str) -> Option<String> {
-    let read = get(value, key)?.as_str()?;
+    let read = said(get(value, key)?);
+    let is_long =
+        |text: &Cow<'_, str>| text.contains("\\boxed") || text.split_whitespace().nth(3).is_some();
     let is_other = |(name, found): &(&String, &Value)| {
-        let text = found.as_str().filter(|text| !text.is_empty());
-        let is_long = || text.is_some_and(|text| text.split_whitespace().nth(3).is_some());
-        let is_else = || *name != "text" && ONE_ELSE.contains(&name.as_str());
-        let is_written = || is_else() || words::is_written(name);
-        *name != key
-            && (ONE.contains(&name.as_str()) || is_written() && is_long())
-            && text.is_some_and(|text| !read.contains(text) && !text.contains(read))
+        let name = name.as_str();
+        let is_sure = match found.is_array() {
+            true => SEVERAL.contains(&name) || CHATS.contains(&name),
+            false => ONE.contains(&name),
+        };
+        let is_else = name != "text" && (ONE_ELSE.contains(&name) || SEVERAL_ELSE.contains(&name));
+        let texts = said(found);
+        let is_part = |text: &Cow<'_, str>| {
+            read.iter().any(|one| one.contains(&**text) || text.contains(&**one))
+        };
+        name != key
+            && !texts.is_empty()
+            && (is_sure || (is_else || words::is_written(name)) && texts.iter().all(is_long))
+            && !texts.iter().any(is_part)
     };
-    let (other, _) = value.as_object()?.iter().find(is_other)?;
+    let (other, _) = value.as_object().filter(|_| !read.is_empty())?.iter().find(is_other)?;
     Some(format!("`{key}` is read, and `{}` is not", short(other)))
+}
+
+/// The texts of a completion, of a list of them, or of the last turn of a conversation.
+fn said(found: &Value) -> Vec<Cow<'_, str>> {
+    let items = match found {
+        Value::Array(turns) if turns.iter().any(is_message) => {
+            return match ends_with_answer(found) {
+                true => last_answer(turns).text.into_iter().map(Cow::Owned).collect(),
+                false => Vec::new(),
+            };
+        }
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+    let texts = texts.unwrap_or_default().into_iter();
+    texts.filter(|text| !text.is_empty()).map(Cow::Borrowed).collect()
 }
 
 /// A hash of what says which sample of its problem a record is.

@@ -77,6 +77,13 @@ pub(super) fn set(line: &mut Line, value: &Value, is_question: bool, completion:
         if found.is_null() || is_read(name) {
             continue;
         }
+        if line.id.is_some()
+            && line.prompt.is_none()
+            && (found.is_string() || found.is_object())
+            && words::may_ask(name)
+        {
+            line.unread.push((name.clone(), hash([found.to_string().as_str()])));
+        }
         let entry = || format!("{name}={found}");
         let mut part = || {
             parts.push(entry());

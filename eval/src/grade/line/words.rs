@@ -62,6 +62,10 @@ const MAY_BE_CUT: &str =
 const PASSED: &str = "exceeded exceeds exceed reached reaches hit";
 const LIMIT: &str = "limit length max tokens";
 const LIMITED: &str = "is was has the token new seq sequence completion output response generation";
+/// Words of the name of a question, or of what holds one; names of other things have them as well.
+const ASKING: &str = "\
+    prompt question query problem task user human instruction input inputs message messages doc document item example \
+    row request context chat data metadata info extra";
 /// Words of what a program says of a problem or a sample.
 const OTHER: &str = "\
     id ids idx index hash uid uuid num n count len length size tokens score scores time date model generated pred \
@@ -191,6 +195,11 @@ pub(super) fn is_sure_end(name: &str) -> bool {
 /// Whether a name says that a model wrote what it holds.
 pub(super) fn is_written(name: &str) -> bool {
     matches!(kind(name), Kind::Whole | Kind::Written)
+}
+
+/// Whether a name may be that of a question, or of what holds one.
+pub(super) fn may_ask(name: &str) -> bool {
+    words(name).iter().any(|word| ASKING.split(' ').any(|one| one == word))
 }
 
 /// Whether a value is a text, a number, or yes or no.

@@ -9,6 +9,28 @@ use tealight_datasets::Problem;
 use super::super::line::{Format, Line, hash};
 use super::Problems;
 
+/// The key of what may be the question of records with an id each and no prompt: what stands there comes twice or more
+/// on average, and always with one gold answer.
+pub(in crate::grade) fn unread_question<'l>(
+    lines: impl Iterator<Item = &'l Line>,
+) -> Option<&'l str> {
+    let lines: Vec<&Line> = lines.collect();
+    let ids: HashSet<&String> = lines.iter().filter_map(|line| line.id.as_ref()).collect();
+    let is_plain = |line: &&Line| line.answers.len() == 1 && !line.golds.is_empty();
+    if ids.len() < lines.len() || !lines.iter().all(is_plain) {
+        return None;
+    }
+    let keys = lines.first()?.unread.iter().map(|(key, _)| key.as_str());
+    keys.into_iter().find(|key| {
+        let mut golds = HashMap::new();
+        let has_one_gold = |&line: &&'l Line| {
+            let found = line.unread.iter().find(|(name, _)| name == key);
+            found.is_some_and(|(_, hash)| *golds.entry(*hash).or_insert(&line.golds) == &line.golds)
+        };
+        lines.iter().all(has_one_gold) && golds.len() > 1 && 2 * golds.len() <= lines.len()
+    })
+}
+
 impl Problems<'_> {
     /// Finds out from the first lines of a file, of one completion each, whether ids number its records, so that no id
     /// comes twice and prompts come twice or more on average, or the samples of each prompt, so that each id comes with
