@@ -2,6 +2,7 @@
 //! read.
 
 use anyhow::{Context, Result, bail};
+use rayon::prelude::*;
 use tealight_datasets::{Dataset, Problem, task};
 
 use tealight_eval::number::counted;
@@ -102,13 +103,13 @@ pub(crate) fn warn_of_dropped(dataset: &Dataset, tokenizer: &HubTokenizer, is_le
 /// Keeps the problems that fit a context, and says how many do not.
 pub(crate) fn keep(
     dataset: &mut Dataset,
-    fits: impl Fn(&Problem) -> Result<bool>,
+    fits: impl Fn(&Problem) -> Result<bool> + Send + Sync,
     what: &str,
     context: usize,
 ) -> Result<()> {
     let all = dataset.problems.len();
-    let retained = dataset.problems.iter().map(fits).collect::<Result<Vec<bool>>>()?;
-    let mut retained = retained.into_iter();
+    let retained: Vec<Result<bool>> = dataset.problems.par_iter().map(fits).collect();
+    let mut retained = retained.into_iter().collect::<Result<Vec<bool>>>()?.into_iter();
     dataset.problems.retain(|_| retained.next().unwrap_or(true));
     let left_out = all - dataset.problems.len();
     if dataset.problems.is_empty() {
