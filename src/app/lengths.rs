@@ -13,8 +13,8 @@ use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
 /// Most prompts that are read for a warning.
 const PROMPTS: usize = 64;
 
-/// Most tokens of a completion: what was asked for, which must fit beside every prompt, or what the context leaves beside
-/// the longest prompt, up to [`LENGTH`].
+/// Most tokens of a completion: what was asked for, which must fit beside every prompt, or what the context leaves
+/// beside the longest prompt, up to [`LENGTH`].
 pub(crate) fn completion_length<'a>(
     requested: Option<usize>,
     datasets: impl IntoIterator<Item = &'a Dataset>,

@@ -11,8 +11,8 @@ use tealight_system::stop::Stop;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Calls `ask` for each of `count` items on up to `concurrency` threads, and `take` here with every result. An error
-/// of either, or a request to stop, ends the work, which `ask` learns from its flag; what other threads still bring is taken all the same, so
-/// that a later run need not ask again.
+/// of either, or a request to stop, ends the work, which `ask` learns from its flag; what other threads still bring is
+/// taken all the same, so that a later run need not ask again.
 pub(super) fn ask_each<T: Send>(
     count: usize,
     concurrency: usize,
