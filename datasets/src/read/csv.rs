@@ -168,11 +168,15 @@ fn parts(text: &str, sign: char) -> Option<usize> {
 /// Writes `3,5` as `3.5` in a column of numbers, as tables separated by `;` have them: not in one with lists of three
 /// numbers, or with decimal points.
 fn read_decimal_commas(rows: &mut [Row], name: &str) {
-    let is_other = |row: &Row| {
-        let text = row.text(name).unwrap_or_default();
-        parts(text, ',').is_some_and(|count| count > 2) || parts(text, '.') == Some(2)
+    let is = |row: &Row, sign: char, is: fn(usize) -> bool| {
+        parts(row.text(name).unwrap_or_default(), sign).is_some_and(is)
     };
-    if rows.iter().any(is_other) {
+    if rows.iter().any(|row| is(row, ',', |count| count > 2)) {
+        return;
+    }
+    if rows.iter().any(|row| is(row, '.', |count| count == 2)) {
+        let lists = rows.iter_mut().filter(|row| is(row, ',', |count| count == 2));
+        lists.for_each(|row| row.listed.push(name.to_owned()));
         return;
     }
     for row in rows {

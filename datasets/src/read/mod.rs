@@ -121,6 +121,8 @@ struct Row {
     ids: Option<&'static str>,
     /// The column of [`PARTS`] by which rows with one id differ.
     part: Option<&'static str>,
+    /// Columns whose `3,5` is a list and may be a decimal comma.
+    listed: Vec<String>,
 }
 
 /// Keys of a problem's id, in a dataset and in a record of completions.
@@ -175,6 +177,7 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
         .push(layout.shown(columns.purpose) + &unused + &variables::note(&rows, &layout.question));
     dataset.notes.extend(lost.into_iter().flatten());
     if columns.answer.is_none() {
+    dataset.notes.extend(notes::of_commas(&rows, &layout));
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }
     rows.truncate(limit);
@@ -294,7 +297,7 @@ fn nested<'a>(values: &'a Map<String, Value>, name: &str) -> Option<Cow<'a, Valu
 
 impl Row {
     fn new(line: usize, values: Map<String, Value>) -> Self {
-        Self { file: 0, line, number: line, values, ids: None, part: None }
+        Self { file: 0, line, number: line, values, ids: None, part: None, listed: Vec::new() }
     }
 
     /// The names of the columns, for messages.

@@ -39,6 +39,19 @@ pub(super) fn restore_commands(rows: &mut [Row]) -> Option<String> {
     ))
 }
 
+/// That `3,5` is read as a list in a column whose other numbers have decimal points, in a table separated by `;`.
+pub(super) fn of_commas(rows: &[Row], layout: &Layout) -> Option<String> {
+    let column = layout.answer.column()?;
+    let is_list = |row: &&Row| row.listed.iter().any(|name| name == column);
+    let row = rows.iter().find(is_list)?;
+    Some(format!(
+        "column `{column}` has numbers with points, so `{}` of row {} is read as a list: if it is a decimal comma, \
+         write a point, and thousands without one",
+        row.text(column)?.trim(),
+        row.place()
+    ))
+}
+
 /// Notes on the problems, for the user.
 pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> {
     let open = layout.choices.as_ref().and_then(|choices| choices.open.clone());
