@@ -201,7 +201,8 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
             }
         }
     }
-    dataset.notes.extend(notes::of_problems(&dataset.problems, &layout));
+    let are_compared = columns.purpose == Purpose::Judge && !columns.takes_any_gold();
+    dataset.notes.extend(notes::of_problems(&dataset.problems, &layout, are_compared));
     // Messages say all that is to be asked; a bare question may be asked more.
     let column = layout.question.column().unwrap_or_default();
     let asked = rows.iter().filter_map(|row| nested(&row.values, column));

@@ -53,7 +53,11 @@ pub(super) fn of_commas(rows: &[Row], layout: &Layout) -> Option<String> {
 }
 
 /// Notes on the problems, for the user.
-pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> {
+pub(super) fn of_problems(
+    problems: &[Problem],
+    layout: &Layout,
+    are_compared: bool,
+) -> Vec<String> {
     let open = layout.choices.as_ref().and_then(|choices| choices.open.clone());
     let mut notes: Vec<String> = open.into_iter().collect();
     let turn = problems.first().and_then(|problem| {
@@ -64,6 +68,14 @@ pub(super) fn of_problems(problems: &[Problem], layout: &Layout) -> Vec<String> 
         notes.push(format!(
             "the prompts hold `{turn}`, so they may be chats in a template already, and a model with a chat template \
              puts them into a second one: remove the marks, or give a --chat-template that adds nothing"
+        ));
+    }
+    let sentences = problems.iter().filter(|problem| is_whole_sentence(&problem.answer)).count();
+    if are_compared && 2 * sentences > problems.len() {
+        notes.push(format!(
+            "{sentences} of {} gold answers are sentences, and only a completion with the same words is correct: \
+             name a verifier of your own with --verifier",
+            problems.len()
         ));
     }
     if layout.choices.is_none() && !problems.is_empty() {
@@ -104,6 +116,15 @@ pub(super) fn of_open_prompts(problems: &[Problem]) -> Option<String> {
 fn is_letter(answer: &str) -> bool {
     let mut letters = answer.chars().map(|letter| letter.to_ascii_uppercase());
     matches!((letters.next(), letters.next()), (Some('A'..=LAST), None))
+}
+
+/// Whether an answer is a sentence of several words with a full stop; Chinese and Japanese have no blanks.
+fn is_whole_sentence(answer: &str) -> bool {
+    const WORDS: usize = 6;
+    let text = answer.trim();
+    let letters = text.chars().filter(|c| c.is_alphabetic()).count();
+    text.ends_with(['.', '!', '?']) && text.split_whitespace().count() >= WORDS
+        || text.ends_with(['\u{3002}', '\u{ff01}', '\u{ff1f}']) && letters >= 2 * WORDS
 }
 
 /// Whether the answer stands in a column of classes or indices.
