@@ -44,6 +44,7 @@ fn the_defaults_work_on_the_embedded_model() {
 fn a_directory_that_holds_only_settings_is_free() {
     let folder = Folder::new();
     // As a command that was killed before its first sample leaves them.
+    std::fs::create_dir(folder.path("e")).expect("made");
     folder.write("e/config.toml", "# tealight 0.1.0, revision 1a2b3c4\n");
     ok(command!("eval --output {} -n 2 -k 1 {FEW}", folder.path("e")));
 }

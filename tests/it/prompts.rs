@@ -68,7 +68,7 @@ fn every_part_of_the_prompt_reaches_every_command() {
     assert_eq!(request["prompts"]["instruction"], "=");
     assert_eq!(request["prompts"]["prompt_template"], "{{ hint }}-{{ question }}");
     let text = refusal(command!(
-        "eval --output {} --dataset {data} -n 2 -k 1 --max-completion-length 4 --no-greedy",
+        "eval --output {} --dataset {data} -n 2 -k 1 --max-completion-length 4 --no-greedy --instruction=",
         folder.path("eval")
     ));
     assert!(text.contains("prompts was") || text.contains("the prompt of problem"), "{text}");
