@@ -2,6 +2,7 @@
 
 use super::alphabet::{IGNORED, SIGNS, STYLES, WORDS, is_function, symbol};
 use super::answer::closing;
+use super::arrows::arrow;
 use super::lex::{Lexer, Rows, Token};
 use super::scan::{before_end, begins, has_digits, is_one_of, past, pattern};
 use super::tree::VECTOR;
@@ -67,7 +68,7 @@ impl Lexer<'_> {
             let words = self.braced()?;
             return self.words(&words, name == "mathrm");
         }
-        if let Some(vector) = self.unit_vector(&name) {
+        if let Some(vector) = self.unit_vector(&name).or_else(|| self.between_points(&name)) {
             self.out.push(Token::Name(vector));
             return Some(());
         }
@@ -341,6 +342,12 @@ impl Lexer<'_> {
         Some(())
     }
 
+    fn between_points(&mut self, style: &str) -> Option<String> {
+        let (vector, length) = arrow(style, self.rest())?;
+        self.at += length;
+        Some(vector)
+    }
+
     /// A vector of the standard basis: `\vec{i}`, `\hat{\jmath}`, `\mathbf{k}`.
     fn unit_vector(&mut self, style: &str) -> Option<String> {
         matches!(style, "vec" | "hat" | "mathbf" | "boldsymbol" | "bm").then_some(())?;
@@ -373,7 +380,7 @@ fn has_values(text: &str) -> bool {
 
 /// Whether a text has a product of vectors: `\vec a \times \vec b`.
 fn is_cross(text: &str) -> bool {
-    const VECTOR: &str = r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b";
+    const VECTOR: &str = r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow|nabla)\b";
     pattern!(&format!(r"{VECTOR}[^\\+=(),-]*\\times *{VECTOR}")).is_match(text)
 }
 

@@ -19,6 +19,7 @@ pub mod answer;
 // 2. What an answer is read as: wordings in signs, tokens, one grammar, a tree.
 mod alphabet;
 mod amounts;
+mod arrows;
 mod calendar;
 mod commands;
 mod counts;
