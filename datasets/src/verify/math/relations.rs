@@ -158,10 +158,7 @@ fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     let quotient = |answer: &Answer| {
         let Answer::Value(Expr::Quotient(above, below)) = answer else { return None };
         let differential = |expr: &Expr| match expr {
-            Expr::Product(factors) => match factors.as_slice() {
-                [Expr::Variable(d), Expr::Variable(name)] if d == "d" => Some(name.clone()),
-                _ => None,
-            },
+            Expr::Variable(name) => name.strip_prefix("d ").map(str::to_owned),
             _ => None,
         };
         differential(below).and(differential(above)).map(|name| format!("{name}'"))
