@@ -205,3 +205,13 @@ pub(super) fn letter(answer: &Answer) -> Option<String> {
         _ => None,
     }
 }
+
+/// Whether equations are of different letters, of which "or" gives one: `a = 0 or b = 0` is no `a = 0, b = 0`. Roots by
+/// their indices, `x_1 = 3 or x_2 = -2`, are values of one letter.
+pub(super) fn are_of_others(items: &[Answer]) -> bool {
+    let names: Vec<_> = items.iter().filter_map(|item| letter(item.equation()?.0)).collect();
+    let is_plain = |name: &String| !name.contains('_');
+    names.len() == items.len()
+        && names.iter().all(is_plain)
+        && names.iter().any(|name| *name != names[0])
+}

@@ -1,6 +1,7 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
+use super::names::are_of_others;
 use super::qualifiers::{qualifier, tidy, without_variables};
 use super::structures::same_modulus;
 use super::tree::{Answer, Expr, Relation};
@@ -180,7 +181,7 @@ impl Parser {
             }
             // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
             if are_all_or {
-                let is_union = items.iter().any(is_inequality)
+                let is_union = (items.iter().any(is_inequality) || are_of_others(&items))
                     && items.iter().all(|item| matches!(item, Answer::Chain(..)));
                 return Some(if is_union { Answer::Union(items) } else { Answer::Set(items) });
             }
