@@ -38,10 +38,8 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
         bound: Vec::new(),
     };
     let answer = parser.list(&[])?;
-    // A sentence may end with a point.
-    while parser.peek_is('.') {
-        parser.at += 1;
-    }
+    // A sentence may end with a point; `1, 2, 3...` goes on.
+    parser.accept('.');
     let is_whole = parser.at == parser.tokens.len();
     is_whole.then(|| match domain {
         Some((domain, letter)) => Answer::Qualified(Box::new(answer), domain, letter),
