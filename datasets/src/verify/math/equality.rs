@@ -145,7 +145,11 @@ fn in_a_sentence(pair: &Pair<'_>) -> bool {
         other => other.as_ref(),
     };
     let is_number = matches!(gold, Some(Answer::Value(Expr::Number(..))));
-    is_number && pair.are_equal(gold, word_meanings::sentence_value(pair.answer).as_ref())
+    // What is read as an equation was compared as one.
+    let is_equation = matches!(pair.read_answer, Some(Answer::Chain(..)));
+    is_number
+        && !is_equation
+        && pair.are_equal(gold, word_meanings::sentence_value(pair.answer).as_ref())
 }
 
 /// A text without its marks of mathematics and its last point.

@@ -2,14 +2,15 @@
 
 use super::links::linked;
 use super::members::MAX_MEMBERS;
-use super::scan::{holds, is_digit, past, pattern};
+use super::scan::{holds, is_digit, is_one_of, past, pattern};
 use super::tree::{Answer, Expr, Relation};
 use super::values::variables;
 
 /// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
 pub(super) fn is_name(answer: &Answer) -> bool {
     match answer {
-        Answer::Value(Expr::Variable(_)) | Answer::Words(_) => true,
+        Answer::Value(Expr::Variable(_)) => true,
+        Answer::Words(words) => !denies_letter(words),
         // The inverse of a matrix; `x^{-1} = 5` is an equation.
         Answer::Value(inverse @ Expr::Power(base, _)) => is_name_part(inverse) && is_segment(base),
         Answer::Value(Expr::Product(factors)) => {
@@ -33,6 +34,40 @@ pub(super) fn is_name(answer: &Answer) -> bool {
         }),
         _ => false,
     }
+}
+
+/// The words before a letter, "maximum at" of "maximum at x".
+fn before_letter(words: &str) -> Option<Vec<String>> {
+    let words = words.to_lowercase();
+    let mut words: Vec<String> = words.split([' ', '~']).map(str::to_owned).collect();
+    words.retain(|word| !word.is_empty());
+    words.pop().filter(|last| matches!(last.as_bytes(), [b'a'..=b'z'])).map(|_| words)
+}
+
+/// Whether words deny what they stand before, "never x": nothing is named by them. "P(not A)" and "neither" name counts
+/// and chances.
+fn denies_letter(words: &str) -> bool {
+    const DENIALS: &str = "not|never|hardly|except|isn't|cannot|twice";
+    before_letter(words).is_some_and(|words| words.iter().any(|word| is_one_of(word, DENIALS)))
+}
+
+/// Whether words with "at" or the like before a letter say something of it, and neither of two says all that the other
+/// does: a maximum at x = 2 is no minimum at x = 2, but a local maximum is a "local max". Other words are names, of
+/// which a thing may have several: "slope m", "gradient m".
+pub(super) fn say_others(a: &Answer, b: &Answer) -> bool {
+    let said = |side: &Answer| {
+        let Answer::Words(words) = side else { return None };
+        let mut words = before_letter(words)?;
+        words.pop().filter(|word| is_one_of(word, "at|in|when|about|across|over")).map(|_| words)
+    };
+    let (Some(a), Some(b)) = (said(a), said(b)) else { return false };
+    let is_in = |word: &String, all: &[String]| {
+        const OTHERS: &str = "the|a|an|is|are|has|there|line|point|value|occurs|reached|attained|at|in|over|\
+            across|about";
+        let is_same = |other: &String| word.starts_with(&**other) || other.starts_with(&**word);
+        is_one_of(word, OTHERS) || all.iter().any(is_same)
+    };
+    !a.iter().all(|word| is_in(word, &b)) && !b.iter().all(|word| is_in(word, &a))
 }
 
 /// A variable, or the inverse of a function: `f^{-1}`.

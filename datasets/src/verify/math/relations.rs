@@ -8,7 +8,7 @@ use super::exact::rational;
 use super::families::{same_residues, with_free_constants};
 use super::fuel::Fuel;
 use super::members::Equal;
-use super::names::{application, is_name, letter};
+use super::names::{application, is_name, letter, say_others};
 use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
@@ -29,7 +29,8 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                     || is_same_derivative(&a[0], &b[0])
                     || is_graph(&a[0], &b[0])
                     || is_graph(&b[0], &a[0])
-                    || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)));
+                    || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)))
+                        && !say_others(&a[0], &b[0]);
                 if same_name && equal(&a[1], &b[1], fuel) || same_function(a, b, equal, fuel) {
                     return true;
                 }
