@@ -12,7 +12,7 @@ use super::names::{application, is_name, letter, say_others};
 use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
-use super::scan::{begins, is_one_of};
+use super::scan::{begins, is_letter, is_one_of};
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
@@ -50,6 +50,12 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         (Answer::Chain(sides, relations), other) => {
             all_equal(relations) && every_value(sides, true, |side| equal(side, other, fuel))
                 || same_region(gold, answer, fuel)
+        }
+        // `B = C` chooses neither.
+        (Answer::Value(Expr::Variable(choice)), Answer::Chain(sides, _))
+            if is_letter(choice) && letter(&sides[0]).is_some_and(|name| is_letter(&name)) =>
+        {
+            false
         }
         (Answer::Value(gold), Answer::Chain(sides, relations))
             if all_equal(relations) && is_renamed(gold, sides, fuel) =>

@@ -169,13 +169,13 @@ fn choice(text: &str) -> Option<char> {
     let rest = rest.trim_start();
     let ends = is_text
         || rest.is_empty()
-        || rest.starts_with([')', '.', ':'])
+        || rest.starts_with([')', '.', ':']) && !rest.starts_with(")^")
         || (wrapped.is_some() && rest.starts_with('}'));
     let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
     (is_letter(letter)
         && ends
         && !names_choice(letter, rest)
-        && !denies(rest)
+        && !denies(rest.trim_start_matches("\\text"))
         && !(rest.len() > 6 && corrects(rest)))
     .then_some(letter)
 }
