@@ -8,6 +8,7 @@ use super::compare::equal;
 use super::exact::rational;
 use super::families::same_progression;
 use super::fuel::Fuel;
+use super::functions::are_only_products;
 use super::members::Equal;
 use super::names::assignments;
 use super::numerals::{plain_integer, with_point, without_separators};
@@ -63,7 +64,7 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     let (read_gold, read_answer) = (parse(gold), parse(answer));
     let pair = Pair { gold, answer, read_gold, read_answer, is_out: Cell::new(false) };
     match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
-        Some((stage, _)) => (Outcome::Correct, stage),
+        Some((stage, _)) => (Outcome::of(!are_only_products(gold, answer)), stage),
         // The items of a sentence with formulas are no answers.
         None if word_meanings::is_sentence(gold, pair.read_gold.as_ref()) => {
             (Outcome::UnparsableGold, "parse")

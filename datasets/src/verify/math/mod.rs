@@ -52,6 +52,7 @@ mod exact;
 mod families;
 mod fuel;
 mod matrix_equality;
+mod functions;
 mod members;
 mod modular;
 mod names;
