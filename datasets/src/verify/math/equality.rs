@@ -17,6 +17,7 @@ use super::scan::{
     are_digits, begins, folded, has_digits, is_digit, is_letter, is_one_of, pattern,
 };
 use super::spelled::spelled;
+use super::spelling::{are_spellings, has_numbers_apart};
 use super::tree::{Answer, Expr};
 use super::wording::bare;
 use super::{FUEL, Outcome, calendar, word_meanings, words};
@@ -320,10 +321,10 @@ fn as_words(pair: &Pair<'_>) -> bool {
             let is_math = |answer: &Answer| !matches!(answer, Answer::Words(_));
             is_math(a) && is_math(b)
         });
-    let parts = answer.split_whitespace().collect::<Vec<_>>();
-    let are_numbers =
-        parts.windows(2).any(|pair| pair[0].ends_with(is_digit) && pair[1].starts_with(is_digit));
+    let are_numbers = has_numbers_apart(gold) || has_numbers_apart(answer);
+    let is_unread = pair.read_gold.is_none() || pair.read_answer.is_none();
     (bare(gold) == bare(answer) && (!are_numbers || gold == answer))
+        || is_unread && are_spellings(gold, answer)
         || words::same_choice(gold, answer)
         || words::same_choices(gold, answer)
         || (!are_values

@@ -39,6 +39,7 @@ mod read;
 mod sets;
 mod special;
 mod spelled;
+mod spelling;
 mod structures;
 mod tree;
 mod units;
@@ -180,6 +181,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let is_short = completion.len() <= 100 && !languages::is_case(completion);
     let is_gold_verbatim = || {
         completion.trim() == bare && !bare.is_empty()
+            || completion.contains('\\') && spelling::are_spellings(bare, completion)
             || is_worded(bare) && words::same_words(bare, completion)
             || mode == Mode::Flexible && words::says_unknown(bare, completion)
     };

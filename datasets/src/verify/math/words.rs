@@ -11,6 +11,7 @@ use super::scan::{
     are_digits, before_end, begins, each, folded, holds, is_digit, is_letter, is_one_of, past,
     without,
 };
+use super::spelling::differ_in_primes;
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
 use super::word_meanings::{judged, same_statement};
@@ -217,6 +218,9 @@ pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) 
         return Some(a.is_some() && a == b);
     }
     is_range(answer).then(|| plain_dashes(gold) == plain_dashes(answer))
+    if differ_in_primes(gold, answer) {
+        return Some(false);
+    }
 }
 
 /// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to
