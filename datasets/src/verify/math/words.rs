@@ -41,7 +41,12 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
             is_it(tail) && !standing::has_word(before, standing::SENTENCE)
         })
     };
+    // `甲、丙` and `甲和丙`
+    let linked = |text: &str| {
+        each("和|与|及|，|,").fold(folded(text), |text, link| text.replace(link, "、"))
+    };
     !a.is_empty() && (is_it(&b) || is_said())
+        || !gold.is_ascii() && gold.contains('、') && linked(gold) == linked(answer)
         || says(&a).is_some() && says(&a) == polar(&b)
         || same_statement(&a, &b)
         || same_choice(gold, answer)
@@ -71,7 +76,7 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
         && gold.len() >= 3
         && !standing::has_word(rest, standing::SENTENCE)
-        && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
+        && !rest.split(' ').any(|word| is_one_of(word, "no|isnt|wrong|incorrect|false|impossible"))
         && rest.split(' ').count() <= 6
 }
 
@@ -213,14 +218,14 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
 
 /// Whether texts that could be read as a product or difference, and are none, are the same: words, ranges, cycles.
 pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) -> Option<bool> {
+    if differ_in_primes(gold, answer) {
+        return Some(false);
+    }
     let (a, b) = (cycles(gold), cycles(answer));
     if are_anagrams(gold, answer) || b.is_some() && (a.is_some() || is_value()) {
         return Some(a.is_some() && a == b);
     }
     is_range(answer).then(|| plain_dashes(gold) == plain_dashes(answer))
-    if differ_in_primes(gold, answer) {
-        return Some(false);
-    }
 }
 
 /// Digits with marks between them that are a range or a telephone number, `3-5`, and not a difference that is left to
