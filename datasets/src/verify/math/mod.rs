@@ -211,7 +211,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     if let Some(is_same) = polar {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "words" };
     }
-    if let Some(is_same) = answer::same_parts(gold, &found.text, completion, mode) {
+    if let Some(is_same) = answer::same_parts(gold, &found, completion, mode) {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
     let (mut outcome, stage) = equality::compared(gold, &found.text);
