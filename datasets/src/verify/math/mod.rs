@@ -52,8 +52,8 @@ mod equality;
 mod exact;
 mod families;
 mod fuel;
-mod matrix_equality;
 mod functions;
+mod matrix_equality;
 mod members;
 mod modular;
 mod names;
@@ -222,9 +222,12 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let exclaimed = || found.text.strip_suffix('!').filter(|_| is_exclaimed).is_some_and(is_same);
     let beside = || if is_marked { None } else { answer::also_stated(completion) };
     let again = || foreign::in_other_language(&found.text, completion);
+    // `$m + n = 12 + 7 = \boxed{19}$` says what the value is of, as the gold answer does.
+    let of = || answer::left_side(completion, &found).map(|of| format!("{of} = {}", found.text));
+    let is_named = || gold.contains('=') && of().is_some_and(|text| is_same(&text));
     if outcome != Outcome::Correct
         && has_digits(gold)
-        && (exclaimed() || again().or_else(beside).is_some_and(|text| is_same(&text)))
+        && (exclaimed() || is_named() || again().or_else(beside).is_some_and(|text| is_same(&text)))
     {
         outcome = Outcome::Correct;
     }

@@ -41,6 +41,7 @@ pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
 pub(super) use flexible::answer as unmarked;
 pub(crate) use formula::closing;
+pub(super) use formula::left_side;
 pub use found::{Found, Location, Rule};
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
