@@ -294,8 +294,13 @@ pub(super) fn is_value(text: &str) -> bool {
 }
 
 fn has_words(answer: &Answer) -> bool {
+    // A value and an equation of words are no list: "42, attained at x = 3".
+    let is_worded = |item: &Answer| matches!(item, Answer::Chain(sides, _) if has_words(&sides[0]));
     match answer {
         Answer::Words(_) => true,
+        Answer::List(items) if matches!(items[0], Answer::Value(_) | Answer::Marked(..)) => {
+            items.iter().any(|item| has_words(item) || is_worded(item))
+        }
         Answer::Tuple(_, items, _)
         | Answer::Set(items)
         | Answer::List(items)
