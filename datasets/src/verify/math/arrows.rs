@@ -19,7 +19,8 @@ pub(super) fn arrow(command: &str, rest: &str) -> Option<(String, usize)> {
 /// Both with the vector from B to A as minus that from A to B; where only one has arrows, with products of the points
 /// as the other. None where neither has.
 pub(super) fn between_points(gold: &Expr, answer: &Expr) -> Option<(Expr, Expr)> {
-    let are_arrows = |expr| variables(expr).iter().any(|name| name.starts_with(ARROW));
+    let is_arrow = |part: &Expr| matches!(part, Expr::Variable(name) if name.starts_with(ARROW));
+    let are_arrows = |expr: &Expr| expr.holds(&is_arrow);
     let (in_gold, in_answer) = (are_arrows(gold), are_arrows(answer));
     (in_gold || in_answer).then_some(())?;
     let point = |c: char| Expr::Variable(c.to_string());
