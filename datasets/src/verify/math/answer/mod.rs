@@ -144,24 +144,16 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
     };
     (!is_broken_off(text)).then_some(())?;
     // A model without an end that answers at once: `8`, and then a question of its own with another answer.
-    let questions = scope::next_questions(text);
-    let first = questions.first().map(|next| text[..next.at].trim());
+    let questions: Vec<usize> = scope::next_questions(text).collect();
+    let first = questions.first().map(|end| text[..*end].trim());
     let is_bare =
         |first: &&str| first.len() <= MAX_WHOLE && is_value(first) && by_marks(first).is_none();
     if let Some(first) = first.filter(is_bare) {
         return (mode == Mode::Flexible).then(|| moved(part(text, first, Rule::Whole)));
     }
     // Up to a next question first: the question that a completion repeats before it answers ends nothing.
-    let parts = || {
-        let before = questions.iter().map(|next| (&text[..next.at], next.is_weak));
-        before.chain([(text, false)])
-    };
-    let is_number =
-        |found: &Found<'_>| has_digits(&found.text) && !found.text.starts_with(char::is_alphabetic);
-    let ends = |found: &Found<'_>, is_weak: bool| !is_weak || is_number(found);
-    if let Some((part, found)) = parts().find_map(|(part, is_weak)| {
-        Some((part, by_marks(part).filter(|found| ends(found, is_weak))?))
-    }) {
+    let parts = || questions.iter().map(|end| &text[..*end]).chain([text]);
+    if let Some((part, found)) = parts().find_map(|part| Some((part, by_marks(part)?))) {
         let Some(rest) = super::standing::withdrawn(part, &found) else {
             return Some(moved(found));
         };
@@ -173,10 +165,7 @@ fn find_in<'a>(completion: &'a str, mode: Mode) -> Option<Found<'a>> {
         return later.map(|found| moved(Found { span: span(&found), ..found }));
     }
     (mode != Mode::Strict).then_some(())?;
-    let by_position = |(part, is_weak): (&'a str, bool)| {
-        by_position(part, part.len() == text.len()).filter(|found| ends(found, is_weak))
-    };
-    parts().find_map(by_position).map(moved)
+    parts().find_map(|part| by_position(part, part.len() == text.len())).map(moved)
 }
 
 /// Whether a text breaks off in its only box: `\\boxed{15`, which may go on. Where its formula ends, `$\\boxed{15$`,

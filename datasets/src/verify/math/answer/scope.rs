@@ -24,9 +24,7 @@ const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|note
     analysis|draft|verification";
 
 /// What a next question is called, before its number and a colon.
-const QUESTIONS: &str = "next problem|here's another problem|here is another problem|here's a similar problem|\
-    here is a similar problem|here is a similar question|let's try another problem|solve the following problem|\
-    question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目|問題|質問|\
+const QUESTIONS: &str = "next problem|here's another problem|here is another problem|let's try another problem|question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目|問題|質問|\
     习题|질문|문제|pregunta|problema|ejercicio|pergunta|questão|exercício|domanda|esercizio|exercice|problème|frage|\
     aufgabe|вопрос|задача|vraag|opgave|soru|soal|câu|câu hỏi|bài|bài toán|swali|zadanie|pytanie|السؤال|سؤال|\
     প্রশ্ন|प्रश्न|सवाल|คำถาม|โจทย์";
@@ -98,49 +96,21 @@ fn turn(text: &str) -> &str {
     }
 }
 
-/// Where a next question begins.
-pub(super) struct Next {
-    pub(super) at: usize,
-    /// Whether only a number before it is an answer that it ends: a heading may follow what is said of the form of
-    /// answers.
-    pub(super) is_weak: bool,
-}
-
-/// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence, and headings.
-pub(super) fn next_questions(text: &str) -> Vec<Next> {
+/// Where next questions begin: `Question:`, `**Problem 2:**`, `Q:` after the end of a line or sentence.
+pub(super) fn next_questions(text: &str) -> impl Iterator<Item = usize> + '_ {
     // The first byte of a colon, or of one in full width.
-    let mut all: Vec<Next> = memchr2_iter(b':', 0xef, text.as_bytes())
+    memchr2_iter(b':', 0xef, text.as_bytes())
         .filter(|at| text.is_char_boundary(*at) && text[*at..].starts_with([':', '：']))
-        .filter_map(|at| Some(Next { at: question(text, at)?, is_weak: false }))
+        .filter_map(|at| question(text, at))
+        // `## Problem 2`
+        .chain(memmem::find_iter(text.as_bytes(), "\n#").filter_map(|at| {
+            let line = text[at + 1..].lines().next()?;
+            // `#### 18` has no name.
+            let is_named = line.ends_with(is_digit)
+                && line.bytes().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii());
+            is_named.then(|| question(text, at + 1 + line.len())).flatten()
+        }))
         .take(MAX_QUESTIONS)
-        .collect();
-    let lines = memchr_iter(b'\n', text.as_bytes());
-    all.extend(lines.filter_map(|at| heading(text, at + 1)).take(MAX_QUESTIONS));
-    all.sort_unstable_by_key(|next| next.at);
-    all.truncate(MAX_QUESTIONS);
-    all
-}
-
-/// The question that a line names without a colon: `## Problem 2`, `### Question`, or with a number and a point,
-/// `Problem 12. Find`. Without a number a heading is of a question only by its plainest names, and a task, an example
-/// or an input with a number may be a step to the answer.
-fn heading(text: &str, start: usize) -> Option<Next> {
-    const NAMES: &str = "problem|question|exercise";
-    const STEPS: &str = "task|example|input|user|human|instruction|prompt|query";
-    let line = head(&text[start..], 40).lines().next()?;
-    let marks = ['#', '*', '_', ' '];
-    let name = lowered(line.trim_matches(marks));
-    let has_number = line.starts_with('#') && line.ends_with(is_digit);
-    let end = if has_number || line.starts_with('#') && is_one_of(&name, NAMES) {
-        line.trim_end_matches(marks).len()
-    } else {
-        let point = line.find('.').filter(|at| line[..*at].ends_with(is_digit))?;
-        let is_decimal = line[point + 1..].starts_with(is_digit);
-        (!is_decimal && !begins(&name, STEPS)).then_some(point)?
-    };
-    // No name, as in `#### 18` and `1. First`, is none of a question.
-    let at = question(text, start + end).filter(|at| text[..*at].ends_with('\n'))?;
-    Some(Next { at, is_weak: !has_number })
 }
 
 /// Where the question begins whose name ends with the colon at `colon`.
