@@ -380,7 +380,7 @@ fn has_values(text: &str) -> bool {
 
 /// Whether a text has a product of vectors: `\vec a \times \vec b`.
 fn is_cross(text: &str) -> bool {
-    const VECTOR: &str = r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow|nabla)\b";
+    const VECTOR: &str = r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b";
     pattern!(&format!(r"{VECTOR}[^\\+=(),-]*\\times *{VECTOR}")).is_match(text)
 }
 
