@@ -2,7 +2,7 @@
 
 use super::links::linked;
 use super::members::MAX_MEMBERS;
-use super::scan::{holds, is_digit, is_one_of, past, pattern};
+use super::scan::{begins, holds, is_digit, is_one_of, past, pattern};
 use super::tree::{Answer, Expr, Relation};
 use super::values::variables;
 
@@ -44,30 +44,49 @@ fn before_letter(words: &str) -> Option<Vec<String>> {
     words.pop().filter(|last| matches!(last.as_bytes(), [b'a'..=b'z'])).map(|_| words)
 }
 
-/// Whether words deny what they stand before, "never x": nothing is named by them. "P(not A)" and "neither" name counts
-/// and chances.
+/// Whether words deny the letter that they stand before, "never x": nothing is named by it. "Neither", and words for
+/// what is in no set, "elements not A", name counts.
 fn denies_letter(words: &str) -> bool {
     const DENIALS: &str = "not|never|hardly|except|isn't|cannot|twice";
-    before_letter(words).is_some_and(|words| words.iter().any(|word| is_one_of(word, DENIALS)))
+    const COUNTED: &str = "number|elements|those|people|but";
+    before_letter(words).is_some_and(|words| {
+        words.last().is_some_and(|word| is_one_of(word, DENIALS))
+            && !words.iter().any(|word| is_one_of(word, COUNTED))
+    })
 }
 
-/// Whether words with "at" or the like before a letter say something of it, and neither of two says all that the other
-/// does: a maximum at x = 2 is no minimum at x = 2, but a local maximum is a "local max". Other words are names, of
-/// which a thing may have several: "slope m", "gradient m".
-pub(super) fn say_others(a: &Answer, b: &Answer) -> bool {
+/// How words begin of which at one place only one is true, each with the others.
+const OPPOSITES: [[&str; 2]; 11] = [
+    ["min", "max"],
+    ["horizontal", "vertical"],
+    ["increasing", "decreasing"],
+    ["continuous", "discontinuous"],
+    ["inflection|saddle", "max|min"],
+    ["reflect", "rotat"],
+    ["simple", "double|essential"],
+    ["double", "essential"],
+    ["removable|hole", "simple|double|essential|jump|infinite|vertical"],
+    ["stable", "unstable"],
+    ["sink", "source"],
+];
+
+/// Whether words before a letter, with "at" or the like, say opposite things of it: a maximum at x = 2 is no minimum
+/// at x = 2. Other words may say one thing: "slope m", "gradient m".
+pub(super) fn say_opposites(a: &Answer, b: &Answer) -> bool {
     let said = |side: &Answer| {
         let Answer::Words(words) = side else { return None };
         let mut words = before_letter(words)?;
-        words.pop().filter(|word| is_one_of(word, "at|in|when|about|across|over")).map(|_| words)
+        const PLACES: &str = "at|in|when|about|across|over|for|on";
+        words.pop().filter(|word| is_one_of(word, PLACES)).map(|_| words)
     };
     let (Some(a), Some(b)) = (said(a), said(b)) else { return false };
-    let is_in = |word: &String, all: &[String]| {
-        const OTHERS: &str = "the|a|an|is|are|has|there|line|point|value|occurs|reached|attained|at|in|over|\
-            across|about";
-        let is_same = |other: &String| word.starts_with(&**other) || other.starts_with(&**word);
-        is_one_of(word, OTHERS) || all.iter().any(is_same)
+    let has = |words: &[String], table: &'static str| words.iter().any(|word| begins(word, table));
+    let is_only = |a: &[String], b: &[String], [one, other]: [&'static str; 2]| {
+        has(a, one) && !has(a, other) && has(b, other) && !has(b, one)
     };
-    !a.iter().all(|word| is_in(word, &b)) && !b.iter().all(|word| is_in(word, &a))
+    // "Isn't continuous" is "discontinuous".
+    let is_denied = a.iter().chain(&b).any(|word| is_one_of(word, "not|isn't|no|never|non"));
+    !is_denied && OPPOSITES.iter().any(|pair| is_only(&a, &b, *pair) || is_only(&b, &a, *pair))
 }
 
 /// A variable, or the inverse of a function: `f^{-1}`.
@@ -242,11 +261,16 @@ pub(super) fn letter(answer: &Answer) -> Option<String> {
 }
 
 /// Whether equations are of different letters, of which "or" gives one: `a = 0 or b = 0` is no `a = 0, b = 0`. Roots by
-/// their indices, `x_1 = 3 or x_2 = -2`, are values of one letter.
+/// their indices, `x_1 = 3 or x_2 = -2`, are values of one letter, and equations of lines are two answers however they
+/// are joined: `x = 2 or y = 3x + 1`.
 pub(super) fn are_of_others(items: &[Answer]) -> bool {
-    let names: Vec<_> = items.iter().filter_map(|item| letter(item.equation()?.0)).collect();
+    let sides = || items.iter().filter_map(Answer::equation);
+    let names: Vec<_> = sides().filter_map(|(name, _)| letter(name)).collect();
     let is_plain = |name: &String| !name.contains('_');
+    let is_number =
+        |side: &Answer| !matches!(side, Answer::Value(value) if !variables(value).is_empty());
     names.len() == items.len()
         && names.iter().all(is_plain)
         && names.iter().any(|name| *name != names[0])
+        && sides().all(|(_, value)| is_number(value))
 }

@@ -8,7 +8,7 @@ use super::exact::rational;
 use super::families::{same_residues, with_free_constants};
 use super::fuel::Fuel;
 use super::members::Equal;
-use super::names::{application, is_name, letter, say_others};
+use super::names::{application, is_name, letter, say_opposites};
 use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
@@ -30,7 +30,7 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                     || is_graph(&a[0], &b[0])
                     || is_graph(&b[0], &a[0])
                     || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)))
-                        && !say_others(&a[0], &b[0]);
+                        && !say_opposites(&a[0], &b[0]);
                 if same_name && equal(&a[1], &b[1], fuel) || same_function(a, b, equal, fuel) {
                     return true;
                 }
@@ -51,9 +51,10 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
             all_equal(relations) && every_value(sides, true, |side| equal(side, other, fuel))
                 || same_region(gold, answer, fuel)
         }
-        // `B = C` chooses neither.
+        // `B = C` chooses neither; `A = I` may be of matrices.
         (Answer::Value(Expr::Variable(choice)), Answer::Chain(sides, _))
-            if is_letter(choice) && letter(&sides[0]).is_some_and(|name| is_letter(&name)) =>
+            if matches!(choice.as_bytes(), [b'A'..=b'E'])
+                && letter(&sides[0]).is_some_and(|name| is_letter(&name) && name != *choice) =>
         {
             false
         }
