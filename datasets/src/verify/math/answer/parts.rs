@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::scan::{holds, is_digit, pattern};
+use super::super::scan::{holds, is_digit, pattern, without};
 use super::super::{Mode, Outcome, equality};
 use super::scope::searched;
 use super::{Found, Rule, all_boxes, find, is_value};
@@ -94,7 +94,11 @@ fn last_place(text: &str, label: &str) -> Option<Range<usize>> {
     let bracketed = format!("({label})");
     let mut places = text.rmatch_indices(&bracketed).map(|(at, _)| at);
     let first = places.find(|at| is_apart(text[..*at].chars().next_back()));
-    if let Some(at) = first.filter(|_| label.starts_with(is_digit)) {
+    // `(1)` of an equation is none before the line `1) 7`.
+    let half = format!("{label})");
+    let is_own = |line: &str| without(line.trim_start(), "part ").starts_with(&half);
+    let is_label = |at: &usize| label.starts_with(is_digit) && !text[*at..].lines().any(is_own);
+    if let Some(at) = first.filter(is_label) {
         return Some(at..at + bracketed.len());
     }
     text.rmatch_indices(label).find_map(|(at, _)| {
