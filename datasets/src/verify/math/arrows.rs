@@ -1,4 +1,7 @@
-//! Vectors between two points, `\overrightarrow{AB}`.
+//! Names that are products where only one side has them: vectors between two points, `\overrightarrow{AB}`, and `dy` of
+//! a derivative.
+
+use std::collections::BTreeSet;
 
 use super::tree::Expr;
 use super::values::variables;
@@ -39,4 +42,24 @@ pub(super) fn between_points(gold: &Expr, answer: &Expr) -> Option<(Expr, Expr)>
         named.fold(expr.clone(), |expr, (name, vector)| expr.with(name, &vector))
     };
     Some((all(gold), all(answer)))
+}
+
+/// Both with `dy` of a derivative as a product, where only one has such names and the sign stands alone as well:
+/// `\frac{dP}{dt}` and `\frac{d}{dt}P`.
+pub(super) fn with_signs_apart(gold: &Expr, answer: &Expr) -> Option<(Expr, Expr)> {
+    let names = [variables(gold), variables(answer)];
+    let joined = |names: &BTreeSet<String>| {
+        names.iter().find_map(|name| Some(name.split_once(' ')?.0.to_owned()))
+    };
+    let sign = joined(&names[0]).xor(joined(&names[1]))?;
+    names.iter().any(|names| names.contains(&sign)).then_some(())?;
+    let apart = |expr: Expr, name: &String| match name.split_once(' ') {
+        Some((of, letter)) if of == sign => {
+            let factors = [of, letter].map(|name| Expr::Variable(name.to_owned()));
+            expr.with(name, &Expr::Product(factors.into()))
+        }
+        _ => expr,
+    };
+    let all = |expr: &Expr, names: &BTreeSet<String>| names.iter().fold(expr.clone(), apart);
+    Some((all(gold, &names[0]), all(answer, &names[1])))
 }
