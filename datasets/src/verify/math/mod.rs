@@ -225,8 +225,15 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let beside = || if is_marked { None } else { answer::also_stated(completion) };
     let again = || foreign::in_other_language(&found.text, completion);
     // `$m + n = 12 + 7 = \boxed{19}$` says what the value is of, as the gold answer does.
-    let of = || answer::left_side(completion, &found).map(|of| format!("{of} = {}", found.text));
-    let is_named = || gold.contains('=') && of().is_some_and(|text| is_same(&text));
+    let is_named = || {
+        let sides = gold.split_once('=').filter(|(_, value)| !value.contains('='));
+        let sides = sides.zip(answer::left_side(completion, &found));
+        let equal = |a: &str, b: &str| equality::compared(a, b).0 == Outcome::Correct;
+        sides.is_some_and(|((name, value), of)| {
+            equal(name.trim_matches(['$', ' ']), of)
+                && equal(value.trim_matches(['$', ' ']), &found.text)
+        })
+    };
     if outcome != Outcome::Correct
         && has_digits(gold)
         && (exclaimed() || is_named() || again().or_else(beside).is_some_and(|text| is_same(&text)))
