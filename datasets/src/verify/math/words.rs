@@ -76,7 +76,8 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
         && gold.len() >= 3
         && !standing::has_word(rest, standing::SENTENCE)
-        && !rest.split(' ').any(|word| is_one_of(word, "no|isnt|wrong|incorrect|false|impossible"))
+        && !rest.split(' ').any(|word| is_one_of(word, "no|isnt|wrong|incorrect"))
+        && !is_one_of(rest, "is false|is impossible|was false|was impossible")
         && rest.split(' ').count() <= 6
 }
 
