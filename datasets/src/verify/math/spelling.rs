@@ -34,6 +34,7 @@ pub(super) fn has_numbers_apart(text: &str) -> bool {
         let before = word.trim_end_matches(is_digit);
         before.len() < word.len() && before_end(before, "s^|p^|d^|f^").is_none()
     };
+    let text = text.replace("\\ ", " ").replace('~', " ");
     let words: Vec<&str> = text.split_whitespace().collect();
     words.windows(2).any(|pair| is_number(pair[0]) && pair[1].starts_with(is_digit))
 }
