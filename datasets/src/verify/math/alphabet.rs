@@ -38,7 +38,8 @@ const SYMBOLS: &str = "cdot times ast bullet *;div /;pm mp ±;le leq leqslant �
     °;lbrace ⦃;rbrace ⦄;lbrack [;rbrack ];vert lvert rvert mid |;Vert lVert rVert Vvert parallel ‖;colon :;prime \
     ';lfloor ⌊;rfloor ⌋;lceil ⌈;rceil ⌉;langle ⟨;rangle ⟩;ldots dots cdots dotsc …;over \
     ⌿;choose ⑂;top intercal ⊤;R reals ℝ;to rightarrow implies Rightarrow longrightarrow \
-    Longrightarrow →;gets leftarrow Leftarrow ←;iff leftrightarrow Leftrightarrow ↔;land wedge ∧;lor vee ⋁;neg lnot ¬";
+    Longrightarrow →;gets leftarrow Leftarrow ←;iff leftrightarrow Leftrightarrow ↔;land wedge ∧;lor vee ⋁;\
+    neg lnot not ¬";
 
 /// A command that stands for one symbol.
 pub(super) fn symbol(command: &str) -> Option<char> {

@@ -2,6 +2,7 @@
 
 use super::alphabet::{IGNORED, SIGNS, STYLES, WORDS, is_function, symbol};
 use super::answer::closing;
+use super::arrows::arrow;
 use super::lex::{Lexer, Rows, Token};
 use super::scan::{before_end, begins, has_digits, is_one_of, past, pattern};
 use super::tree::VECTOR;
@@ -67,7 +68,7 @@ impl Lexer<'_> {
             let words = self.braced()?;
             return self.words(&words, name == "mathrm");
         }
-        if let Some(vector) = self.unit_vector(&name) {
+        if let Some(vector) = self.unit_vector(&name).or_else(|| self.between_points(&name)) {
             self.out.push(Token::Name(vector));
             return Some(());
         }
@@ -339,6 +340,12 @@ impl Lexer<'_> {
         }
         self.lines.push(rows);
         Some(())
+    }
+
+    fn between_points(&mut self, style: &str) -> Option<String> {
+        let (vector, length) = arrow(style, self.rest())?;
+        self.at += length;
+        Some(vector)
     }
 
     /// A vector of the standard basis: `\vec{i}`, `\hat{\jmath}`, `\mathbf{k}`.

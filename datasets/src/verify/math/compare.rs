@@ -89,8 +89,7 @@ pub(super) fn equal(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
             (p == q && significant(a).eq_ignore_ascii_case(significant(b)))
                 || (p != q && positional(a, *p).is_some() && positional(a, *p) == positional(b, *q))
         }
-        // MATH often leaves the base out of the question's answer; the same number in base ten is the
-        // question.
+        // MATH often leaves out the answer's base; the same number in base ten is the question.
         (Answer::Based(a, _), Answer::Value(Expr::Number(b, _))) => {
             positional(a, 10).as_ref() == Some(b)
         }
@@ -116,7 +115,10 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         (Answer::Tuple(open, a, close), Answer::Tuple(left, b, right)) => {
             // Two entries may be an interval, whose brackets matter.
             let brackets = |open: char, close: char| (open == '[', close == ']');
-            let is_same = a.len() != 2 || brackets(*open, *close) == brackets(*left, *right);
+            let is_same = match a.len() {
+                2 => brackets(*open, *close) == brackets(*left, *right),
+                _ => (*left == '[') == (*right == ']'),
+            };
             is_same && same_values(a, b, fuel)
         }
         (Answer::Tuple(open, a, close), Answer::List(b)) => {
@@ -125,11 +127,7 @@ fn equal_items(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bool {
         }
         (Answer::List(a), Answer::Tuple(_, b, _)) => unordered(a, b, fuel),
         (Answer::Set(a) | Answer::List(a), Answer::Set(b) | Answer::List(b)) => {
-            // `y = x + 4` may be the line of an equation that is not solved.
-            let are_equations = a.iter().chain(b).all(|item| item.equation().is_some());
-            unordered(&expanded(a), &expanded(b), fuel)
-                || are_equations && unordered(a, b, fuel)
-                || same_region(gold, answer, fuel)
+            same_set(gold, answer, (a, b), fuel)
         }
         (Answer::Union(a), Answer::Union(b)) => {
             unordered(a, b, fuel) || same_region(gold, answer, fuel)
@@ -318,6 +316,32 @@ fn in_order(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
 /// Each of the one has a partner of its own in the other.
 fn unordered(a: &[Answer], b: &[Answer], fuel: &mut Fuel) -> bool {
     pair_up(a, b, fuel, equal)
+}
+
+fn is_set(answer: &Answer) -> bool {
+    matches!(answer, Answer::Set(_))
+}
+
+/// Whether sets or lists have the same members in any order.
+fn same_set(
+    gold: &Answer,
+    answer: &Answer,
+    (a, b): (&[Answer], &[Answer]),
+    fuel: &mut Fuel,
+) -> bool {
+    if is_set(gold) && is_set(answer) && a.iter().chain(b).any(is_set) {
+        return pair_up(a, b, fuel, same_member);
+    }
+    // `y = x + 4` may be the line of an equation that is not solved.
+    let are_equations = a.iter().chain(b).all(|item| item.equation().is_some());
+    unordered(&expanded(a), &expanded(b), fuel)
+        || are_equations && unordered(a, b, fuel)
+        || same_region(gold, answer, fuel)
+}
+
+/// Whether members of sets are equal. A set is another one than its own member: `\{1, \{2\}\}` is not `\{1, 2\}`.
+fn same_member(a: &Answer, b: &Answer, fuel: &mut Fuel) -> bool {
+    is_set(a) == is_set(b) && equal(a, b, fuel)
 }
 
 /// Members with every plus-minus written out.

@@ -8,6 +8,7 @@ use super::compare::equal;
 use super::exact::rational;
 use super::families::same_progression;
 use super::fuel::Fuel;
+use super::functions::are_only_products;
 use super::members::Equal;
 use super::names::assignments;
 use super::numerals::{plain_integer, with_point, without_separators};
@@ -16,6 +17,7 @@ use super::scan::{
     are_digits, begins, folded, has_digits, is_digit, is_letter, is_one_of, pattern,
 };
 use super::spelled::spelled;
+use super::spelling::{are_spellings, has_numbers_apart};
 use super::tree::{Answer, Expr};
 use super::wording::bare;
 use super::{FUEL, Outcome, calendar, word_meanings, words};
@@ -63,7 +65,7 @@ pub(super) fn compared(gold: &str, answer: &str) -> (Outcome, &'static str) {
     let (read_gold, read_answer) = (parse(gold), parse(answer));
     let pair = Pair { gold, answer, read_gold, read_answer, is_out: Cell::new(false) };
     match WAYS.iter().find(|(_, is_same)| is_same(&pair)) {
-        Some((stage, _)) => (Outcome::Correct, stage),
+        Some((stage, _)) => (Outcome::of(!are_only_products(gold, answer)), stage),
         // The items of a sentence with formulas are no answers.
         None if word_meanings::is_sentence(gold, pair.read_gold.as_ref()) => {
             (Outcome::UnparsableGold, "parse")
@@ -145,7 +147,11 @@ fn in_a_sentence(pair: &Pair<'_>) -> bool {
         other => other.as_ref(),
     };
     let is_number = matches!(gold, Some(Answer::Value(Expr::Number(..))));
-    is_number && pair.are_equal(gold, word_meanings::sentence_value(pair.answer).as_ref())
+    // What is read as an equation was compared as one.
+    let is_equation = matches!(pair.read_answer, Some(Answer::Chain(..)));
+    is_number
+        && !is_equation
+        && pair.are_equal(gold, word_meanings::sentence_value(pair.answer).as_ref())
 }
 
 /// A text without its marks of mathematics and its last point.
@@ -315,10 +321,10 @@ fn as_words(pair: &Pair<'_>) -> bool {
             let is_math = |answer: &Answer| !matches!(answer, Answer::Words(_));
             is_math(a) && is_math(b)
         });
-    let parts = answer.split_whitespace().collect::<Vec<_>>();
-    let are_numbers =
-        parts.windows(2).any(|pair| pair[0].ends_with(is_digit) && pair[1].starts_with(is_digit));
+    let are_numbers = has_numbers_apart(gold) || has_numbers_apart(answer);
+    let is_unread = pair.read_gold.is_none() || pair.read_answer.is_none();
     (bare(gold) == bare(answer) && (!are_numbers || gold == answer))
+        || is_unread && are_spellings(gold, answer)
         || words::same_choice(gold, answer)
         || words::same_choices(gold, answer)
         || (!are_values

@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::alphabet::{is_function, is_sign};
 use super::lex::Token;
 use super::parse::Parser;
-use super::tree::{BESIDE, Constant, Expr, cross, is_proper, radians, times};
+use super::tree::{BESIDE, Constant, Expr, cross, fraction, is_proper, radians, times};
 
 impl Parser {
     pub(super) fn sum(&mut self) -> Option<Expr> {
@@ -216,7 +216,7 @@ impl Parser {
             "i" => return Some(Expr::Constant(Constant::I)),
             "frac" => {
                 let (above, below) = (self.argument()?, self.argument()?);
-                return Some(Expr::quotient(above, below));
+                return Some(fraction(above, below));
             }
             "binom" => {
                 let (above, below) = (self.argument()?, self.argument()?);

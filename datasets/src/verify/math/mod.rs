@@ -19,6 +19,7 @@ pub mod answer;
 // 2. What an answer is read as: wordings in signs, tokens, one grammar, a tree.
 mod alphabet;
 mod amounts;
+mod arrows;
 mod calendar;
 mod commands;
 mod counts;
@@ -38,6 +39,7 @@ mod read;
 mod sets;
 mod special;
 mod spelled;
+mod spelling;
 mod structures;
 mod tree;
 mod units;
@@ -50,6 +52,7 @@ mod equality;
 mod exact;
 mod families;
 mod fuel;
+mod functions;
 mod matrix_equality;
 mod members;
 mod modular;
@@ -178,6 +181,9 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let is_short = completion.len() <= 100 && !languages::is_case(completion);
     let is_gold_verbatim = || {
         completion.trim() == bare && !bare.is_empty()
+            || completion.contains('\\')
+                && !completion.contains("box")
+                && spelling::are_spellings(bare, completion)
             || is_worded(bare) && words::same_words(bare, completion)
             || mode == Mode::Flexible && words::says_unknown(bare, completion)
     };
@@ -207,7 +213,7 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     if let Some(is_same) = polar {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "words" };
     }
-    if let Some(is_same) = answer::same_parts(gold, &found.text, completion, mode) {
+    if let Some(is_same) = answer::same_parts(gold, &found, completion, mode) {
         return Checked { outcome: Outcome::of(is_same), found: Some(found), stage: "parts" };
     }
     let (mut outcome, stage) = equality::compared(gold, &found.text);
@@ -218,9 +224,19 @@ pub fn check<'a>(gold: &str, completion: &'a str, mode: Mode) -> Checked<'a> {
     let exclaimed = || found.text.strip_suffix('!').filter(|_| is_exclaimed).is_some_and(is_same);
     let beside = || if is_marked { None } else { answer::also_stated(completion) };
     let again = || foreign::in_other_language(&found.text, completion);
+    // `$m + n = 12 + 7 = \boxed{19}$` says what the value is of, as the gold answer does.
+    let is_named = || {
+        let sides = gold.split_once('=').filter(|(_, value)| !value.contains('='));
+        let sides = sides.zip(answer::left_side(completion, &found));
+        let equal = |a: &str, b: &str| equality::compared(a, b).0 == Outcome::Correct;
+        sides.is_some_and(|((name, value), of)| {
+            equal(name.trim_matches(['$', ' ']), of)
+                && equal(value.trim_matches(['$', ' ']), &found.text)
+        })
+    };
     if outcome != Outcome::Correct
         && has_digits(gold)
-        && (exclaimed() || again().or_else(beside).is_some_and(|text| is_same(&text)))
+        && (exclaimed() || is_named() || again().or_else(beside).is_some_and(|text| is_same(&text)))
     {
         outcome = Outcome::Correct;
     }

@@ -2,14 +2,15 @@
 
 use super::links::linked;
 use super::members::MAX_MEMBERS;
-use super::scan::{holds, is_digit, past, pattern};
+use super::scan::{begins, holds, is_digit, is_one_of, past, pattern};
 use super::tree::{Answer, Expr, Relation};
 use super::values::variables;
 
 /// Names that an assignment may have on its left: `x`, `f(x)`, `A_n`, `(x, y)`.
 pub(super) fn is_name(answer: &Answer) -> bool {
     match answer {
-        Answer::Value(Expr::Variable(_)) | Answer::Words(_) => true,
+        Answer::Value(Expr::Variable(_)) => true,
+        Answer::Words(words) => !denies_letter(words),
         // The inverse of a matrix; `x^{-1} = 5` is an equation.
         Answer::Value(inverse @ Expr::Power(base, _)) => is_name_part(inverse) && is_segment(base),
         Answer::Value(Expr::Product(factors)) => {
@@ -33,6 +34,59 @@ pub(super) fn is_name(answer: &Answer) -> bool {
         }),
         _ => false,
     }
+}
+
+/// The words before a letter, "maximum at" of "maximum at x".
+fn before_letter(words: &str) -> Option<Vec<String>> {
+    let words = words.to_lowercase();
+    let mut words: Vec<String> = words.split([' ', '~']).map(str::to_owned).collect();
+    words.retain(|word| !word.is_empty());
+    words.pop().filter(|last| matches!(last.as_bytes(), [b'a'..=b'z'])).map(|_| words)
+}
+
+/// Whether words deny the letter that they stand before, "never x": nothing is named by it. "Neither", and words for
+/// what is in no set, "elements not A", name counts.
+fn denies_letter(words: &str) -> bool {
+    const DENIALS: &str = "not|never|hardly|except|isn't|cannot|twice";
+    const COUNTED: &str = "number|elements|those|people|but";
+    before_letter(words).is_some_and(|words| {
+        words.last().is_some_and(|word| is_one_of(word, DENIALS))
+            && !words.iter().any(|word| is_one_of(word, COUNTED))
+    })
+}
+
+/// How words begin of which at one place only one is true, each with the others.
+const OPPOSITES: [[&str; 2]; 11] = [
+    ["min", "max"],
+    ["horizontal", "vertical"],
+    ["increasing", "decreasing"],
+    ["continuous", "discontinuous"],
+    ["inflection|saddle", "max|min"],
+    ["reflect", "rotat"],
+    ["simple", "double|essential"],
+    ["double", "essential"],
+    ["removable|hole", "simple|double|essential|jump|infinite|vertical"],
+    ["stable", "unstable"],
+    ["sink", "source"],
+];
+
+/// Whether words before a letter, with "at" or the like, say opposite things of it: a maximum at x = 2 is no minimum
+/// at x = 2. Other words may say one thing: "slope m", "gradient m".
+pub(super) fn say_opposites(a: &Answer, b: &Answer) -> bool {
+    let said = |side: &Answer| {
+        let Answer::Words(words) = side else { return None };
+        let mut words = before_letter(words)?;
+        const PLACES: &str = "at|in|when|about|across|over|for|on";
+        words.pop().filter(|word| is_one_of(word, PLACES)).map(|_| words)
+    };
+    let (Some(a), Some(b)) = (said(a), said(b)) else { return false };
+    let has = |words: &[String], table: &'static str| words.iter().any(|word| begins(word, table));
+    let is_only = |a: &[String], b: &[String], [one, other]: [&'static str; 2]| {
+        has(a, one) && !has(a, other) && has(b, other) && !has(b, one)
+    };
+    // "Isn't continuous" is "discontinuous".
+    let is_denied = a.iter().chain(&b).any(|word| is_one_of(word, "not|isn't|no|never|non"));
+    !is_denied && OPPOSITES.iter().any(|pair| is_only(&a, &b, *pair) || is_only(&b, &a, *pair))
 }
 
 /// A variable, or the inverse of a function: `f^{-1}`.
@@ -204,4 +258,19 @@ pub(super) fn letter(answer: &Answer) -> Option<String> {
         Answer::Value(Expr::Variable(name)) => Some(name.clone()),
         _ => None,
     }
+}
+
+/// Whether equations are of different letters, of which "or" gives one: `a = 0 or b = 0` is no `a = 0, b = 0`. Roots by
+/// their indices, `x_1 = 3 or x_2 = -2`, are values of one letter, and equations of lines are two answers however they
+/// are joined: `x = 2 or y = 3x + 1`.
+pub(super) fn are_of_others(items: &[Answer]) -> bool {
+    let sides = || items.iter().filter_map(Answer::equation);
+    let names: Vec<_> = sides().filter_map(|(name, _)| letter(name)).collect();
+    let is_plain = |name: &String| !name.contains('_');
+    let is_number =
+        |side: &Answer| !matches!(side, Answer::Value(value) if !variables(value).is_empty());
+    names.len() == items.len()
+        && names.iter().all(is_plain)
+        && names.iter().any(|name| *name != names[0])
+        && sides().all(|(_, value)| is_number(value))
 }

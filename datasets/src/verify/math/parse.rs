@@ -1,6 +1,7 @@
 //! Tokens to an [`Answer`]: a recursive descent whose depth and work are bounded.
 
 use super::lex::{Token, tokens};
+use super::names::are_of_others;
 use super::qualifiers::{qualifier, tidy, without_variables};
 use super::structures::same_modulus;
 use super::tree::{Answer, Expr, Relation};
@@ -37,10 +38,8 @@ pub(super) fn structure(text: &str) -> Option<Answer> {
         bound: Vec::new(),
     };
     let answer = parser.list(&[])?;
-    // A sentence may end with a point.
-    while parser.peek_is('.') {
-        parser.at += 1;
-    }
+    // A sentence may end with a point; `1, 2, 3...` goes on.
+    parser.accept('.');
     let is_whole = parser.at == parser.tokens.len();
     is_whole.then(|| match domain {
         Some((domain, letter)) => Answer::Qualified(Box::new(answer), domain, letter),
@@ -180,7 +179,7 @@ impl Parser {
             }
             // `x < 1 or x > 2` is a union, `x = 1 or x = 2` a list of values.
             if are_all_or {
-                let is_union = items.iter().any(is_inequality)
+                let is_union = (items.iter().any(is_inequality) || are_of_others(&items))
                     && items.iter().all(|item| matches!(item, Answer::Chain(..)));
                 return Some(if is_union { Answer::Union(items) } else { Answer::Set(items) });
             }

@@ -40,6 +40,10 @@ pub(super) fn same_region(gold: &Answer, answer: &Answer, fuel: &mut Fuel) -> bo
     if letter(gold).zip(letter(answer)).is_some_and(|(a, b)| a != b) {
         return false;
     }
+    // `x > 0, y > 0` are two statements, and no set of numbers.
+    if !is_of_one(gold) || !is_of_one(answer) {
+        return false;
+    }
     let (Some(a), Some(b)) = (region(gold, fuel), region(answer, fuel)) else { return false };
     let same = |a: &End, b: &End, fuel: &mut Fuel| {
         a.is_in == b.is_in
@@ -59,6 +63,14 @@ fn letter(answer: &Answer) -> Option<String> {
         Answer::Member(name, _) => letter(name),
         _ => None,
     }
+}
+
+/// Whether relations are all of one letter.
+fn is_of_one(answer: &Answer) -> bool {
+    let (Answer::Union(parts) | Answer::List(parts)) = answer else { return true };
+    let mut letters = parts.iter().filter_map(letter);
+    let first = letters.next();
+    letters.all(|other| Some(other) == first)
 }
 
 /// Whether `rest` is all that `others` leave of the real line, the condition "otherwise".

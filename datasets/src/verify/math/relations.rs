@@ -8,11 +8,11 @@ use super::exact::rational;
 use super::families::{same_residues, with_free_constants};
 use super::fuel::Fuel;
 use super::members::Equal;
-use super::names::{application, is_name, letter};
+use super::names::{application, is_name, letter, say_opposites};
 use super::numeric::approximate;
 use super::quantities::unit_beside;
 use super::regions::{is_absolute, same_region};
-use super::scan::{begins, is_one_of};
+use super::scan::{begins, is_letter, is_one_of};
 use super::tree::{Answer, Expr, Relation};
 use super::values::{values, variables};
 
@@ -29,7 +29,8 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
                     || is_same_derivative(&a[0], &b[0])
                     || is_graph(&a[0], &b[0])
                     || is_graph(&b[0], &a[0])
-                    || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)));
+                    || matches!((&a[0], &b[0]), (Answer::Words(_), _) | (_, Answer::Words(_)))
+                        && !say_opposites(&a[0], &b[0]);
                 if same_name && equal(&a[1], &b[1], fuel) || same_function(a, b, equal, fuel) {
                     return true;
                 }
@@ -49,6 +50,13 @@ pub(super) fn chains(gold: &Answer, answer: &Answer, equal: Equal, fuel: &mut Fu
         (Answer::Chain(sides, relations), other) => {
             all_equal(relations) && every_value(sides, true, |side| equal(side, other, fuel))
                 || same_region(gold, answer, fuel)
+        }
+        // `B = C` chooses neither; `A = I` may be of matrices.
+        (Answer::Value(Expr::Variable(choice)), Answer::Chain(sides, _))
+            if matches!(choice.as_bytes(), [b'A'..=b'E'])
+                && letter(&sides[0]).is_some_and(|name| is_letter(&name) && name != *choice) =>
+        {
+            false
         }
         (Answer::Value(gold), Answer::Chain(sides, relations))
             if all_equal(relations) && is_renamed(gold, sides, fuel) =>
@@ -158,10 +166,7 @@ fn is_same_derivative(a: &Answer, b: &Answer) -> bool {
     let quotient = |answer: &Answer| {
         let Answer::Value(Expr::Quotient(above, below)) = answer else { return None };
         let differential = |expr: &Expr| match expr {
-            Expr::Product(factors) => match factors.as_slice() {
-                [Expr::Variable(d), Expr::Variable(name)] if d == "d" => Some(name.clone()),
-                _ => None,
-            },
+            Expr::Variable(name) => name.strip_prefix("d ").map(str::to_owned),
             _ => None,
         };
         differential(below).and(differential(above)).map(|name| format!("{name}'"))

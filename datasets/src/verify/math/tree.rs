@@ -291,6 +291,31 @@ pub(super) fn cross(a: Expr, b: &Expr) -> Expr {
     }
 }
 
+/// A quotient. A sign of derivatives or differences before a letter above and below the bar is one name with that
+/// letter and cancels nothing: `\frac{dy}{dx}` is not `\frac{y}{x}`.
+pub(super) fn fraction(above: Expr, below: Expr) -> Expr {
+    fn joined(side: &Expr, sign: &str) -> Option<Expr> {
+        let factors = match side {
+            Expr::Negative(side) => return Some(Expr::negative(joined(side, sign)?)),
+            Expr::Product(factors) => factors,
+            _ => return None,
+        };
+        let name = |pair: &[Expr]| match pair {
+            [Expr::Variable(d), Expr::Variable(name)] if d == sign => Some(format!("{d} {name}")),
+            _ => None,
+        };
+        let (at, name) =
+            factors.windows(2).enumerate().find_map(|(at, pair)| Some((at, name(pair)?)))?;
+        let (before, after) = (factors[..at].iter(), factors[at + 2..].iter());
+        let mut factors: Vec<Expr> =
+            before.cloned().chain([Expr::Variable(name)]).chain(after.cloned()).collect();
+        Some(if factors.len() == 1 { factors.remove(0) } else { Expr::Product(factors) })
+    }
+    let both = |sign: &&str| Some(Expr::quotient(joined(&above, sign)?, joined(&below, sign)?));
+    let found = ["d", "partial", "Delta"].iter().find_map(both);
+    found.unwrap_or_else(|| Expr::quotient(above, below))
+}
+
 /// Whether `a / b` is a fraction of two positive integers.
 pub(super) fn is_proper(a: &Expr, b: &Expr) -> bool {
     let is_natural = |x: &RBig| x.is_int() && x.sign() == Sign::Positive && !x.is_zero();

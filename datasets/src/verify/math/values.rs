@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dashu_base::Abs;
 use dashu_ratio::RBig;
 
+use super::arrows::{between_points, with_signs_apart};
 use super::exact::rational;
 use super::families::with_constants_of_integration;
 use super::fuel::Fuel;
@@ -40,6 +41,8 @@ pub(super) fn variables(expr: &Expr) -> BTreeSet<String> {
 
 /// Whether two answers that are values are equal: the gold may lack the answer's unit.
 pub(super) fn same_value(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> bool {
+    let apart = between_points(gold, answer).or_else(|| with_signs_apart(gold, answer));
+    let (gold, answer) = apart.as_ref().map_or((gold, answer), |(gold, answer)| (gold, answer));
     values(gold, answer, fuel)
         || without_unit(gold, answer).is_some_and(|answer| values(gold, &answer, fuel))
         || bold(gold, answer, fuel)

@@ -11,6 +11,7 @@ use super::scan::{
     are_digits, before_end, begins, each, folded, holds, is_digit, is_letter, is_one_of, past,
     without,
 };
+use super::spelling::differ_in_primes;
 use super::standing::{self, corrects, denies};
 use super::tree::Answer;
 use super::word_meanings::{judged, same_statement};
@@ -40,7 +41,12 @@ pub(super) fn same_words(gold: &str, answer: &str) -> bool {
             is_it(tail) && !standing::has_word(before, standing::SENTENCE)
         })
     };
+    // `甲、丙` and `甲和丙`
+    let linked = |text: &str| {
+        each("和|与|及|，|,").fold(folded(text), |text, link| text.replace(link, "、"))
+    };
     !a.is_empty() && (is_it(&b) || is_said())
+        || !gold.is_ascii() && gold.contains('、') && linked(gold) == linked(answer)
         || says(&a).is_some() && says(&a) == polar(&b)
         || same_statement(&a, &b)
         || same_choice(gold, answer)
@@ -70,7 +76,8 @@ fn is_subject(gold: &str, answer: &str) -> bool {
     is_one_of(verb, "wins|won|did|does|has|have|will|finishes|finished|scored|was|is")
         && gold.len() >= 3
         && !standing::has_word(rest, standing::SENTENCE)
-        && !rest.split(' ').any(|word| matches!(word, "no" | "isnt" | "wrong" | "incorrect"))
+        && !rest.split(' ').any(|word| is_one_of(word, "no|isnt|wrong|incorrect"))
+        && !is_one_of(rest, "is false|is impossible|was false|was impossible")
         && rest.split(' ').count() <= 6
 }
 
@@ -169,13 +176,13 @@ fn choice(text: &str) -> Option<char> {
     let rest = rest.trim_start();
     let ends = is_text
         || rest.is_empty()
-        || rest.starts_with([')', '.', ':'])
+        || rest.starts_with([')', '.', ':']) && !rest.starts_with(")^")
         || (wrapped.is_some() && rest.starts_with('}'));
     let is_letter = |c: char| ('A'..='J').contains(&c.to_ascii_uppercase());
     (is_letter(letter)
         && ends
         && !names_choice(letter, rest)
-        && !denies(rest)
+        && !denies(rest.trim_start_matches("\\text"))
         && !(rest.len() > 6 && corrects(rest)))
     .then_some(letter)
 }
@@ -212,6 +219,9 @@ pub(super) fn statements(text: &str) -> Option<BTreeSet<char>> {
 
 /// Whether texts that could be read as a product or difference, and are none, are the same: words, ranges, cycles.
 pub(super) fn same_signs(gold: &str, answer: &str, is_value: impl Fn() -> bool) -> Option<bool> {
+    if differ_in_primes(gold, answer) {
+        return Some(false);
+    }
     let (a, b) = (cycles(gold), cycles(answer));
     if are_anagrams(gold, answer) || b.is_some() && (a.is_some() || is_value()) {
         return Some(a.is_some() && a == b);

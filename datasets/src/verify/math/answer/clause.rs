@@ -17,7 +17,7 @@ use super::super::words::{is_choice, opening};
 use super::courtesy::is_broken;
 use super::formula::closing;
 use super::numbers::{first_number, formula_at, only_value, with_unit};
-use super::remarks::{goes_on, remarks, trimmed};
+use super::remarks::{goes_on, is_range, remarks, trimmed};
 use super::restated::without_place;
 use super::sentences::choice;
 use super::{MAX_LINE, is_answer, is_integer, is_placeholder, is_value, offset_in};
@@ -363,7 +363,7 @@ fn first_expression(clause: &str) -> Option<&str> {
     ends.into_iter()
         .rev()
         .map(|at| (trimmed(&clause[..at]), &clause[at..]))
-        .find(|(before, rest)| is_value(before) && !goes_on(rest))
+        .find(|(before, rest)| is_value(before) && !goes_on(rest) && !is_range(rest))
         .map(|(before, _)| before)
 }
 

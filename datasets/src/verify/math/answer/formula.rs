@@ -2,7 +2,8 @@
 //! text a sign, a factor or an operator before the box.
 
 use super::super::super::tail;
-use super::super::scan::{are_digits, each, head, is_digit};
+use super::super::scan::{are_digits, each, head, holds, is_digit};
+use super::Found;
 
 /// Longest part of a formula on one side of a box.
 const MAX_SIDE: usize = 300;
@@ -20,6 +21,20 @@ pub(super) fn around<'a>(before: &'a str, after: &'a str) -> Option<(&'a str, &'
     let (left, right) = delimited(tail(before, MAX_SIDE), head(after, MAX_SIDE))?;
     let (start, depth) = last_break(left);
     Some((&left[start..], &right[..first_break(right, depth)]))
+}
+
+/// The left side of the equation whose last value is in a box: `m + n` of `$m + n = 12 + 7 = \boxed{19}$`. A list,
+/// words or another relation before the box make it the end of another statement: `2x = 10, x = \boxed{5}`.
+pub(in super::super) fn left_side<'a>(text: &'a str, found: &Found<'_>) -> Option<&'a str> {
+    const OTHERS: &str = ",|;|<|>|&|\\\\|\n|≈|→|⇒|\\approx|\\to |\\implies|\\iff|arrow|\\text|\\mathrm|\\le |\
+        \\leq|\\ge |\\geq|\\ne";
+    (text.get(found.span.clone())? == found.text && !found.text.contains(',')).then_some(())?;
+    let before = text[..found.span.start].trim_end().strip_suffix("\\boxed{")?;
+    let chain = tail(before.trim_end().strip_suffix('=')?, MAX_SIDE);
+    let opened = ["$", "\\(", "\\["].iter();
+    let start = opened.filter_map(|open| Some(chain.rfind(open)? + open.len())).max()?;
+    let chain = &chain[start..];
+    if holds(chain, OTHERS) { None } else { chain.split('=').next() }
 }
 
 /// What stands around a box between the marks of its formula.

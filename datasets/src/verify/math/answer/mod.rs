@@ -24,7 +24,7 @@ mod restated;
 mod scope;
 mod sentences;
 
-use super::scan::{are_digits, has_digits, holds, pattern, without};
+use super::scan::{are_digits, begins, has_digits, holds, is_one_of, pattern, without};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -41,6 +41,7 @@ pub(crate) use boxes::last_box;
 pub(super) use courtesy::is_refusal;
 pub(super) use flexible::answer as unmarked;
 pub(crate) use formula::closing;
+pub(super) use formula::left_side;
 pub use found::{Found, Location, Rule};
 pub(super) use parts::same_parts;
 pub(super) use phrase::says_how;
@@ -282,8 +283,16 @@ pub(super) fn is_value(text: &str) -> bool {
 }
 
 fn has_words(answer: &Answer) -> bool {
+    // A value and where it is taken are no list: "42, attained at x = 3".
+    let is_place = |item: &Answer| {
+        matches!(item, Answer::Chain(sides, _)
+            if matches!(&sides[0], Answer::Words(words) if begins_place(words)))
+    };
     match answer {
         Answer::Words(_) => true,
+        Answer::List(items) if matches!(items[0], Answer::Value(_) | Answer::Marked(..)) => {
+            items.iter().any(|item| has_words(item) || is_place(item))
+        }
         Answer::Tuple(_, items, _)
         | Answer::Set(items)
         | Answer::List(items)
@@ -293,6 +302,17 @@ fn has_words(answer: &Answer) -> bool {
         Answer::Member(_, set) => has_words(set),
         _ => false,
     }
+}
+
+/// Whether words before an equation say where a value is taken: "attained at x", but not "perimeter".
+fn begins_place(words: &str) -> bool {
+    const BEGINNINGS: &str = "attained|achieved|reached|obtained|taken|occurs|occurring|at|when|where|if|since|as|\
+        using|equality";
+    let words = words.trim_start_matches([' ', '~']);
+    let (first, rest) = words.split_once([' ', '~']).unwrap_or((words, ""));
+    is_one_of(first, BEGINNINGS)
+        || first == "for" && rest.trim().len() == 1
+        || first == "with" && (rest.trim().len() == 1 || begins(rest.trim_start(), "equality"))
 }
 
 /// Whether a text in the place of an answer only stands for one: `...`, `your answer`.

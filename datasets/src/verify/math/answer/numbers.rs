@@ -8,6 +8,7 @@ use super::super::scan::{
 use super::super::spelled::scale;
 use super::super::standing::{self, is_asked, is_bound, is_denied, is_unstated};
 use super::super::units::{conversion, is_unit};
+use super::remarks::is_range;
 use super::sentences::last_sentence;
 use super::{MAX_WHOLE, Rule, is_answer, offset_in, worded};
 
@@ -193,6 +194,7 @@ pub(in super::super) fn only_value(clause: &str) -> Option<&str> {
         // "53 to 56" is a range.
         if past(clause[end..].trim_start(), "to |bis |à |hasta ")
             .is_some_and(|next| next.trim_start().starts_with(is_digit))
+            || is_range(&clause[end..])
         {
             return None;
         }

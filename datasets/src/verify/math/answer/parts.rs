@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
-use super::super::scan::{holds, is_digit, pattern};
+use super::super::scan::{holds, is_digit, pattern, without};
 use super::super::{Mode, Outcome, equality};
 use super::scope::searched;
-use super::{all_boxes, find, is_value};
+use super::{Found, Rule, all_boxes, find, is_value};
 
 /// Labels, and the names that may stand before a colon.
 const LABELS: &str =
     r"\{? *(?:\(([a-h]|i{1,3}|i?v|[1-9])\)|\b([a-h]|i{1,3}|i?v|[1-9])\)) *\}?[ :]*";
+/// The same in brackets alone, where the first one has them: `3)` of `(1) (-1, 3)` is no label.
+const BRACKETED: &str = r"\{? *\(([a-h]|i{1,3}|i?v|[1-9])\) *\}?[ :]*";
 const NAMES: &str = r"\{? *\b([a-zA-ZÀ-ɏЀ-ӿ]{2,}) *\}? *: *\}?|\{? *\b(max|min|mean|median|mode|range|largest|smallest|greatest) *\}?[ =]*\}?|\{? *\b([a-zA-ZÀ-ɏЀ-ӿ]{2,}) *\}? *\b(?:has|have|is|are|was|gets|got|costs?)\b *\}?";
 /// Between a label and its value.
 const LINKS: &str = r"^(?:[ ,:=}*]|\\ |\b(?:has|have|is|are|was|gets|got|costs?)\b)*";
@@ -22,13 +24,14 @@ fn bare(text: &str) -> String {
         ["\\textbf", "\\text", "\\mathrm", "\\qquad", "\\quad", "\\,", "\\;", "\\ ", "**", "$"];
     let text = text.replace("\\max", "max").replace("\\min", "min");
     let text = text.replace("maximum", "max").replace("minimum", "min");
+    let text = text.replace('（', "(").replace('）', ")").replace('；', ";");
     marks.iter().fold(text, |text, mark| text.replace(mark, " "))
 }
 
 /// The labels and values of a gold answer in parts; none where it is no such answer.
 fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
     const MAX_BYTES: usize = 400;
-    let may_be = text.contains(')')
+    let may_be = text.contains([')', '）'])
         || text.contains(':') && !text.starts_with(is_digit)
         || holds(
             text,
@@ -37,38 +40,35 @@ fn of_gold(text: &str) -> Option<Vec<(String, String)>> {
     (may_be && text.len() <= MAX_BYTES).then_some(())?;
     let text = bare(text);
     let text = text.trim();
-    [(pattern!(LABELS), false), (pattern!(NAMES), true)].into_iter().find_map(
-        |(table, are_names)| {
-            let found: Vec<_> = table.captures_iter(text).collect();
-            let label = |at: usize| {
-                (1..4).find_map(|group| found[at].get(group)).map_or("", |name| name.as_str())
+    let labels = if text.starts_with('(') { pattern!(BRACKETED) } else { pattern!(LABELS) };
+    [(labels, false), (pattern!(NAMES), true)].into_iter().find_map(|(table, are_names)| {
+        let found: Vec<_> = table.captures_iter(text).collect();
+        let label = |at: usize| {
+            (1..4).find_map(|group| found[at].get(group)).map_or("", |name| name.as_str())
+        };
+        let labels: Vec<String> = (0..found.len()).map(|at| label(at).to_owned()).collect();
+        let in_order = |run: &&str| {
+            let each: Vec<&str> = if run.contains(' ') {
+                run.split(' ').collect()
+            } else {
+                run.split("").skip(1).collect()
             };
-            let labels: Vec<String> = (0..found.len()).map(|at| label(at).to_owned()).collect();
-            let in_order = |run: &&str| {
-                let each: Vec<&str> = if run.contains(' ') {
-                    run.split(' ').collect()
-                } else {
-                    run.split("").skip(1).collect()
-                };
-                each.len() >= labels.len() && labels.iter().zip(each).all(|(a, b)| a == b)
-            };
-            let differ = (0..labels.len()).all(|at| !labels[..at].contains(&labels[at]));
-            let is_run = if are_names { differ } else { RUNS.iter().any(in_order) };
-            (labels.len() > 1 && is_run && found[0].get(0)?.start() == 0).then_some(())?;
-            let ends =
-                found[1..].iter().filter_map(|next| Some(next.get(0)?.start())).chain([text.len()]);
-            let values = found
-                .iter()
-                .zip(ends)
-                .map(|(this, end)| Some(value(&text[this.get(0)?.end()..end])));
-            let values: Vec<String> = values.collect::<Option<_>>()?;
-            // Without a colon a name may be one of a function.
-            let is_named = |at: usize| found[at].get(1).is_some() || is_value(&values[at]);
-            (0..values.len())
-                .all(|at| !values[at].is_empty() && (!are_names || is_named(at)))
-                .then(|| labels.into_iter().zip(values).collect())
-        },
-    )
+            each.len() >= labels.len() && labels.iter().zip(each).all(|(a, b)| a == b)
+        };
+        let differ = (0..labels.len()).all(|at| !labels[..at].contains(&labels[at]));
+        let is_run = if are_names { differ } else { RUNS.iter().any(in_order) };
+        (labels.len() > 1 && is_run && found[0].get(0)?.start() == 0).then_some(())?;
+        let ends =
+            found[1..].iter().filter_map(|next| Some(next.get(0)?.start())).chain([text.len()]);
+        let values =
+            found.iter().zip(ends).map(|(this, end)| Some(value(&text[this.get(0)?.end()..end])));
+        let values: Vec<String> = values.collect::<Option<_>>()?;
+        // Without a colon a name may be one of a function.
+        let is_named = |at: usize| found[at].get(1).is_some() || is_value(&values[at]);
+        (0..values.len())
+            .all(|at| !values[at].is_empty() && (!are_names || is_named(at)))
+            .then(|| labels.into_iter().zip(values).collect())
+    })
 }
 
 /// A value without the marks and links around it.
@@ -90,6 +90,17 @@ fn last_place(text: &str, label: &str) -> Option<Range<usize>> {
     let (text, label) = (text.to_ascii_lowercase(), &*label.to_ascii_lowercase());
     let is_name = label.chars().count() > 1 && !RUNS[2].contains(label);
     let is_apart = |text: Option<char>| text.is_none_or(|c| !c.is_alphanumeric());
+    // `1)` of `n(n+1)` is no label beside `(1)`.
+    let bracketed = format!("({label})");
+    let mut places = text.rmatch_indices(&bracketed).map(|(at, _)| at);
+    let first = places.find(|at| is_apart(text[..*at].chars().next_back()));
+    // `(1)` of an equation is none before the line `1) 7`.
+    let half = format!("{label})");
+    let is_own = |line: &str| without(line.trim_start(), "part ").starts_with(&half);
+    let is_label = |at: &usize| label.starts_with(is_digit) && !text[*at..].lines().any(is_own);
+    if let Some(at) = first.filter(is_label) {
+        return Some(at..at + bracketed.len());
+    }
     text.rmatch_indices(label).find_map(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + label.len()..]);
         let end = match is_name {
@@ -104,11 +115,16 @@ fn last_place(text: &str, label: &str) -> Option<Range<usize>> {
 /// one in its place; none where the gold answer is not in parts.
 pub(in super::super) fn same_parts(
     gold: &str,
-    found: &str,
+    answer: &Found<'_>,
     completion: &str,
     mode: Mode,
 ) -> Option<bool> {
     let gold = of_gold(gold)?;
+    let found = &*answer.text;
+    // The paragraph that an answer begins behind a phrase, which is found up to its first formula: `(1) 2；(2)
+    // $\sqrt3$`.
+    let begun = completion.get(answer.span.start..).filter(|_| answer.rule == Rule::Phrase);
+    let paragraph = begun.and_then(|text| text.split("\n\n").next());
     let is_same = |gold: &str, answer: &str| equality::compared(gold, answer).0 == Outcome::Correct;
     let completion = searched(completion);
     // In the strict mode a part of the completion needs a mark of its own.
@@ -124,6 +140,9 @@ pub(in super::super) fn same_parts(
                 || find(part, mode).is_some_and(|found| is_same(value, &found.text))
         }))
     };
+    if paragraph.is_some_and(|text| labelled(text, true) == Some(true)) {
+        return Some(true);
+    }
     let of_text = || labelled(completion, mode == Mode::Flexible);
     if let Some(is_same) = labelled(found, true).or_else(of_text) {
         return Some(is_same);

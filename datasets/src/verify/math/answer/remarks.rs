@@ -3,6 +3,7 @@
 use super::super::alphabet::is_function;
 use super::super::scan::{has_digits, is_one_of, past};
 use super::super::standing::{OR, RESTATED, is_relative, offers, without_reason};
+use super::super::units::is_unit;
 use super::{MAX_WHOLE, is_value};
 
 /// Words that begin a remark about an answer.
@@ -15,7 +16,8 @@ const AFTER_VALUES: &str =
 
 /// Whether the rest of a clause, up to a remark, names another value: `or 42`, `, 42`, `apples and $x$`.
 pub(super) fn goes_on(rest: &str) -> bool {
-    if offers(rest) || is_relative(rest) {
+    let is_point = || rest.split_whitespace().next().is_some_and(is_point);
+    if offers(rest) || is_relative(rest) || is_point() {
         return true;
     }
     let rest = remarks(rest).next().map_or(rest, |at| &rest[..at]);
@@ -103,6 +105,8 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
         "and" => (is_word(next_word) || next_word == "I") && is_after_value(),
         "or" => is_one_of(next_word, RESTATED),
         _ if matches!(word, "-" | "–" | "—" | "--") => is_word(next_word),
+        // `(3,4) (4,3)` are two points.
+        _ if previous.ends_with(')') && is_point(word) => false,
         _ if word.starts_with('(') => !bare.starts_with("mod") && is_after_value(),
         // "7 to 42" is a range.
         "to" if next.starts_with(|c: char| !c.is_alphabetic()) => false,
@@ -111,6 +115,23 @@ fn begins_remark(clause: &str, start: usize, word: &str, previous: &str) -> bool
         _ if previous.ends_with(':') && is_word(previous.trim_end_matches(':')) => is_after_value(),
         _ => is_word(bare) && previous.ends_with([',', ';', ':']) && is_after_value(),
     }
+}
+
+/// Whether a word is a point of numbers, or begins one.
+fn is_point(word: &str) -> bool {
+    let inner = word.strip_prefix('(').filter(|inner| inner.contains(','));
+    inner.is_some_and(|inner| inner.chars().all(|c| c.is_ascii_digit() || "-,./)".contains(c)))
+}
+
+/// Whether the unit of a number and the other end of a range follow it: " cm to 6 cm", but not " cm to 2 decimal
+/// places".
+pub(super) fn is_range(rest: &str) -> bool {
+    let is_end = |end: &str| {
+        let unit = end.trim_start_matches(|c: char| c.is_ascii_digit() || ".,$-".contains(c));
+        unit.len() < end.len() && (unit.is_empty() || is_unit(unit.trim()))
+    };
+    let range = rest.trim_start().split_once(" to ");
+    range.is_some_and(|(unit, end)| is_unit(unit) && is_end(end))
 }
 
 pub(super) fn trimmed(text: &str) -> &str {

@@ -24,7 +24,7 @@ const NOTES: &str = "scratch|plan|planning|inner_thoughts|thoughts|critique|note
     analysis|draft|verification";
 
 /// What a next question is called, before its number and a colon.
-const QUESTIONS: &str = "question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目|問題|質問|\
+const QUESTIONS: &str = "next problem|here's another problem|here is another problem|let's try another problem|question|problem|q|exercise|human|user|instruction|input|example|task|prompt|query|问题|题目|問題|質問|\
     习题|질문|문제|pregunta|problema|ejercicio|pergunta|questão|exercício|domanda|esercizio|exercice|problème|frage|\
     aufgabe|вопрос|задача|vraag|opgave|soru|soal|câu|câu hỏi|bài|bài toán|swali|zadanie|pytanie|السؤال|سؤال|\
     প্রশ্ন|प्रश्न|सवाल|คำถาม|โจทย์";

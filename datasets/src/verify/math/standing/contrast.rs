@@ -117,6 +117,8 @@ pub(in super::super) fn stated<'a>(verb: &str, text: &'a str) -> Option<&'a str>
                 "correct|right|true|valid|possible|included|inclusive|более|менее|больше|меньше",
             );
         !is_verdict
+            // `a \not\equiv b`
+            && !text[..found.start].ends_with('\\')
             && (!word.starts_with(char::is_alphabetic)
                 || word.is_ascii() && !behind.starts_with(char::is_lowercase)
                 || !behind.starts_with(char::is_alphabetic))

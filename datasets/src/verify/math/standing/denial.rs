@@ -46,10 +46,10 @@ tables! {
     DENIAL: "(?:没有|不[会可能应该]*[是为等于]*|并非|[绝并]不是|不选|而非|ليس|لا يساوي|(?:^|[^a-z0-9à-ɏа-я])(?:not(?: quite| exactly)?|(?:is|was)n['’]?t|never|except|any of|(?:wrong|incorrect|false|naive|tempting|(?:a|one|another) possible) (?:answer|\
     guess|value|result|solution) (?:is|was|would be|might be)|(?:first|old|initial|previous|original|earlier) \
     (?:answer|guess|value|result|attempt) (?:was|had been)|if (?:you|one|anybody|someone|they) (?:gets?|got|has|have|\
-    wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|rather than|instead \
-    of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|fail(?:s|ed)? to \
-    (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|(?:by no means|in no way|\
-    under no circumstances)(?: \\w+){0,5}|\\\\neq?|≠|statt|anstatt|au \
+    wrote|answers?|answered)|(?:cannot|can['’]?t|couldn['’]?t|not) be|not equal(?: to)?|neither|nor|rather than|\
+    instead of|other than|(?:do|does|did|has|is|was)(?:n['’]?t| not) (?:have|equal|get|give|make|cost|need)|\
+    fail(?:s|ed)? to (?:be|equal|reach|give|get|have|make)|never (?:be|equals?|reach(?:es)?|gives?|makes?)|\
+    (?:by no means|in no way|under no circumstances)(?: \\w+){0,5}|\\\\neq?|≠|statt|anstatt|au \
     lieu de|en lugar de|en vez de|em vez de|invece di|вместо|in plaats van|zamiast|(?:et )?non(?: pas)?|(?:y|e) \
     n[oã]o?|pas(?: du tout| [a-zà-ÿ]+ment)?|n[aã]o|as opposed to|nicht(?: gleich)?|kein[a-z]*|keineswegs|niemals|\
     niet|geen|nooit|\
@@ -295,7 +295,8 @@ pub(in super::super) fn denies(rest: &str) -> bool {
     let next = words.find(|word| !is_filler(word)).unwrap_or_default();
     const VERBS: &str = "is|was|are|has|can|must|cannot|does|would|should|could|were";
     const FALSE: &str = "extraneous|spurious|not|wrong|incorrect|false|eliminated|excluded|ruled|impossible|too|my|mistaken|misguided|\
-        inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved";
+        inadmissible|invalid|absurd|nonsense|untrue|unacceptable|refuted|rejected|discarded|disproved|lie|decoy|\
+        distractor";
     const ALONE: &str =
         "isn't|cannot|can't|wasn't|doesn't|eliminated|wrong|fails|错误|incorrect|olamaz|değil";
     is_one_of(verb, ALONE)

@@ -104,7 +104,12 @@ const DOUBTING: &str = "(?:^|[.!?)}$\\n] *|[-–—] *)(?:(?:re)?start(?:ing)? (
     corrected |revised )?answer(?: to the (?:problem|question))?(?:\\*\\*)? ?(?:is|should be|must be|:)|\\bthe \
     (?:question|problem) (?:asks|asked|wants)\\b|\\bwe (?:need|want) the\\b|\\badding the\\b|\\b(?:the|a) (?:correct|\
     right|true|actual|proper) (?:\\w+ ){0,3}(?:is|was|are|should be|would be)|(?:^|[.;!?)}$\\n] *)\
-    alternatively[,:]? (?:(?:it|the answer) (?:could|may|might) (?:also )?be )?[$]?-?[0-9]+[$]?[.!\\n]*$";
+    (?:alternatively[,:]?|another possible (?:answer|value) is) (?:(?:it|the answer) (?:could|may|might) (?:also )?be \
+    )?[$]?-?[0-9]+[$]?[.!\\n]*$";
+
+/// Begin a sentence that is another value.
+const GUESSES: &str = "Alternatively, |Alternatively: |Alternatively |Another possible answer is |\
+    Another possible value is ";
 
 /// Tables for what follows a mark.
 static BEHIND: LazyLock<Group> =
@@ -279,7 +284,7 @@ pub(in super::super) fn withdrawn<'a>(text: &'a str, mark: &Found<'_>) -> Option
         let lead = DOUBT.find(last()).map_or(0, |lead| lead.end);
         let value = last()[lead..].trim_matches([' ', ',', ':', '$', ')', '!', '*']);
         let value = without(value, "be |read |should read ");
-        let value = past(last(), "Alternatively, |Alternatively: |Alternatively ").unwrap_or(value);
+        let value = past(last(), GUESSES).unwrap_or(value);
         let given = is_value(value).then_some(Some(value));
         if let Some(given) = given.or_else(|| asked(last())) {
             return given;
