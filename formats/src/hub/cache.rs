@@ -164,11 +164,11 @@ impl Folder {
             path.is_file() && to.is_ok_and(|to| to.file_name() == blob.file_name())
         };
         if !names_it() {
-            drop(std::fs::remove_file(&path));
-            let made = point(&path, &blob, file.split('/').count() + 1);
-            // Another process may have made it meanwhile.
-            made.or_else(|error| if names_it() { Ok(()) } else { Err(error) })
-                .with_context(describe)?;
+            // In one step, since other processes may do the same.
+            let depth = file.split('/').count() + 1;
+            let made = tempfile::Builder::new().make_in(parent, |at| point(at, &blob, depth));
+            let made = made.and_then(|made| Ok(made.into_temp_path().persist(&path)?));
+            made.with_context(describe)?;
         }
         self.name_commit(commit)?;
         Ok(path)
