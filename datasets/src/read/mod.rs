@@ -57,8 +57,8 @@ pub(crate) use gold_value::is_same;
 pub use gold_value::why_no_gold;
 pub use json::with_long_numbers;
 pub use judgement::{VERDICTS, said};
+use known_columns::list;
 pub use known_columns::{ANSWERS, SOLUTIONS};
-use known_columns::{CONVERSATIONS, list};
 pub use names::words;
 pub use no_answers::{other_kind, why_no_answer};
 pub use records::{Records as ParquetRecords, records as parquet_records};
@@ -169,19 +169,8 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     if rows.is_empty() {
         return Ok(dataset);
     }
-    // A chat that is found by itself is read the same where it is named.
-    let unnamed = Columns { prompt: None, ..columns.clone() };
-    let chat = columns.prompt.as_deref().filter(|name| CONVERSATIONS.contains(name));
-    let found = chat.and_then(|_| Layout::detect(path, &rows, &unnamed).ok());
-    let found = found.filter(|layout| layout.question.column() == chat);
-    let (layout, columns) = match found {
-        Some(layout) => (layout, &unnamed),
-        None => {
-            let layout = Layout::detect(path, &rows, columns)
-                .map_err(|error| countdown::mistake(&rows[0], files, columns).unwrap_or(error))?;
-            (layout, columns)
-        }
-    };
+    let layout = Layout::detect(path, &rows, columns)
+        .map_err(|error| countdown::mistake(&rows[0], files, columns).unwrap_or(error))?;
     let unused =
         layout.unused(&rows, columns.purpose) + &layout.unlearned_chats(&rows, columns.purpose);
     dataset
