@@ -16,8 +16,8 @@ use crate::verify::short;
 const GOLDS: [&str; 10] =
     list("gt|gts|gold|golden|truth|truths|groundtruth|reference|ref|expected");
 /// Words that say the same before a word for an answer.
-const SURE: [&str; 11] =
-    list("correct|final|true|real|std|standard|numeric|numerical|verified|possible|official");
+const SURE: [&str; 10] =
+    list("correct|final|true|real|std|standard|numeric|numerical|verified|possible");
 /// Words for answers.
 const ANSWERS_OF: [&str; 10] =
     list("answer|answers|ans|solution|solutions|value|val|output|result|text");
@@ -28,8 +28,6 @@ const MAYBE: [&str; 10] = list(
     "ans|answer value|answer val|answer str|answer text|answer key|parsed answer|extracted answer|\
     solution answer|original answer",
 );
-/// Those of them that are the gold answer in another form, where they stand beside one.
-const OTHER_FORMS: [&str; 5] = list("ans|answer value|answer val|answer str|answer text");
 /// Words of the names of columns with what somebody answered.
 const ATTEMPTS: [&str; 16] = list(
     "answer|ans|solution|response|output|completion|generation|attempt|prediction|pred|predicted|reply|candidate|\
@@ -108,11 +106,6 @@ pub(super) fn says_gold(name: &str) -> bool {
     let words = words(name);
     let says = |word: &String| [&GOLDS[..], &SURE].iter().any(|list| list.contains(&&**word));
     words.iter().any(|word| says(word) && word != "final")
-}
-
-/// Whether it is that of a gold answer in another form: `ans`, `answer_value`.
-pub(super) fn is_other_form(name: &str) -> bool {
-    OTHER_FORMS.contains(&&*words(name).join(" "))
 }
 
 /// Whether it says that its column holds what somebody answered: `model_output`, `attempts_2`, `generated_text`.
