@@ -21,9 +21,8 @@ const OF_COMPLETIONS: [&str; 4] = ["status", "success", "solved", LABEL];
 const LABEL: &str = "label";
 
 /// Words of the names of other columns with verdicts: on a solution, on a completion, and on what is wrong.
-const GOOD: [&str; 13] = list(
-    "accepted|valid|validated|validity|verified|verify|verifier|verification|correct|correctness|right|verdict|\
-    judgement",
+const GOOD: [&str; 12] = list(
+    "accepted|valid|validated|validity|verified|verify|verification|correct|correctness|right|verdict|judgement",
 );
 const GOOD_OF_COMPLETIONS: [&str; 14] = [
     "passed", "match", "matches", "matched", "equal", "check", "checked", "graded", "grade",
@@ -31,7 +30,8 @@ const GOOD_OF_COMPLETIONS: [&str; 14] = [
 ];
 const BAD: [&str; 6] = ["wrong", "incorrect", "invalid", "error", "truncated", "failed"];
 /// Words that make something else of a name.
-const UNSURE: [&str; 12] = list("no|not|num|n|count|rate|ratio|fraction|type|message|id|name");
+const UNSURE: [&str; 10] =
+    ["no", "not", "num", "n", "count", "rate", "ratio", "fraction", "type", "message"];
 /// Columns that say why a completion ended.
 const REASONS: [&str; 2] = ["finish_reason", "stop_reason"];
 

@@ -5,8 +5,10 @@ use serde_json::Value;
 use super::better_answer::{REFERENCES, WEAK_ANSWERS, are_numbers, marks_others, text_of_index};
 use super::choice_columns::{ChoiceColumns, is_empty};
 use super::choices::ChoiceLayout;
-use super::judgement;
-use super::known_columns::{ANSWERS, CONTEXTS, CONVERSATIONS, QUESTIONS, SOLUTIONS, SYSTEMS};
+use super::judgement::{self, Judged};
+use super::known_columns::{
+    ANSWERS, COMPLETIONS, CONTEXTS, CONVERSATIONS, QUESTIONS, SOLUTIONS, SYSTEMS,
+};
 use super::no_answers::{
     are_classes, may_be_absent, may_be_unknown, other_kind, step_labels, without_answer,
 };
@@ -100,7 +102,30 @@ impl Layout {
         let mut layout =
             Self { question, answer, choices, solution, judgement, verdicts, is_unknown_answer };
         layout.solution = layout.solution_beside(rows, columns);
-        layout.find_verdicts(rows, columns);
+        let is_completion = match &layout.answer {
+            AnswerColumn::Worked(name) => COMPLETIONS.contains(&name.as_str()),
+            _ => {
+                let is_other = |name: &String| !SOLUTIONS.contains(&name.as_str());
+                layout.solution.as_ref().is_some_and(is_other)
+                    || COMPLETIONS.into_iter().any(|name| is_filled(rows, name))
+            }
+        };
+        let of = match (is_completion, layout.question.is_conversation()) {
+            (_, true) => Judged::Conversation,
+            (true, false) => Judged::Completion,
+            (false, false) => Judged::Solution,
+        };
+        let is_judged = match &layout.answer {
+            _ if named.is_some() => false,
+            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => true,
+            AnswerColumn::Absent => false,
+            // What is learned is a completion beside its gold answer.
+            AnswerColumn::Exact(_) => columns.purpose == Purpose::Imitate && of != Judged::Solution,
+        };
+        if is_judged {
+            layout.judgement = judgement::column(rows, of);
+            layout.verdicts = judgement::named(rows, of);
+        }
         Ok(layout)
     }
 
@@ -162,6 +187,11 @@ impl QuestionColumns {
                 "no prompt column found; there is: {}. Name it with --prompt-column",
                 first.names()
             ),
+        // What `sft` is to learn, unless the question has a text that the chat may lack.
+        let is_learned = columns.purpose == Purpose::Imitate && columns.answer.is_none();
+        let is_learned = is_learned && context.is_none() && !CONVERSATIONS.contains(&question);
+        let chat = is_learned.then(|| answered_chat(rows, question)).flatten();
+        let question = chat.unwrap_or(question);
         })?;
         refuse_two_questions(first, question)?;
         refuse_parts(rows, question)?;
@@ -187,11 +217,6 @@ impl QuestionColumns {
                 |name: &&str| *name != question && names::is_context(name) && has_text(name);
             names.find(|name| !is_ready && is_context(name))
         });
-        // What `sft` is to learn, unless the question has a text that the chat may lack.
-        let is_learned = columns.purpose == Purpose::Imitate && columns.answer.is_none();
-        let is_learned = is_learned && context.is_none() && !CONVERSATIONS.contains(&question);
-        let chat = is_learned.then(|| answered_chat(rows, question)).flatten();
-        let question = chat.unwrap_or(question);
         if let Some(context) = context {
             refuse_context(rows, question, context)?;
             refuse_second_context(rows, question, context)?;

@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::gold_value::{self, Gold, comes_to, has_mark, plain};
-use super::judgement::Judged;
-use super::known_columns::{COMPLETIONS, SOLUTIONS, list};
+use super::gold_value::{Gold, comes_to, has_mark, plain};
+use super::known_columns::{SOLUTIONS, list};
 use super::layout::{AnswerColumn, Layout, is_filled, last_turn};
 use super::problem::named;
 use super::{Columns, Purpose, Row, chat, judgement, names, nested};
@@ -132,76 +131,6 @@ impl Layout {
         };
         let turn = last_turn(row, &self.question);
         turn.zip(self.question.column()).or_else(of_column)
-    }
-
-    /// Finds the columns that say whether the worked solutions are correct, unless the user names the answers.
-    pub(super) fn find_verdicts(&mut self, rows: &[Row], columns: &Columns) {
-        let is_completion = match &self.answer {
-            AnswerColumn::Worked(name) => COMPLETIONS.contains(&name.as_str()),
-            _ => {
-                let is_other = |name: &String| !SOLUTIONS.contains(&name.as_str());
-                self.solution.as_ref().is_some_and(is_other)
-                    || COMPLETIONS.into_iter().any(|name| is_filled(rows, name))
-            }
-        };
-        let of = match (is_completion, self.question.is_conversation()) {
-            (_, true) => Judged::Conversation,
-            (true, false) => Judged::Completion,
-            (false, false) => Judged::Solution,
-        };
-        let is_alone = self.are_worked_answers(rows, columns.purpose);
-        let is_judged = match &self.answer {
-            _ if columns.answer.is_some() => false,
-            AnswerColumn::Worked(_) | AnswerColumn::LastTurn => true,
-            AnswerColumn::Absent => false,
-            // What is learned is a completion beside its gold answer.
-            AnswerColumn::Exact(_) => {
-                is_alone || columns.purpose == Purpose::Imitate && of != Judged::Solution
-            }
-        };
-        if !is_judged {
-            return;
-        }
-        // Beside answers a fraction may say how hard a problem is.
-        let has_fraction = |column: &str| {
-            let number = |row: &Row| row.values.get(column).and_then(Value::as_f64);
-            rows.iter().filter_map(number).any(|number| number.fract() != 0.0)
-        };
-        self.judgement =
-            judgement::column(rows, of).filter(|column| !is_alone || !has_fraction(column));
-        self.verdicts = judgement::named(rows, of);
-    }
-
-    /// Whether the answers are worked solutions, on which a verdict of their rows is: no other text of a row may be
-    /// what was judged.
-    fn are_worked_answers(&self, rows: &[Row], purpose: Purpose) -> bool {
-        let AnswerColumn::Exact(column) = &self.answer else { return false };
-        let is_free = self.choices.is_none()
-            && self.solution.is_none()
-            && !self.question.is_conversation()
-            && !names::says_gold(column);
-        let is_other =
-            |name: &String| name != column && names::is_attempt(name) && is_filled(rows, name);
-        // Nor a list of what was sampled.
-        let is_text = |item: &Value| item.is_string() || item.is_array();
-        let is_list = |value: &Value| value.as_array().is_some_and(|all| all.iter().any(is_text));
-        let is_worked = |row: &Row| {
-            let text = row.text(column).filter(|text| !text.trim().is_empty())?;
-            let count = |text: &str| text.split_whitespace().count();
-            let is_longer = match gold_value::worked(text) {
-                Gold::Answer(gold) => count(text) >= count(&gold) + MORE_WORDS,
-                Gold::Missing { .. } => {
-                    purpose == Purpose::Imitate && count(text) >= 2 * MORE_WORDS
-                }
-            };
-            Some(has_mark(text) || is_longer)
-        };
-        let worked: Vec<bool> = rows.iter().filter_map(is_worked).take(COMPARED).collect();
-        is_free
-            && 2 * worked.iter().filter(|is_worked| **is_worked).count() > worked.len()
-            && !rows.first().is_some_and(|row| {
-                row.values.iter().any(|(name, value)| is_other(name) || is_list(value))
-            })
     }
 
     /// Whether a row says that its worked solution is incorrect.

@@ -28,11 +28,6 @@ const MAYBE: [&str; 10] = list(
     "ans|answer value|answer val|answer str|answer text|answer key|parsed answer|extracted answer|\
     solution answer|original answer",
 );
-/// Words of the names of columns with what somebody answered.
-const ATTEMPTS: [&str; 16] = list(
-    "answer|ans|solution|response|output|completion|generation|attempt|prediction|pred|predicted|reply|candidate|\
-    guess|resp|sample",
-);
 /// The same of any pair of a key and a value: compared with others, and never taken.
 const BARE: [&str; 2] = ["key", "value"];
 /// Words of the names of columns that say which choice is right; and those that may stand beside them.
@@ -99,21 +94,6 @@ fn may_be_gold(name: &str) -> bool {
     let joined = words.join(" ");
     let is_label = joined.ends_with(" label") && is_gold(&joined.replace("label", "answer"));
     is_label || MAYBE.contains(&&*joined) || BARE.contains(&&*joined)
-}
-
-/// Whether it says that its column is known to be correct: `expected_answer`, and not `answer`.
-pub(super) fn says_gold(name: &str) -> bool {
-    let words = words(name);
-    let says = |word: &String| [&GOLDS[..], &SURE].iter().any(|list| list.contains(&&**word));
-    words.iter().any(|word| says(word) && word != "final")
-}
-
-/// Whether it says that its column holds what somebody answered: `model_output`, `attempts_2`, `generated_text`.
-pub(super) fn is_attempt(name: &str) -> bool {
-    let words = words(name);
-    let mut bare = words.iter().map(|word| word.trim_end_matches(|c: char| c.is_ascii_digit()));
-    let last = bare.rfind(|word| !word.is_empty() && *word != "text").unwrap_or_default();
-    ATTEMPTS.contains(&last.strip_suffix('s').unwrap_or(last)) || last == "generated"
 }
 
 /// Whether a name says that its column holds a text that the question is about.
