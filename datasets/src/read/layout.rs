@@ -13,8 +13,8 @@ use super::no_answers::{
     are_classes, may_be_absent, may_be_unknown, other_kind, step_labels, without_answer,
 };
 use super::second_question::{
-    answered_chat, refuse_context, refuse_no_text, refuse_parts, refuse_second_context,
-    refuse_two_questions, whole_chat,
+    refuse_context, refuse_no_text, refuse_parts, refuse_second_context, refuse_two_questions,
+    whole_chat,
 };
 use super::{Columns, Purpose, Row, chat, gold_value, names, nested, variables};
 use crate::{DataError, Result};
@@ -187,11 +187,6 @@ impl QuestionColumns {
                 "no prompt column found; there is: {}. Name it with --prompt-column",
                 first.names()
             ),
-        // What `sft` is to learn, unless the question has a text that the chat may lack.
-        let is_learned = columns.purpose == Purpose::Imitate && columns.answer.is_none();
-        let is_learned = is_learned && context.is_none() && !CONVERSATIONS.contains(&question);
-        let chat = is_learned.then(|| answered_chat(rows, question)).flatten();
-        let question = chat.unwrap_or(question);
         })?;
         refuse_two_questions(first, question)?;
         refuse_parts(rows, question)?;
@@ -336,9 +331,7 @@ impl AnswerColumn {
         if let Some(name) = REFERENCES.into_iter().find(|name| is_filled(rows, name)) {
             return Ok(Self::Exact(name.into()));
         }
-        // Preferences and tests may stand beside what is learned; a label may call it bad.
-        let is_learned = is_learned && ["label", "labels"].iter().all(|it| !is_used(rows, it));
-        if let Some(kind) = other_kind(&first.values).filter(|_| !is_learned) {
+        if let Some(kind) = other_kind(&first.values) {
             return Err(format!("no answer column found: {kind}"));
         }
         if let Some(name) = names::gold(rows) {
@@ -358,7 +351,8 @@ impl AnswerColumn {
             names::refuse_other(rows, column, taken)?;
             return Ok(Self::LastTurn);
         }
-        names::only(rows).map(Self::Exact).ok_or_else(|| without_answer(first, column))
+        let only = names::only(rows).map(Self::Exact);
+        only.ok_or_else(|| without_answer(first, column))
     }
 }
 

@@ -6,7 +6,7 @@ use super::choice_columns::is_empty;
 use super::gold_value::plain;
 use super::known_columns::{CONTEXTS, CONVERSATIONS};
 use super::layout::is_filled;
-use super::{LOOKED_AT, Row, chat, names};
+use super::{Row, chat, names};
 use tealight_core::Message;
 use tealight_core::display::one_spaced;
 
@@ -71,26 +71,6 @@ pub(super) fn whole_chat<'r>(rows: &'r [Row], question: &str) -> Option<&'r str>
             && rows.iter().all(|row| is_whole(row, name))
     });
     names.find(|name| rows.iter().any(|row| asks_more(row, name)))
-}
-
-/// The column of chats that ask what the question's column asks and end, in most rows, with a turn of the assistant.
-pub(super) fn answered_chat(rows: &[Row], question: &str) -> Option<&'static str> {
-    let first = rows.first()?;
-    let asks = |row: &Row, name: &str| {
-        let own = asked(row, question);
-        !own.is_empty() && asked(row, name).contains(&own)
-    };
-    let is_answered = |name: &&str| {
-        let chat = |row: &&Row| row.values.get(*name).is_some_and(chat::is_chat);
-        let ends = |row: &&Row| row.values.get(*name).is_some_and(chat::ends_with_answer);
-        let looked = &rows[..rows.len().min(LOOKED_AT)];
-        let same = || looked.iter().filter(|row| asks(row, name)).count();
-        rows.iter().all(|row| chat(&row))
-            && 2 * rows.iter().filter(ends).count() > rows.len()
-            && 10 * same() >= 9 * looked.len()
-    };
-    let is_beside = |name: &&str| *name != question && first.values.contains_key(*name);
-    CONVERSATIONS.into_iter().filter(is_beside).find(is_answered)
 }
 
 /// Refuses parts of the question that are not read: a task beside its input, a list of texts beside a question.
