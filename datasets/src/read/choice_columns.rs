@@ -2,11 +2,9 @@
 //! right one and the wrong ones.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::choice_keys::Reading;
 use super::choices::{Choices, MOST, letter};
 use super::gold_value::plain;
 use super::known_columns::list;
@@ -31,8 +29,6 @@ const LISTS_OF_ANSWERS: [&str; 5] =
 const WORDS: [&str; 15] = list(
     "|opt|option|choice|answer|ans|candidate|alternative|alt|sol|ending|hypothesis|solution|c|op",
 );
-/// Those of them that hold choices where the gold answer is always the text of one.
-const PICKED: [&str; 4] = ["answer", "ans", "alternative", "alt"];
 /// Those of them that are choices without another word before them.
 const ALONE: [&str; 5] = ["sol", "solution", "hypothesis", "c", "op"];
 /// Longest text of a choice in such columns, in bytes.
@@ -107,23 +103,6 @@ impl ChoiceColumns {
                 )
             }
         }
-    }
-
-    /// Whether columns such as `answer_a` hold choices although the answers are texts: each row has one of several, and
-    /// not always in the same column, as the gold answer in other words would stand.
-    pub(super) fn are_picked(&self, rows: &[Row], key: &str) -> bool {
-        let Self::Each(columns) = self else { return false };
-        let mut words = names::words(&columns[0].1);
-        words.pop();
-        let word = words.pop().unwrap_or_default();
-        let picked = |row: &Row| {
-            let value = nested(&row.values, key)?;
-            self.choices(row)?.position(&value, Reading::Text)
-        };
-        let places: Option<BTreeSet<usize>> = rows.iter().map(picked).collect();
-        PICKED.contains(&&*word)
-            && columns.len() >= LEAST_LETTERS
-            && places.is_some_and(|places| places.len() > 1)
     }
 
     /// The choices of a row; none where it has none.

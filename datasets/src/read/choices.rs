@@ -170,11 +170,7 @@ impl ChoiceLayout {
         let Some(key) = key.or_else(|| keys(rows).into_iter().find(says)) else { return Ok(None) };
         for (columns, needs_index) in possible(rows) {
             let Ok(Some(found)) = Self::find(rows, columns, Some(key)) else { continue };
-            let is_unsure = |found: &Self| {
-                let is_text = needs_index && found.reading == Reading::Text;
-                is_text && !found.columns.are_picked(rows, key)
-            };
-            if found.as_ref().is_ok_and(is_unsure) {
+            if found.as_ref().is_ok_and(|found| needs_index && found.reading == Reading::Text) {
                 continue;
             }
             return found.map(Some);
