@@ -170,6 +170,10 @@ impl QuestionColumns {
             return Ok(Self::Template);
         }
         if let Some(name) = &columns.prompt {
+            // A conversation is read as where there is no other question.
+            if let Some(whole) = Self::conversation(rows, columns) {
+                return Ok(whole);
+            }
             let missing = name.split(',').find(|part| nested(&first.values, part).is_none());
             return match missing {
                 None => Ok(Self::Named(name.clone())),
@@ -231,10 +235,12 @@ impl QuestionColumns {
         })
     }
 
-    /// A column with a whole conversation, where the user named none.
+    /// A column with a whole conversation, where the user named no other.
     fn conversation(rows: &[Row], columns: &Columns) -> Option<Self> {
-        let is_open = columns.prompt.is_none() && columns.prompting.template.is_none();
-        let question = CONVERSATIONS.into_iter().find(|name| is_open && is_filled(rows, name))?;
+        let is_named = |name: &str| columns.prompt.as_deref().is_none_or(|named| named == name);
+        let is_open = |name: &str| columns.prompting.template.is_none() && is_named(name);
+        let mut chats = CONVERSATIONS.into_iter().filter(|name| is_open(name));
+        let question = chats.find(|name| is_filled(rows, name))?;
         let (context, system) = (None, None);
         Some(Self::Found { question: question.into(), context, system, has_input: false })
     }

@@ -171,13 +171,14 @@ pub(crate) fn open(files: &[PathBuf], columns: &Columns, limit: Option<usize>) -
     }
     let layout = Layout::detect(path, &rows, columns)
         .map_err(|error| countdown::mistake(&rows[0], files, columns).unwrap_or(error))?;
-    let unused = layout.unused(&rows, columns.purpose);
+    let unused =
+        layout.unused(&rows, columns.purpose) + &layout.unlearned_chats(&rows, columns.purpose);
     dataset
         .notes
         .push(layout.shown(columns.purpose) + &unused + &variables::note(&rows, &layout.question));
     dataset.notes.extend(lost.into_iter().flatten());
     if columns.answer.is_none() {
-    dataset.notes.extend(notes::of_commas(&rows, &layout));
+        dataset.notes.extend(notes::of_commas(&rows, &layout));
         dataset.notes.extend(better_answer::conflict(&layout, &rows));
     }
     rows.truncate(limit);

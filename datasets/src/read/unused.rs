@@ -8,7 +8,7 @@ use tealight_core::display::one_spaced;
 use super::choice_columns::is_empty;
 use super::gold_value::plain;
 use super::judgement::{self, VERDICTS};
-use super::known_columns::{ANSWERS, CONTEXTS, SOLUTIONS, list};
+use super::known_columns::{ANSWERS, CONTEXTS, CONVERSATIONS, SOLUTIONS, list};
 use super::layout::{AnswerColumn, Layout, QuestionColumns, is_filled, system_of};
 use super::second_question::{asked, unasked};
 use super::{LOOKED_AT, Purpose, Row, chat, names, right_choices, variables};
@@ -143,14 +143,40 @@ impl Layout {
 }
 
 impl Layout {
-    /// Whether what is learned has the texts of a column.
-    fn learns(&self, rows: &[Row], name: &str) -> bool {
-        let learned = |row: &Row| match &self.answer {
+    /// Chats that end with another turn of the assistant than what `sft` learns, in words for the user.
+    pub(super) fn unlearned_chats(&self, rows: &[Row], of: Purpose) -> String {
+        let is_found = matches!(self.question, QuestionColumns::Found { .. });
+        let used = [self.question.column(), self.answer.column()];
+        let is_other = |row: &Row, name: &str| {
+            let value = row.values.get(name).filter(|value| chat::ends_with_answer(value));
+            let turn = value.and_then(|value| chat::messages(value).ok()?.pop());
+            let learned = self.learned_text(row).unwrap_or_default();
+            // Turns that are not asked are named otherwise.
+            let asks = || asked(row, self.question.column().unwrap_or_default());
+            unasked(row, name, asks).is_empty()
+                && turn.is_some_and(|turn| !learned.contains(&one_spaced(&turn.content)))
+        };
+        let is_unlearned = |name: &&str| {
+            !used.contains(&Some(*name))
+                && rows.iter().take(LOOKED_AT).any(|row| is_other(row, name))
+        };
+        let is_asked = of == Purpose::Imitate && is_found;
+        let chats = CONVERSATIONS.into_iter().filter(|_| is_asked).filter(is_unlearned);
+        listed("chats that are not learned (--prompt-column learns one)", chats)
+    }
+
+    /// The worked text that is learned of a row, with one blank between its words.
+    fn learned_text(&self, row: &Row) -> Option<String> {
+        match &self.answer {
             AnswerColumn::Worked(column) => row.text(column).map(one_spaced),
             _ => self.text_beside(row).map(|(text, _)| one_spaced(&text)),
-        };
+        }
+    }
+
+    /// Whether what is learned has the texts of a column.
+    fn learns(&self, rows: &[Row], name: &str) -> bool {
         let has = |row: &Row, text: &str| {
-            learned(row).is_some_and(|learned| learned.contains(&one_spaced(text)))
+            self.learned_text(row).is_some_and(|learned| learned.contains(&one_spaced(text)))
         };
         rows.iter().take(LOOKED_AT).all(|row| row.text(name).is_none_or(|text| has(row, text)))
     }
