@@ -81,27 +81,32 @@ pub(crate) fn printed(text: &str) -> Option<Value> {
 }
 
 /// Classes of responses, and of what stands in them.
-const CLASSES: [&str; 13] = list(
+const CLASSES: [&str; 12] = list(
     "ChatCompletion|ChatCompletionMessage|Completion|Response|ModelResponse|AIMessage|GenerateContentResponse|\
-    RequestOutput|CompletionOutput|GenerationOutput|Choice|TextBlock|tensor",
+    RequestOutput|CompletionOutput|GenerationOutput|Choice|TextBlock",
 );
 
 /// Whether a text is a response, a part of one, or the message of the assistant, as Python shows it.
 pub(crate) fn is_of_python(text: &str) -> bool {
     let text = text.trim();
-    let class = text.split_once('(').filter(|_| text.ends_with(')'));
     let start = text.get(..200).unwrap_or(text);
     let marks = ["'choices': [", "'role': 'assistant'", "'text': ", "'generated_text': "];
-    class.is_some_and(|(class, _)| CLASSES.contains(&class))
+    has_class(text)
+        || text.starts_with("tensor([") && text.ends_with(')')
         || text.starts_with("{'") && marks.iter().any(|mark| start.contains(mark))
         // LangChain's.
         || text.starts_with("content='") && text.contains(" additional_kwargs={")
+}
+
+fn has_class(text: &str) -> bool {
+    let class = text.split_once('(').filter(|_| text.ends_with(')'));
+    class.is_some_and(|(class, _)| CLASSES.contains(&class))
 }
 
 /// Whether a text is a list of such objects as Python shows it, or an array of texts.
 pub(crate) fn is_list_of_python(text: &str) -> bool {
     let text = text.trim();
     let items = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
-    items.is_some_and(is_of_python)
-        || text.starts_with("array(['") && text.ends_with("dtype=object)")
+    // A list of tensors, or of objects without a class, may be the answer.
+    items.is_some_and(has_class) || text.starts_with("array(['") && text.ends_with("dtype=object)")
 }
