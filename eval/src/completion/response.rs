@@ -93,7 +93,7 @@ pub(crate) fn is_of_python(text: &str) -> bool {
     let marks = ["'choices': [", "'role': 'assistant'", "'text': ", "'generated_text': "];
     has_class(text)
         || text.starts_with("tensor([") && text.ends_with(')')
-        || text.starts_with("{'") && marks.iter().any(|mark| start.contains(mark))
+        || text.trim_start_matches('[').starts_with("{'") && marks.iter().any(|mark| start.contains(mark))
         // LangChain's.
         || text.starts_with("content='") && text.contains(" additional_kwargs={")
 }
