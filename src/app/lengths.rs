@@ -13,24 +13,18 @@ use tealight_nn::tokenizer::{HubTokenizer, Tokenizer};
 /// Most prompts that are read for a warning.
 const PROMPTS: usize = 64;
 
-/// Most tokens of a completion: what was asked for, which must fit beside every prompt, or what the context leaves
-/// beside the longest prompt, up to [`LENGTH`].
+/// Most tokens of a completion: what was asked for, or what the context leaves beside the longest prompt, up to
+/// [`LENGTH`].
 pub(crate) fn completion_length<'a>(
     requested: Option<usize>,
     datasets: impl IntoIterator<Item = &'a Dataset>,
     (tokenizer, context): (&HubTokenizer, usize),
 ) -> Result<usize> {
-    let mut longest = 0;
-    for dataset in datasets {
-        // One token is the least that makes sense.
-        let room = requested.unwrap_or(1);
-        let encoded = Encoded::all(&dataset.problems, tokenizer, context, room);
-        let encoded = encoded.with_context(|| dataset.name.clone())?;
-        longest = encoded.iter().map(|problem| problem.prompt.len()).fold(longest, usize::max);
-    }
     if let Some(requested) = requested {
         return Ok(requested);
     }
+    // With room for one token, which is the least that makes sense.
+    let longest = longest_prompt(datasets, 1, (tokenizer, context))?;
     let length = (context - longest).min(LENGTH);
     if length < LENGTH {
         tracing::info!(
@@ -40,6 +34,21 @@ pub(crate) fn completion_length<'a>(
         );
     }
     Ok(length)
+}
+
+/// Tokens of the longest prompt; each must leave room for `room` tokens in the context.
+pub(crate) fn longest_prompt<'a>(
+    datasets: impl IntoIterator<Item = &'a Dataset>,
+    room: usize,
+    (tokenizer, context): (&HubTokenizer, usize),
+) -> Result<usize> {
+    let mut longest = 0;
+    for dataset in datasets {
+        let encoded = Encoded::all(&dataset.problems, tokenizer, context, room);
+        let encoded = encoded.with_context(|| dataset.name.clone())?;
+        longest = encoded.iter().map(|problem| problem.prompt.len()).fold(longest, usize::max);
+    }
+    Ok(longest)
 }
 
 /// Leaves out the problems whose prompt and completion do not fit the context together, and says how many those are.

@@ -170,7 +170,7 @@ impl QuestionColumns {
             return Ok(Self::Template);
         }
         if let Some(name) = &columns.prompt {
-            // A conversation is read as where there is no other question.
+            // As one that is found by itself.
             if let Some(whole) = Self::conversation(rows, columns) {
                 return Ok(whole);
             }

@@ -78,15 +78,18 @@ impl Engine {
         }
     }
 
-    /// Most tokens of a completion, unless `requested`.
+    /// Most tokens of a completion. What was `requested` must fit beside every prompt.
     pub(super) fn completion_length<'a>(
         &self,
         requested: Option<usize>,
         datasets: impl IntoIterator<Item = &'a Dataset>,
     ) -> Result<usize> {
-        match self.tokenizer_and_context() {
-            None => Ok(requested.unwrap_or(LENGTH)),
-            Some(limits) => lengths::completion_length(requested, datasets, limits),
+        match (self.tokenizer_and_context(), requested) {
+            (None, _) => Ok(requested.unwrap_or(LENGTH)),
+            (Some(limits), None) => lengths::completion_length(None, datasets, limits),
+            (Some(limits), Some(length)) => {
+                lengths::longest_prompt(datasets, length, limits).map(|_| length)
+            }
         }
     }
 }

@@ -279,10 +279,13 @@ fn number(value: &Value) -> Option<f64> {
 /// Keys of the conversation that a record is.
 pub(super) const CHATS: [&str; 2] = ["messages", "conversations"];
 
-/// The conversation that a record is.
+/// The key of the conversation that a record is.
+pub(super) fn chat_key(value: &Value) -> Option<&'static str> {
+    CHATS.into_iter().find(|key| get(value, key).is_some_and(|found| !found.is_null()))
+}
+
 fn chat_of(value: &Value) -> &Value {
-    let mut chats = CHATS.iter().filter_map(|key| get(value, key));
-    chats.find(|found| !found.is_null()).unwrap_or(&Value::Null)
+    chat_key(value).and_then(|key| get(value, key)).unwrap_or(&Value::Null)
 }
 
 /// Whether a conversation ends with a turn of the assistant.

@@ -12,7 +12,7 @@ use tealight_core::display::one_spaced;
 use tealight_datasets::read::{IDS, VERDICTS};
 
 use super::choices;
-use super::completions::{CHATS, CompletionKeys, ends_with_answer, read_answers};
+use super::completions::{CHATS, CompletionKeys, chat_key, ends_with_answer, read_answers};
 use super::fields::{first, first_golds, first_id, get, prompt_of, text_of};
 use super::golds::{About, Golds, golds_of};
 use super::lists::{is_message, refuse_answers, refuse_collection};
@@ -116,9 +116,8 @@ pub(super) fn own(value: &Value, key: Option<&str>) -> Result<Line> {
             line.remarks.push((EXTRACTED_FROM, format!("`{}`, and not `{answer}`", short(key))));
         }
         _ => {
-            let is_there = |key: &&str| get(value, key).is_some_and(|found| !found.is_null());
-            let chat = || CHATS.into_iter().find(is_there);
-            let other = completion_key.or_else(chat).and_then(|key| unread(value, key));
+            let read = completion_key.or_else(|| chat_key(value));
+            let other = read.and_then(|key| unread(value, key));
             line.remarks.extend(other.map(|which| (TWO_TEXTS, which)));
         }
     }

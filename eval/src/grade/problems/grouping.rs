@@ -20,8 +20,8 @@ pub(in crate::grade) fn unread_question<'l>(
     if ids.len() < lines.len() || !lines.iter().all(is_plain) {
         return None;
     }
-    let keys = lines.first()?.unread.iter().map(|(key, _)| key.as_str());
-    keys.into_iter().find(|key| {
+    let mut keys = lines.first()?.unread.iter().map(|(key, _)| key.as_str());
+    keys.find(|key| {
         let mut golds = HashMap::new();
         let has_one_gold = |&line: &&'l Line| {
             let found = line.unread.iter().find(|(name, _)| name == key);
